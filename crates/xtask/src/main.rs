@@ -1,0 +1,2 @@
+//! Set-up, demo and tests, one command each.
+fn main() {}
