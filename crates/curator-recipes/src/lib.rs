@@ -1,1 +1,53 @@
-//! Under construction.
+//! Distributed locks on Apache ZooKeeper, after Apache Curator's recipes.
+//!
+//! Fair, without herds, reentrant, cancel-safe, fenced, and honest about their loss. They share lock paths with Java
+//! programs that use Curator.
+//!
+//! # Which lock do I want?
+//!
+//! | I want | use |
+//! |---|---|
+//! | one holder at a time, and a holder may ask again | [`InterProcessMutex`] |
+//! | another node layout, for other programs on the same path | [`InterProcessMutex::with_driver`] |
+//!
+//! # First steps
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use curator_recipes::InterProcessMutex;
+//! use curator_recipes::client::{CuratorClient, ExponentialBackoffRetry};
+//!
+//! # async fn example() -> Result<(), curator_recipes::Error> {
+//! let client = CuratorClient::builder("127.0.0.1:2181")
+//!     .retry_policy(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?)
+//!     .connect()
+//!     .await?;
+//! let mutex = InterProcessMutex::new(&client, "/locks/orders")?;
+//!
+//! let guard = mutex.acquire().await?;
+//! let again = mutex.acquire().await?; // the same task: re-entered, no request
+//! drop(again);
+//!
+//! // Dropped in time if the lock is lost.
+//! guard.run(async { /* the work */ }).await?;
+//!
+//! guard.release().await?;
+//! client.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is guaranteed, and what only a [`FencingToken`] can give, is written in the project's `docs/guarantees.md`.
+
+mod error;
+mod fencing_token;
+pub mod lock;
+
+pub use curator_client as client;
+
+pub use crate::error::{Error, LockLost, LossReason, Result};
+pub use crate::fencing_token::FencingToken;
+pub use crate::lock::{
+    ContenderId, ContenderIdentity, InterProcessMutex, LockGuard, LockInternalsDriver, OwnerId, Participant, Queue,
+    QueueEntry, StandardLockInternalsDriver, Verdict,
+};

@@ -1,0 +1,280 @@
+//! Configuration, checked when the client connects.
+
+use std::net::{IpAddr, UdpSocket};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::CuratorClient;
+use crate::connect_string::ConnectString;
+use crate::core::{Core, Options};
+use crate::error::{Error, Result};
+use crate::janitor::Janitor;
+use crate::path::ZPath;
+use crate::retry::{ExponentialBackoffRetry, RetryPolicy};
+use crate::session::Limits;
+use crate::state::{ConnectionState, StateBoard};
+use crate::supervisor::Supervisor;
+use crate::timer::Timer;
+use crate::zk::link::LinkOptions;
+use crate::zk::{Acl, AuthId, Permission};
+
+/// Configures and connects a [`CuratorClient`].
+///
+/// After Curator's `CuratorFrameworkFactory.Builder`, with its defaults.
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before `connect` is awaited"]
+pub struct CuratorClientBuilder {
+    connect_string: String,
+    session_timeout: Duration,
+    connection_timeout: Duration,
+    close_timeout: Duration,
+    operation_timeout: Option<Duration>,
+    max_request_size: usize,
+    max_requests_in_flight: usize,
+    retry_policy: Option<Arc<dyn RetryPolicy>>,
+    namespace: Option<String>,
+    acl: Option<Arc<[Acl]>>,
+    auth: Vec<(String, Vec<u8>)>,
+    lock_data: Option<Arc<[u8]>>,
+}
+
+/// What a timeout may be.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60 * 60 * 24);
+/// What a session timeout may be: under 100 ms the lease is shorter than an ordinary pause of a process.
+const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60 * 24);
+/// ZooKeeper's default `jute.maxbuffer`.
+const JUTE_MAXBUFFER: usize = 0xf_ffff;
+
+impl CuratorClientBuilder {
+    pub(crate) fn new(connect_string: String) -> Self {
+        Self {
+            connect_string,
+            session_timeout: Duration::from_secs(60),
+            connection_timeout: Duration::from_secs(15),
+            close_timeout: Duration::from_secs(5),
+            operation_timeout: None,
+            max_request_size: JUTE_MAXBUFFER,
+            max_requests_in_flight: 10_000,
+            retry_policy: None,
+            namespace: None,
+            acl: None,
+            auth: Vec::new(),
+            lock_data: None,
+        }
+    }
+
+    /// How long a server waits for a sign of life before it ends the session. From 100 ms to a day; 60 s if not said.
+    /// The server may grant another (usually between 2 and 20 of its ticks).
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// How long [`connect`](Self::connect) may take, and how long an operation waits for a session when there is none.
+    /// From 1 ms to a day; 15 s if not said.
+    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.connection_timeout = timeout;
+        self
+    }
+
+    /// How long [`CuratorClient::close`] waits for pending deletes, and then for the server. From 1 ms to a day; 5 s if
+    /// not said.
+    pub fn close_timeout(mut self, timeout: Duration) -> Self {
+        self.close_timeout = timeout;
+        self
+    }
+
+    /// How long one request waits for its answer. From 1 ms to a day; as long as the session timeout if not said.
+    pub fn operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = Some(timeout);
+        self
+    }
+
+    /// The largest request in bytes: the server's `jute.maxbuffer`. A larger one makes the server drop the connection,
+    /// so it is refused here. 1 MiB (ZooKeeper's default) if not said.
+    pub fn max_request_size(mut self, bytes: usize) -> Self {
+        self.max_request_size = bytes;
+        self
+    }
+
+    /// How many requests may wait for their answers at once. 10,000 if not said.
+    pub fn max_requests_in_flight(mut self, requests: usize) -> Self {
+        self.max_requests_in_flight = requests;
+        self
+    }
+
+    /// When to try again. If not said: `ExponentialBackoffRetry` from 100 ms, three times.
+    pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
+        self.retry_policy = Some(Arc::new(policy));
+        self
+    }
+
+    /// Put before every path, and created on first use: `orders` makes `/locks` mean `/orders/locks` on the server. A
+    /// chroot in the connect string comes before that.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// The ACL of nodes that say nothing else. Everybody may do everything if not said.
+    pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
+        self.acl = Some(acl.into());
+        self
+    }
+
+    /// Credentials for every session of this client, for example `("digest", "user:password")`. May be called again.
+    pub fn authorization(mut self, scheme: impl Into<String>, auth: impl Into<Vec<u8>>) -> Self {
+        self.auth.push((scheme.into(), auth.into()));
+        self
+    }
+
+    /// The data of lock nodes that say nothing else. If not said: this machine's address towards the servers, as
+    /// Curator has it.
+    pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
+        self.lock_data = Some(data.into());
+        self
+    }
+
+    /// Connects. The client lives on the runtime that this is called on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (the namespace) and [`Error::InvalidOption`] before
+    /// anything is sent; [`Error::ConnectFailed`] when no session stands within the connection timeout;
+    /// [`Error::ConnectRefused`] when a server refuses the credentials.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, a session may stay on the server, without nodes, until its timeout is over.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn connect(self) -> Result<CuratorClient> {
+        let options = self.validate().await?;
+        let timer = Timer::new(tokio::runtime::Handle::current());
+        let (janitor, queue) = Janitor::new();
+        let core = Arc::new(Core::new(options, timer, StateBoard::new(ConnectionState::Connected), janitor));
+        let janitor = tokio::spawn(queue.work(Arc::clone(&core)));
+        let supervisor = Supervisor::connect(&core, janitor).await?;
+        // Its owner is the client: it ends with `close`, or when the last handle is dropped.
+        tokio::spawn(supervisor.run());
+        Ok(CuratorClient::new(core))
+    }
+
+    async fn validate(self) -> Result<Options> {
+        let servers = ConnectString::parse(&self.connect_string)?;
+        check("session timeout", self.session_timeout, SESSION_TIMEOUTS, "from 100 ms to 24 hours")?;
+        check("connection timeout", self.connection_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
+        check("close timeout", self.close_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
+        if let Some(timeout) = self.operation_timeout {
+            check("operation timeout", timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
+        }
+        check("largest request", self.max_request_size, 1024..=usize::MAX, "at least 1024 bytes")?;
+        // The upper end is that of a tokio semaphore.
+        check("most requests in flight", self.max_requests_in_flight, 16..=usize::MAX >> 3, "at least 16")?;
+        let acl = match self.acl {
+            None => Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]),
+            Some(acl) if acl.is_empty() => {
+                return Err(Error::InvalidOption {
+                    option: "default ACL",
+                    value: "[]".to_owned(),
+                    expected: "at least one entry",
+                });
+            }
+            Some(acl) => acl,
+        };
+        let root = namespace(self.namespace.as_deref())?.prefixed_by(servers.chroot());
+        let lock_data = match self.lock_data {
+            Some(data) => data,
+            None => local_address(&servers).await.map(|address| address.to_string()).unwrap_or_default().into_bytes().into(),
+        };
+        let retry_policy = match self.retry_policy {
+            Some(policy) => policy,
+            None => Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?),
+        };
+        Ok(Options {
+            connect_string: self.connect_string,
+            link: LinkOptions { servers, session_timeout: self.session_timeout, auth: self.auth },
+            connection_timeout: self.connection_timeout,
+            close_timeout: self.close_timeout,
+            limits: Limits {
+                operation_timeout: self.operation_timeout,
+                request_size: self.max_request_size,
+                in_flight: self.max_requests_in_flight,
+            },
+            retry_policy,
+            root,
+            acl,
+            lock_data,
+        })
+    }
+}
+
+fn check<T: PartialOrd + std::fmt::Debug>(
+    option: &'static str,
+    value: T,
+    allowed: RangeInclusive<T>,
+    expected: &'static str,
+) -> Result<()> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
+    Err(Error::InvalidOption { option, value: format!("{value:?}"), expected })
+}
+
+/// Curator's namespaces have no slash in front; here it may stand or not.
+fn namespace(namespace: Option<&str>) -> Result<ZPath> {
+    match namespace {
+        None => Ok(ZPath::root()),
+        Some(given) if given.starts_with('/') => Ok(ZPath::new(given)?),
+        Some(given) => Ok(ZPath::new(&format!("/{given}"))?),
+    }
+}
+
+/// The address of this machine as the servers see it. Nothing is sent: a datagram socket only looks up the route.
+async fn local_address(servers: &ConnectString) -> Option<IpAddr> {
+    let server = servers.hosts().first()?;
+    let address = tokio::net::lookup_host((server.host(), server.port())).await.ok()?.next()?;
+    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(address).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn refusal(builder: CuratorClientBuilder) -> String {
+        builder.connect().await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn bad_options_are_named() {
+        let builder = || CuratorClient::builder("127.0.0.1:1");
+        let zero = refusal(builder().session_timeout(Duration::ZERO)).await;
+        assert_eq!(zero, "invalid session timeout 0ns: expected from 100 ms to 24 hours");
+        let absurd = refusal(builder().connection_timeout(Duration::MAX)).await;
+        assert!(absurd.starts_with("invalid connection timeout 18446744073709551615"), "{absurd}");
+        assert!(refusal(builder().operation_timeout(Duration::ZERO)).await.contains("operation timeout 0ns"));
+        assert!(refusal(builder().close_timeout(Duration::ZERO)).await.contains("close timeout 0ns"));
+        assert!(refusal(builder().max_requests_in_flight(0)).await.contains("most requests in flight 0"));
+        assert!(refusal(builder().max_request_size(0)).await.contains("largest request 0"));
+        let acl: [Acl; 0] = [];
+        assert!(refusal(builder().default_acl(acl)).await.contains("default ACL []"));
+        assert!(refusal(builder().namespace("a//b")).await.contains("/a//b"));
+        assert!(refusal(CuratorClient::builder("h:0")).await.contains("h:0"));
+    }
+
+    #[tokio::test]
+    async fn an_unreachable_server_is_an_error_in_time() {
+        // Port 1 on loopback: nobody listens.
+        let builder = CuratorClient::builder("127.0.0.1:1").connection_timeout(Duration::from_millis(200));
+        let error = builder.connect().await.unwrap_err();
+        assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
+        assert!(error.is_retryable());
+        assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    }
+}

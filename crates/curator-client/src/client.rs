@@ -1,0 +1,218 @@
+//! The handle that everything starts from.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::builder::CuratorClientBuilder;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::janitor::Janitor;
+use crate::node::create::{CreateBuilder, ensure_containers};
+use crate::node::delete::DeleteBuilder;
+use crate::node::transaction::Transaction;
+use crate::path::ZPath;
+use crate::retry::{Persistently, Retrier};
+use crate::session::Session;
+use crate::state::{ConnectionState, ConnectionStates};
+use crate::zk::Acl;
+
+/// A client of a ZooKeeper ensemble: one session, kept alive, and replaced when it is lost.
+///
+/// Clones share the session. Call [`close`](Self::close) at the end: it lets the ephemeral nodes go at once. When the
+/// last clone is dropped without it, the session is closed in the background, if the runtime lives long enough.
+///
+/// After Curator's `CuratorFramework`.
+///
+/// # Cancel safety
+///
+/// Every future of this crate may be dropped at any await. What that leaves behind is said at each.
+#[derive(Debug, Clone)]
+pub struct CuratorClient {
+    handle: Arc<Handle>,
+}
+
+/// Closes the client when the last clone goes.
+#[derive(Debug)]
+struct Handle {
+    core: Arc<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.close();
+    }
+}
+
+impl CuratorClient {
+    /// Configures a client. `connect_string` is as in every ZooKeeper client: `host:port,host:port/chroot`.
+    ///
+    /// A bad connect string is reported by [`connect`](CuratorClientBuilder::connect).
+    pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
+        CuratorClientBuilder::new(connect_string.into())
+    }
+
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { handle: Arc::new(Handle { core }) }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
+    /// Closes the session: first the pending deletes, then the session itself; each no longer than the close timeout.
+    ///
+    /// Everything that waits on this client returns an error at once, in every clone. Closing again is harmless.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CloseUnconfirmed`] when the server did not say in time that the session is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// The closing goes on when the future is dropped.
+    pub async fn close(&self) -> Result<()> {
+        self.core().close();
+        if self.core().finished().await {
+            Ok(())
+        } else {
+            Err(Error::CloseUnconfirmed { after: self.core().options.close_timeout })
+        }
+    }
+
+    /// Waits until [`close`](Self::close) is called on any clone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn closing(&self) {
+        self.core().closing().await;
+    }
+
+    /// The state of the connection.
+    #[must_use]
+    pub fn connection_state(&self) -> ConnectionState {
+        self.core().states.current()
+    }
+
+    /// Every transition from now on; the first item is the state of now.
+    #[must_use]
+    pub fn connection_states(&self) -> ConnectionStates {
+        self.core().states.subscribe()
+    }
+
+    /// The session of now; waits for one after a loss, no longer than the connection timeout.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotConnected`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn session(&self) -> Result<Session> {
+        self.core().session().await
+    }
+
+    /// The session of now, if there is one.
+    #[must_use]
+    pub fn current_session(&self) -> Option<Session> {
+        self.core().current.borrow().clone().filter(|session| session.end().is_none())
+    }
+
+    /// Creates a node, with options.
+    pub fn create(&self) -> CreateBuilder {
+        CreateBuilder::new(self)
+    }
+
+    /// Deletes a node, with options.
+    pub fn delete(&self) -> DeleteBuilder {
+        DeleteBuilder::new(self)
+    }
+
+    /// Several operations, all or none.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self)
+    }
+
+    /// Deletes that are not done yet, and a way to add some.
+    #[must_use]
+    pub fn janitor(&self) -> &Janitor {
+        &self.core().janitor
+    }
+
+    /// The retries of one operation that is not simply "the same call again", by this client's policy.
+    #[must_use]
+    pub fn retrier(&self) -> Retrier {
+        Retrier::new(self.core())
+    }
+
+    /// Retries that do not end before the client closes: for duties that must not be given up. From 50 ms to 1 s apart.
+    #[must_use]
+    pub fn persistent_retrier(&self) -> Retrier {
+        Retrier::with_policy(self.core(), Arc::new(Persistently))
+    }
+
+    /// Creates what is missing of `dir` (a path on the server), in `session`, as containers.
+    ///
+    /// # Errors
+    ///
+    /// Those of the requests.
+    ///
+    /// # Cancel safety
+    ///
+    /// Some of the containers may be there already; the server removes unused containers by itself once they have had
+    /// a child.
+    pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
+        ensure_containers(session, dir, &self.core().options.acl).await
+    }
+
+    /// The path on the server: with the chroot and the namespace put before `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPath`].
+    pub fn resolve(&self, path: impl AsRef<str>) -> Result<ZPath> {
+        let path = ZPath::new(path.as_ref())?;
+        Ok(path.prefixed_by(&self.core().options.root))
+    }
+
+    /// The path in the namespace of a path on the server.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unexpected`] for a path outside the namespace.
+    pub fn unresolve(&self, path: &ZPath) -> Result<ZPath> {
+        path.strip_prefix(&self.core().options.root).ok_or_else(|| Error::Unexpected {
+            operation: "name",
+            path: path.clone(),
+            cause: format!("it is not under {}", self.core().options.root),
+        })
+    }
+
+    /// The data that lock nodes get if nothing else is said.
+    #[must_use]
+    pub fn default_lock_data(&self) -> &Arc<[u8]> {
+        &self.core().options.lock_data
+    }
+
+    /// The ACL that nodes get if nothing else is said.
+    #[must_use]
+    pub fn default_acl(&self) -> &Arc<[Acl]> {
+        &self.core().options.acl
+    }
+
+    /// Sleeps on the runtime of this client, whoever polls the future; for timeouts that work on plain threads too.
+    pub fn sleep_until(&self, deadline: crate::Deadline) -> impl Future<Output = ()> + Send + use<> {
+        self.core().timer.sleep_until(deadline)
+    }
+
+    /// Runs a future of this client on a plain thread, to its end.
+    ///
+    /// # Panics
+    ///
+    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there could stop the very
+    /// runtime that the future needs.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.core().timer.runtime().block_on(future)
+    }
+}

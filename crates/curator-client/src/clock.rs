@@ -1,0 +1,176 @@
+//! The clock that the lease is read on.
+
+use std::ops::Add;
+use std::time::Duration;
+
+/// A point on a clock that only goes forward and that counts the time during which the machine was asleep.
+///
+/// A server goes on counting down the session timeout while this machine is suspended, so a lease must too. On Linux
+/// the clock is `CLOCK_BOOTTIME`: nanoseconds since the machine was started, sleep included. `std::time::Instant` is
+/// `CLOCK_MONOTONIC` there, which stands still during sleep: a process that wakes up would believe in a session that
+/// expired an hour ago.
+///
+/// On other systems the clock is [`std::time::Instant`], counted from its first use in the process. Whether that counts
+/// sleep is up to the system (it does on Windows, it does not on macOS). Where it does not, what is read right after
+/// waking up can be too hopeful, and only a fencing token is safe.
+///
+/// Instants of two machines, or of two processes, have nothing to do with each other.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::ClockInstant;
+///
+/// let deadline = ClockInstant::now() + Duration::from_secs(10);
+/// assert!(deadline.remaining() <= Duration::from_secs(10));
+/// assert_eq!(ClockInstant::from_nanos(deadline.as_nanos()), deadline);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClockInstant {
+    nanos: u64,
+}
+
+impl ClockInstant {
+    /// The beginning of the clock. Every reading of the clock is later.
+    pub const ZERO: Self = Self { nanos: 0 };
+
+    /// What the clock says now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { nanos: read_clock() }
+    }
+
+    /// The instant that many nanoseconds after [`ZERO`](Self::ZERO). The inverse of [`as_nanos`](Self::as_nanos), so that
+    /// an instant can live in an `AtomicU64`.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self { nanos }
+    }
+
+    /// Nanoseconds since [`ZERO`](Self::ZERO). 64 bits last for 584 years.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.nanos
+    }
+
+    /// This much later. `None` when that is farther than the clock can count.
+    #[must_use]
+    pub fn checked_add(self, duration: Duration) -> Option<Self> {
+        let nanos = u64::try_from(duration.as_nanos()).ok()?;
+        Some(Self { nanos: self.nanos.checked_add(nanos)? })
+    }
+
+    /// The time from `earlier` until this instant; zero when `earlier` is in fact later.
+    #[must_use]
+    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
+    }
+
+    /// The time from now until this instant; zero when it has passed.
+    #[must_use]
+    pub fn remaining(self) -> Duration {
+        self.saturating_duration_since(Self::now())
+    }
+
+    /// Whether it is this instant now, or later.
+    #[must_use]
+    pub fn has_passed(self) -> bool {
+        self <= Self::now()
+    }
+}
+
+/// This much later, or the last instant that the clock can count. Never panics; [`ClockInstant::checked_add`] tells the
+/// difference.
+impl Add<Duration> for ClockInstant {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        self.checked_add(duration).unwrap_or(Self { nanos: u64::MAX })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn read_clock() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // The kernel never gives a negative time since boot.
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos).max(1)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_clock() -> u64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    static FIRST_USE: OnceLock<Instant> = OnceLock::new();
+    let elapsed = FIRST_USE.get_or_init(Instant::now).elapsed();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn it_goes_forward() {
+        let mut last = ClockInstant::ZERO;
+        for _ in 0..1_000 {
+            let now = ClockInstant::now();
+            assert!(now >= last);
+            assert!(now > ClockInstant::ZERO);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn it_runs_as_fast_as_the_clock_of_std() {
+        let (ours, theirs) = (ClockInstant::now(), std::time::Instant::now());
+        std::thread::sleep(Duration::from_millis(5));
+        let (our_time, their_time) = (ClockInstant::now().saturating_duration_since(ours), theirs.elapsed());
+        // What was read first here was read last there: only a pause between the two readings tells them apart.
+        assert!(our_time >= Duration::from_millis(5));
+        assert!(our_time.abs_diff(their_time) < Duration::from_secs(5), "{our_time:?} {their_time:?}");
+    }
+
+    #[test]
+    fn what_has_passed_has_nothing_left() {
+        assert!(ClockInstant::ZERO.has_passed());
+        assert_eq!(ClockInstant::ZERO.remaining(), Duration::ZERO);
+        let far = ClockInstant::now() + Duration::from_secs(3_600);
+        assert!(!far.has_passed());
+        assert!(far.remaining() > Duration::from_secs(3_000));
+    }
+
+    #[test]
+    fn the_end_of_the_clock_is_not_passed() {
+        let last = ClockInstant::from_nanos(u64::MAX);
+        assert_eq!(last.checked_add(Duration::from_nanos(1)), None);
+        assert_eq!(last + Duration::from_nanos(1), last);
+        assert_eq!(ClockInstant::ZERO + Duration::MAX, last);
+        assert_eq!(ClockInstant::ZERO.checked_add(Duration::MAX), None);
+    }
+
+    proptest! {
+        #[test]
+        fn adding_and_subtracting_are_inverse(start in any::<u64>(), nanos in any::<u64>()) {
+            let (start, duration) = (ClockInstant::from_nanos(start), Duration::from_nanos(nanos));
+            match start.checked_add(duration) {
+                Some(later) => {
+                    prop_assert!(later >= start);
+                    prop_assert_eq!(later.saturating_duration_since(start), duration);
+                    prop_assert_eq!(start + duration, later);
+                }
+                None => prop_assert_eq!((start + duration).as_nanos(), u64::MAX),
+            }
+        }
+
+        #[test]
+        fn the_order_is_that_of_the_nanoseconds(a in any::<u64>(), b in any::<u64>()) {
+            prop_assert_eq!(ClockInstant::from_nanos(a).cmp(&ClockInstant::from_nanos(b)), a.cmp(&b));
+            prop_assert_eq!(ClockInstant::from_nanos(a).as_nanos(), a);
+        }
+    }
+}

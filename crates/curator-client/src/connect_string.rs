@@ -1,0 +1,365 @@
+//! Connect strings: where the servers are, and below which node everything happens.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+use crate::path::{InvalidPath, PathProblem, ZPath};
+
+/// The port of a server when the connect string does not say one: ZooKeeper's own.
+const DEFAULT_PORT: u16 = 2181;
+
+/// The servers of an ensemble and a chroot: `h1:2181,h2:2182,[::1]:2181/chroot`.
+///
+/// The form is that of ZooKeeper's `ConnectStringParser`, with everything that looks like a mistake refused:
+///
+/// - hosts are separated by commas, with spaces around them if you like; none is empty;
+/// - a host is a name, an IPv4 address, or an IPv6 address in square brackets;
+/// - a port is between 1 and 65535; 2181 if there is none;
+/// - the chroot comes once, behind the last host. No chroot, and `/`, mean the root. It has no comma, although
+///   ZooKeeper would take one: somebody who writes `h1:2181/app,h2:2181/app` means two servers, and would get one server
+///   and a strange chroot;
+/// - schemes such as `tcp+tls://` are not supported.
+///
+/// `Display` gives the connect string back with every port, and parses to the same value.
+///
+/// ```
+/// use curator_client::ConnectString;
+///
+/// let servers = ConnectString::parse("zk1, zk2:2182, [::1]/shop")?;
+/// assert_eq!(servers.hosts_string(), "zk1:2181,zk2:2182,[::1]:2181");
+/// assert_eq!(servers.hosts()[1].host(), "zk2");
+/// assert_eq!(servers.hosts()[1].port(), 2182);
+/// assert_eq!(servers.chroot().as_str(), "/shop");
+/// assert_eq!(servers.to_string(), "zk1:2181,zk2:2182,[::1]:2181/shop");
+/// # Ok::<(), curator_client::InvalidConnectString>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConnectString {
+    hosts: Vec<HostPort>,
+    chroot: ZPath,
+}
+
+impl ConnectString {
+    /// Parses a connect string. Resolves no name and opens no connection.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConnectString`] when it breaks one of the rules.
+    pub fn parse(text: &str) -> Result<Self, InvalidConnectString> {
+        parse(text).map_err(|reason| InvalidConnectString { connect_string: text.to_owned(), reason })
+    }
+
+    /// The servers, in the order in which they were written. At least one.
+    #[must_use]
+    pub fn hosts(&self) -> &[HostPort] {
+        &self.hosts
+    }
+
+    /// The servers as a connect string without chroot.
+    #[must_use]
+    pub fn hosts_string(&self) -> String {
+        let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
+        hosts.join(",")
+    }
+
+    /// The node below which everything happens; the root if the connect string has none.
+    #[must_use]
+    pub fn chroot(&self) -> &ZPath {
+        &self.chroot
+    }
+}
+
+impl fmt::Display for ConnectString {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hosts_string())?;
+        if self.chroot.is_root() { Ok(()) } else { f.write_str(self.chroot.as_str()) }
+    }
+}
+
+impl FromStr for ConnectString {
+    type Err = InvalidConnectString;
+
+    fn from_str(text: &str) -> Result<Self, InvalidConnectString> {
+        Self::parse(text)
+    }
+}
+
+/// One server of a connect string.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HostPort {
+    host: String,
+    port: u16,
+}
+
+impl HostPort {
+    /// The name or the address; an IPv6 address without its brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port; never 0.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+/// `host:port`, an IPv6 address in brackets.
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        // Only an address of IPv6 has a colon.
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+fn parse(text: &str) -> Result<ConnectString, ConnectStringProblem> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(ConnectStringProblem::Empty);
+    }
+    if let Some((scheme, _)) = text.split_once("://") {
+        let scheme = scheme.rsplit([',', '/']).next().unwrap_or(scheme);
+        return Err(ConnectStringProblem::Scheme(scheme.trim().to_owned()));
+    }
+    let (hosts, chroot) = match text.find('/') {
+        Some(at) => {
+            let (hosts, chroot) = text.split_at(at);
+            (hosts, parse_chroot(chroot)?)
+        }
+        None => (text, ZPath::root()),
+    };
+    let hosts = hosts.split(',').map(|server| parse_server(server.trim())).collect::<Result<_, _>>()?;
+    Ok(ConnectString { hosts, chroot })
+}
+
+fn parse_chroot(chroot: &str) -> Result<ZPath, ConnectStringProblem> {
+    if chroot.contains(',') {
+        return Err(ConnectStringProblem::ChrootNotLast(chroot.to_owned()));
+    }
+    ZPath::new(chroot).map_err(|InvalidPath { reason, .. }| ConnectStringProblem::Chroot(chroot.to_owned(), reason))
+}
+
+fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
+    let malformed = || ConnectStringProblem::Host(server.to_owned());
+    let (host, port) = if let Some(bracketed) = server.strip_prefix('[') {
+        let (address, port) = bracketed.split_once(']').ok_or_else(malformed)?;
+        let address: Ipv6Addr = address.parse().map_err(|_| malformed())?;
+        let port = match port {
+            "" => None,
+            port => Some(port.strip_prefix(':').ok_or_else(malformed)?),
+        };
+        (address.to_string(), port)
+    } else {
+        let (host, port) = match server.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (server, None),
+        };
+        // A second colon: an address of IPv6 without brackets, of which nobody knows where the port begins.
+        if !host.chars().all(is_host_character) || port.is_some_and(|port| port.contains(':')) {
+            return Err(malformed());
+        }
+        if host.is_empty() {
+            return Err(ConnectStringProblem::EmptyHost);
+        }
+        (host.to_owned(), port)
+    };
+    Ok(HostPort { host, port: port.map_or(Ok(DEFAULT_PORT), parse_port)? })
+}
+
+/// Of host names, of IPv4 addresses, and of names that are only known to container networks.
+fn is_host_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_')
+}
+
+fn parse_port(port: &str) -> Result<u16, ConnectStringProblem> {
+    let digits = !port.is_empty() && port.chars().all(|character| character.is_ascii_digit());
+    match port.parse() {
+        Ok(number @ 1..) if digits => Ok(number),
+        _ => Err(ConnectStringProblem::Port(port.to_owned())),
+    }
+}
+
+/// A text that is not a connect string, and why not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid connect string {connect_string:?}: {reason}")]
+#[non_exhaustive]
+pub struct InvalidConnectString {
+    /// The text that was given.
+    pub connect_string: String,
+    /// What is wrong with it.
+    pub reason: ConnectStringProblem,
+}
+
+/// What is wrong with a text, if it is no connect string. Its `Display` names the part and what was expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectStringProblem {
+    /// There is nothing.
+    #[error("expected at least one host")]
+    Empty,
+    /// There is nothing where a host should be, as in `a,,b` or `:2181`.
+    #[error("expected a host before and after every comma, and before every port")]
+    EmptyHost,
+    /// A host, with its port, that is none.
+    #[error("expected a host name, an IPv4 address, or an IPv6 address in brackets, with or without a port, not {0:?}")]
+    Host(String),
+    /// A port that is none.
+    #[error("expected a port between 1 and 65535, not {0:?}")]
+    Port(String),
+    /// A scheme before a host.
+    #[error("expected hosts without a scheme, not \"{0}://\": only plain TCP is supported, neither TLS nor DNS SRV")]
+    Scheme(String),
+    /// A chroot that is no path.
+    #[error("expected as chroot {1}, not {0:?}")]
+    Chroot(String, PathProblem),
+    /// A chroot with a host behind it.
+    #[error("expected one chroot, behind the last host and without ',', not {0:?}")]
+    ChrootNotLast(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(text: &str) -> (String, String) {
+        let servers = ConnectString::parse(text).unwrap();
+        (servers.hosts_string(), servers.chroot().to_string())
+    }
+
+    #[test]
+    fn hosts_ports_and_chroot_are_found() {
+        for (text, hosts, chroot) in [
+            ("h", "h:2181", "/"),
+            ("h:1", "h:1", "/"),
+            ("h:65535/", "h:65535", "/"),
+            ("h1:2181,h2:2182,[::1]:2183/a/b", "h1:2181,h2:2182,[::1]:2183", "/a/b"),
+            ("[::1]", "[::1]:2181", "/"),
+            ("[0:0:0:0:0:0:0:1]:7", "[::1]:7", "/"),
+            ("[::ffff:127.0.0.1]:7/a", "[::ffff:127.0.0.1]:7", "/a"),
+            (" h1:1 ,\th2:2 /a b ", "h1:1,h2:2", "/a b"),
+            ("127.0.0.1:2181", "127.0.0.1:2181", "/"),
+            ("zk-0.zk_headless.shop.svc.:02181", "zk-0.zk_headless.shop.svc.:2181", "/"),
+        ] {
+            assert_eq!(parsed(text), (hosts.to_owned(), chroot.to_owned()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_no_brackets_and_its_text_has() {
+        let servers = ConnectString::parse("[fe80::1]:7").unwrap();
+        assert_eq!((servers.hosts()[0].host(), servers.hosts()[0].port()), ("fe80::1", 7));
+        assert_eq!(servers.hosts()[0].to_string(), "[fe80::1]:7");
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_the_reason() {
+        use ConnectStringProblem::{Chroot, ChrootNotLast, Empty, EmptyHost, Host, Port, Scheme};
+
+        let owned = str::to_owned;
+        for (text, reason) in [
+            ("", Empty),
+            (" \n", Empty),
+            (",", EmptyHost),
+            ("a,,b", EmptyHost),
+            ("a,", EmptyHost),
+            (",a", EmptyHost),
+            ("a, ,b", EmptyHost),
+            ("/a", EmptyHost),
+            (":2181", EmptyHost),
+            ("a b:2181", Host(owned("a b:2181"))),
+            ("a:2181 b", Port(owned("2181 b"))),
+            ("a:2181 b:2181", Host(owned("a:2181 b:2181"))),
+            ("a@b", Host(owned("a@b"))),
+            ("::1", Host(owned("::1"))),
+            ("fe80::1", Host(owned("fe80::1"))),
+            ("[::1", Host(owned("[::1"))),
+            ("::1]", Host(owned("::1]"))),
+            ("a]:1", Host(owned("a]:1"))),
+            ("[]:2181", Host(owned("[]:2181"))),
+            ("[a]:2181", Host(owned("[a]:2181"))),
+            ("[127.0.0.1]:2181", Host(owned("[127.0.0.1]:2181"))),
+            ("[::1]2181", Host(owned("[::1]2181"))),
+            ("[[::1]]:2181", Host(owned("[[::1]]:2181"))),
+            ("a:", Port(owned(""))),
+            ("[::1]:", Port(owned(""))),
+            ("a:0", Port(owned("0"))),
+            ("a:65536", Port(owned("65536"))),
+            ("a:-1", Port(owned("-1"))),
+            ("a:+1", Port(owned("+1"))),
+            ("a: 1", Port(owned(" 1"))),
+            ("a:1x", Port(owned("1x"))),
+            ("tcp://a:2181", Scheme(owned("tcp"))),
+            ("a:2181,tcp+tls://b:2181", Scheme(owned("tcp+tls"))),
+            ("dns-srv://a/b", Scheme(owned("dns-srv"))),
+            ("a/b/", Chroot(owned("/b/"), PathProblem::TrailingSlash)),
+            ("a//b", Chroot(owned("//b"), PathProblem::EmptyName)),
+            ("a/../b", Chroot(owned("/../b"), PathProblem::RelativeName)),
+            ("h1:2181/app,h2:2181/app", ChrootNotLast(owned("/app,h2:2181/app"))),
+        ] {
+            let error = ConnectString::parse(text).unwrap_err();
+            assert_eq!(error, InvalidConnectString { connect_string: text.to_owned(), reason });
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_part_and_what_was_expected() {
+        let message = |text| ConnectString::parse(text).unwrap_err().to_string();
+        assert_eq!(
+            message("a:0"),
+            r#"invalid connect string "a:0": expected a port between 1 and 65535, not "0""#
+        );
+        assert_eq!(
+            message("tcp+tls://a:1"),
+            "invalid connect string \"tcp+tls://a:1\": expected hosts without a scheme, not \"tcp+tls://\": \
+             only plain TCP is supported, neither TLS nor DNS SRV"
+        );
+        assert_eq!(
+            message("a/b/"),
+            r#"invalid connect string "a/b/": expected as chroot a path that does not end with '/', not "/b/""#
+        );
+    }
+
+    fn server() -> impl Strategy<Value = String> {
+        let host = prop_oneof![
+            "[a-z0-9_-]{1,5}(\\.[a-z0-9]{1,3}){0,2}",
+            any::<[u8; 4]>().prop_map(|address| std::net::Ipv4Addr::from(address).to_string()),
+            any::<u128>().prop_map(|address| format!("[{}]", Ipv6Addr::from(address))),
+        ];
+        (host, proptest::option::of(1_u16..)).prop_map(|(host, port)| match port {
+            Some(port) => format!("{host}:{port}"),
+            None => host,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_parses_to_the_same_value(servers in vec(server(), 1..5), chroot in "(/[a-z ]{1,4}[a-z]){0,3}/?") {
+            let chroot = if chroot.len() > 1 { chroot.trim_end_matches('/') } else { &chroot };
+            let text = format!("{}{chroot}", servers.join(" , "));
+            let value = ConnectString::parse(&text).unwrap();
+            prop_assert_eq!(value.hosts().len(), servers.len());
+            prop_assert_eq!(value.chroot().as_str(), if chroot.is_empty() { "/" } else { chroot });
+            prop_assert_eq!(ConnectString::parse(&value.to_string()), Ok(value.clone()));
+            let without_chroot = ConnectString::parse(&value.hosts_string()).unwrap();
+            prop_assert_eq!(without_chroot.hosts(), value.hosts());
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in "[a1:,/\\[\\] .\\x00é]{0,12}") {
+            if let Ok(value) = ConnectString::parse(&text) {
+                prop_assert!(!value.hosts().is_empty());
+                for server in value.hosts() {
+                    prop_assert!(!server.host().is_empty() && server.port() > 0);
+                    prop_assert!(!server.host().contains(char::is_whitespace));
+                }
+                prop_assert_eq!(value.to_string().parse(), Ok(value));
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What can go wrong, and what the caller may conclude from it.
+
+use std::time::Duration;
+
+use crate::connect_string::InvalidConnectString;
+use crate::path::{InvalidPath, ZPath};
+use crate::retry::InvalidRetryPolicy;
+
+/// A result with this crate's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Whether a failed operation can have changed something on the server.
+///
+/// The idea comes from `zookeeper-client`, whose errors carry the same distinction, and from the recovery rules of
+/// Curator's protected creates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The server certainly did not apply the operation.
+    NotApplied,
+    /// The request may have been applied: its answer was lost, or never came.
+    Unknown,
+}
+
+/// Why a ZooKeeper session came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionEnd {
+    /// The server said that the session has expired, or that it was closed there.
+    Expired,
+    /// The session could not be confirmed in time: a server may expire it from now on, so it counts as lost.
+    /// See [`Lease`](crate::Lease).
+    LeaseOver,
+    /// The server refused the credentials of the session.
+    AuthFailed,
+    /// [`CuratorClient::close`](crate::CuratorClient::close) was called, or the last handle or the runtime is gone.
+    Closed,
+}
+
+impl std::fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the server ended it",
+            Self::LeaseOver => "it could not be confirmed in time, so a server may have expired it",
+            Self::AuthFailed => "the server refused its credentials",
+            Self::Closed => "the client was closed",
+        })
+    }
+}
+
+/// An error of the client.
+///
+/// Two questions matter after a failure: can the same call succeed later ([`Error::is_retryable`]), and may it have
+/// been applied already ([`Error::outcome`])?
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A path that ZooKeeper does not accept.
+    #[error(transparent)]
+    InvalidPath(#[from] InvalidPath),
+    /// A connect string that cannot be parsed.
+    #[error(transparent)]
+    InvalidConnectString(#[from] InvalidConnectString),
+    /// A retry policy with impossible parameters.
+    #[error(transparent)]
+    InvalidRetryPolicy(#[from] InvalidRetryPolicy),
+    /// An option with a value that cannot work.
+    #[error("invalid {option} {value}: expected {expected}")]
+    InvalidOption {
+        /// The name of the option.
+        option: &'static str,
+        /// The value given.
+        value: String,
+        /// What would have been accepted.
+        expected: &'static str,
+    },
+    /// No server could be reached, or none answered the handshake, in time.
+    #[error("no session with {connect_string:?} within {after:?}: {cause}")]
+    ConnectFailed {
+        /// Where the client tried to connect.
+        connect_string: String,
+        /// How long it tried.
+        after: Duration,
+        /// What happened last.
+        cause: String,
+    },
+    /// A server was reached and does not want us.
+    #[error("{connect_string:?} refuses this client: {cause}")]
+    ConnectRefused {
+        /// Where the client tried to connect.
+        connect_string: String,
+        /// What the server said.
+        cause: String,
+    },
+    /// There is no session now: the last one is lost, and no new one was there in time.
+    #[error("no session with {connect_string:?} within {after:?}: the connection is down")]
+    NotConnected {
+        /// Where the client tries to connect.
+        connect_string: String,
+        /// How long the call waited.
+        after: Duration,
+    },
+    /// The connection broke before the answer came.
+    #[error("{operation} {path}: the connection was lost before the answer came ({cause})")]
+    ConnectionLost {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+        /// What the connection said.
+        cause: String,
+    },
+    /// No answer within the operation timeout.
+    #[error("{operation} {path}: no answer within {after:?}")]
+    OperationTimeout {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+        /// The operation timeout.
+        after: Duration,
+    },
+    /// The session ended while the operation was under way.
+    #[error("{operation} {path}: the session ended: {end}")]
+    SessionEnded {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+        /// Why.
+        end: SessionEnd,
+        /// Whether the request had been sent.
+        outcome: Outcome,
+    },
+    /// The client has been closed, or is closing.
+    #[error("the client is closed")]
+    Closed,
+    /// The server did not confirm in time that the session is closed. It ends there when its timeout is over.
+    #[error("the server did not confirm within {after:?} that the session is closed; it ends by its timeout")]
+    CloseUnconfirmed {
+        /// How long the client waited.
+        after: Duration,
+    },
+    /// There is no such node.
+    #[error("{operation} {path}: there is no such node (or no parent to create it under)")]
+    NoNode {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// There is such a node already.
+    #[error("{operation} {path}: the node exists already")]
+    NodeExists {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The node has another version than the one expected.
+    #[error("{operation} {path}: the node has another version than the one expected")]
+    BadVersion {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The node has children.
+    #[error("{operation} {path}: the node has children")]
+    NotEmpty {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The parent is ephemeral, and so cannot have children.
+    #[error("{operation} {path}: the parent is an ephemeral node, which cannot have children")]
+    NoChildrenForEphemerals {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The credentials of this session do not permit the operation.
+    #[error("{operation} {path}: permission denied by the node's ACL")]
+    NoAuth {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The ACL is empty, or names a scheme that the server does not know.
+    #[error("{operation} {path}: the server does not accept this ACL")]
+    InvalidAcl {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// A quota on the path is used up.
+    #[error("{operation} {path}: a quota is used up")]
+    QuotaExceeded {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The server throttles requests.
+    #[error("{operation} {path}: the server is overloaded and refused the request")]
+    Throttled {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The server is too old for the operation, or has it switched off.
+    #[error("{operation} {path}: the server does not implement this operation")]
+    Unimplemented {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The request is larger than a server accepts. It was not sent.
+    #[error("{operation} {path}: the request has {size} bytes, the limit (jute.maxbuffer) is {limit}")]
+    RequestTooLarge {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+        /// The size of the request in bytes.
+        size: usize,
+        /// The largest size in bytes.
+        limit: usize,
+    },
+    /// One more watch would make a reconnect impossible. It was not sent.
+    #[error("{operation} {path}: the watches of this session have {watched} bytes of paths, the limit is {limit}")]
+    TooManyWatches {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+        /// Bytes of watched paths, this one included.
+        watched: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// More requests wait for an answer than the client allows. It was not sent.
+    #[error("{operation} {path}: {limit} requests wait for an answer already")]
+    TooManyRequests {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+        /// The most requests that may wait.
+        limit: usize,
+    },
+    /// The outcome is unknown, and trying again could do the same thing twice.
+    #[error("it is not known whether this was applied, and it cannot simply be tried again: {source}")]
+    Ambiguous {
+        /// The node.
+        path: ZPath,
+        /// What happened.
+        source: Box<Error>,
+    },
+    /// One operation of a transaction failed, and so nothing of it was applied.
+    #[error("operation {index} of the transaction failed: {source}")]
+    TransactionFailed {
+        /// The place of the operation in the transaction, from 0.
+        index: usize,
+        /// Why it failed.
+        source: Box<Error>,
+    },
+    /// Something that the protocol does not foresee.
+    #[error("{operation} {path}: {cause}")]
+    Unexpected {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+        /// What was seen.
+        cause: String,
+    },
+}
+
+impl Error {
+    /// Whether the same call can succeed when it is made again later, with nothing else changed.
+    ///
+    /// The retry loop asks this before it asks the [`RetryPolicy`](crate::RetryPolicy).
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::ConnectFailed { .. }
+            | Self::NotConnected { .. }
+            | Self::ConnectionLost { .. }
+            | Self::OperationTimeout { .. }
+            | Self::TooManyRequests { .. }
+            | Self::Throttled { .. } => true,
+            Self::SessionEnded { end, .. } => matches!(end, SessionEnd::Expired | SessionEnd::LeaseOver),
+            Self::TransactionFailed { source, .. } => source.is_retryable(),
+            _ => false,
+        }
+    }
+
+    /// Whether the operation may have been applied.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::ConnectionLost { .. }
+            | Self::OperationTimeout { .. }
+            | Self::Ambiguous { .. }
+            | Self::Unexpected { .. } => Outcome::Unknown,
+            Self::SessionEnded { outcome, .. } => *outcome,
+            _ => Outcome::NotApplied,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Creating nodes, with parents and with protection.
+
+use std::sync::Arc;
+
+use super::find::NodeFinder;
+use super::protected::ProtectionId;
+use super::{CreateMode, Created, NodeSpec};
+use crate::client::CuratorClient;
+use crate::core::Core;
+use crate::error::{Error, Outcome, Result};
+use crate::path::ZPath;
+use crate::retry::{Retrier, retry};
+use crate::session::Session;
+use crate::zk::Acl;
+
+/// Creates a node; made by [`CuratorClient::create`], after Curator's `CreateBuilder`.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is created before `for_path` is awaited"]
+pub struct CreateBuilder {
+    client: CuratorClient,
+    mode: CreateMode,
+    acl: Arc<[Acl]>,
+    parents: bool,
+    protection: bool,
+}
+
+impl CreateBuilder {
+    pub(crate) fn new(client: &CuratorClient) -> Self {
+        let acl = Arc::clone(&client.core().options.acl);
+        Self { client: client.clone(), mode: CreateMode::Persistent, acl, parents: false, protection: false }
+    }
+
+    /// The kind of node; [`CreateMode::Persistent`] if not said.
+    pub fn with_mode(mut self, mode: CreateMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Who may do what with the node; the client's default if not said.
+    pub fn with_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
+        self.acl = acl.into();
+        self
+    }
+
+    /// Creates missing parents as containers, or as persistent nodes where the server is too old for containers.
+    pub fn creating_parent_containers(mut self) -> Self {
+        self.parents = true;
+        self
+    }
+
+    /// Puts `_c_<uuid>-` before the name, so that the node can be found when the answer to its create is lost. Only a
+    /// protected create is tried again after an unknown outcome.
+    pub fn with_protection(mut self) -> Self {
+        self.protection = true;
+        self
+    }
+
+    /// Creates the node with this data.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPath`], [`Error::NodeExists`], [`Error::NoNode`] without a parent,
+    /// [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the connection.
+    /// [`Error::outcome`] says whether the node may be there all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped create may still be applied. With protection and an ephemeral mode, the client then deletes the node.
+    pub async fn for_path(self, path: impl AsRef<str>, data: impl AsRef<[u8]>) -> Result<ZPath> {
+        let core = self.client.core();
+        let path = self.client.resolve(path)?;
+        let spec = NodeSpec { path, data: data.as_ref().into(), mode: self.mode, acl: self.acl };
+        let created = if self.protection {
+            create_protected(core, spec, self.parents).await?
+        } else {
+            create_plain(core, spec, self.parents).await?
+        };
+        self.client.unresolve(&created.path)
+    }
+}
+
+async fn create_plain(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Result<Created> {
+    retry(core, async |session| {
+        let result = create_with_parents(core, session, &spec, parents).await;
+        // The same call again would find the node of the first one, or make a second one.
+        result.map_err(|error| match error.outcome() {
+            Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), source: Box::new(error) },
+            Outcome::NotApplied => error,
+        })
+    })
+    .await
+}
+
+async fn create_with_parents(core: &Core, session: &Session, spec: &NodeSpec, parents: bool) -> Result<Created> {
+    match session.create(spec).await {
+        Err(error @ Error::NoNode { .. }) => {
+            let Some(parent) = spec.path.parent() else { return Err(error) };
+            if parents {
+                ensure_containers(session, &parent, &core.options.acl).await?;
+            } else if !core.options.root.is_root() {
+                // A namespace is created on first use.
+                ensure_containers(session, &core.options.root, &core.options.acl).await?;
+            } else {
+                return Err(error);
+            }
+            session.create(spec).await
+        }
+        result => result,
+    }
+}
+
+async fn create_protected(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Result<Created> {
+    let (Some(dir), name) = (spec.path.parent(), spec.path.name().to_owned()) else {
+        return Err(Error::NodeExists { operation: "create", path: spec.path });
+    };
+    let mut retrier = Retrier::new(core);
+    let mut doubt: Option<Protected> = None;
+    loop {
+        let session = match core.session().await {
+            Ok(session) => session,
+            Err(error) => {
+                retrier.pause(error).await?;
+                continue;
+            }
+        };
+        // A new id in a new session: the old node, if there is one, belongs to the dead session. Adopting it is
+        // CURATOR issue 1121.
+        let protected = match doubt.take() {
+            Some(protected) if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() => protected,
+            _ => Protected::new(core, &session, &spec, &dir, &name)?,
+        };
+        let result = match protected.recover(&session).await {
+            Ok(Some(created)) => Ok(created),
+            Ok(None) => create_with_parents(core, &session, &protected.spec, parents).await,
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(created) => {
+                protected.disarm();
+                return Ok(created);
+            }
+            Err(error) if error.outcome() == Outcome::NotApplied && protected.tries == 0 => {
+                protected.disarm();
+                retrier.pause(error).await?;
+            }
+            Err(error) => {
+                doubt = Some(protected.tried());
+                retrier.pause(error).await?;
+            }
+        }
+    }
+}
+
+/// A protected create whose outcome is open. Dropped in doubt, it leaves an ephemeral node to the janitor.
+struct Protected {
+    core: Arc<Core>,
+    session: Session,
+    spec: NodeSpec,
+    finder: NodeFinder,
+    tries: u32,
+    armed: bool,
+}
+
+impl Protected {
+    fn new(core: &Arc<Core>, session: &Session, spec: &NodeSpec, dir: &ZPath, name: &str) -> Result<Self> {
+        let id = ProtectionId::new();
+        let mut spec = spec.clone();
+        spec.path = dir.join(&id.protect(name))?;
+        let finder = NodeFinder::by_name(dir, id.prefix());
+        Ok(Self { core: Arc::clone(core), session: session.clone(), spec, finder, tries: 0, armed: true })
+    }
+
+    /// Looks for the node of an earlier try.
+    async fn recover(&self, session: &Session) -> Result<Option<Created>> {
+        if self.tries == 0 {
+            return Ok(None);
+        }
+        let found = self.finder.find_of_any_session(session).await?;
+        let mine = found.into_iter().find(|node| {
+            let owner = node.stat.ephemeral_owner;
+            if self.spec.mode.is_ephemeral() { owner == session.id() } else { owner == 0 }
+        });
+        Ok(mine.map(|node| Created { path: node.path, stat: node.stat }))
+    }
+
+    fn tried(mut self) -> Self {
+        self.tries += 1;
+        self
+    }
+
+    fn disarm(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for Protected {
+    fn drop(&mut self) {
+        if self.armed && self.spec.mode.is_ephemeral() {
+            self.core.janitor.find_and_delete(&self.session, self.finder.clone());
+        }
+    }
+}
+
+/// Creates what is missing of `dir`, from the top down, as containers.
+///
+/// Usually one request that finds that only the last is missing, so it starts at the bottom.
+pub(crate) async fn ensure_containers(session: &Session, dir: &ZPath, acl: &Arc<[Acl]>) -> Result<()> {
+    match create_container(session, dir, acl).await {
+        Err(Error::NoNode { .. }) => {}
+        result => return result,
+    }
+    for ancestor in dir.ancestors() {
+        create_container(session, &ancestor, acl).await?;
+    }
+    create_container(session, dir, acl).await
+}
+
+async fn create_container(session: &Session, path: &ZPath, acl: &Arc<[Acl]>) -> Result<()> {
+    if path.is_root() {
+        return Ok(());
+    }
+    let mut spec =
+        NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Container, acl: Arc::clone(acl) };
+    let result = match session.create(&spec).await {
+        Err(Error::Unimplemented { .. }) => {
+            spec.mode = CreateMode::Persistent;
+            session.create(&spec).await
+        }
+        result => result,
+    };
+    match result {
+        Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
+        // An ancestor that we may read but not extend is no obstacle if it is there.
+        Err(error @ Error::NoAuth { .. }) => match session.exists(path).await {
+            Ok(Some(_)) => Ok(()),
+            _ => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,95 @@
+//! Finding a node of ours when the answer to its create was lost.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::path::ZPath;
+use crate::session::Session;
+
+/// Describes nodes that this client may have created: where, and how their names (and data) begin.
+///
+/// Curator finds its protected nodes by name alone, and so can adopt the node of a dying session (CURATOR issue 1121).
+/// This also asks for the owner: only a node of the very session counts.
+#[derive(Debug, Clone)]
+pub struct NodeFinder {
+    dir: ZPath,
+    name_prefix: String,
+    data_prefix: Option<Arc<[u8]>>,
+}
+
+/// A node that was found.
+#[derive(Debug, Clone)]
+pub struct FoundNode {
+    /// Its path.
+    pub path: ZPath,
+    /// Its stat.
+    pub stat: crate::Stat,
+}
+
+impl NodeFinder {
+    /// Nodes under `dir` whose names begin with `name_prefix`, which has a part that no other node has.
+    #[must_use]
+    pub fn by_name(dir: &ZPath, name_prefix: impl Into<String>) -> Self {
+        Self { dir: dir.clone(), name_prefix: name_prefix.into(), data_prefix: None }
+    }
+
+    /// Also asks that the data begin with `data_prefix`: for names that have no unique part.
+    #[must_use]
+    pub fn with_data(mut self, data_prefix: impl Into<Arc<[u8]>>) -> Self {
+        self.data_prefix = Some(data_prefix.into());
+        self
+    }
+
+    /// Whether data is that of a node that this describes.
+    #[must_use]
+    pub fn matches_data(&self, data: &[u8]) -> bool {
+        self.data_prefix.as_ref().is_none_or(|prefix| data.starts_with(prefix))
+    }
+
+    /// The nodes that belong to `session`. Two round trips, or one if there is no candidate.
+    ///
+    /// # Errors
+    ///
+    /// Those of the requests. A directory that does not exist has no nodes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn find(&self, session: &Session) -> Result<Vec<FoundNode>> {
+        let found = self.find_of_any_session(session).await?;
+        Ok(found.into_iter().filter(|node| node.stat.ephemeral_owner == session.id()).collect())
+    }
+
+    pub(crate) async fn find_of_any_session(&self, session: &Session) -> Result<Vec<FoundNode>> {
+        // One flight. The `sync` makes a server that we have just moved to catch up with the leader, which by then
+        // has applied the create or never will.
+        let (synced, listed) = (session.sync(&self.dir), session.get_children(&self.dir));
+        let (synced, listed) = (synced.await, listed.await);
+        let children = match listed {
+            Err(Error::NoNode { .. }) => return Ok(Vec::new()),
+            listed => listed?,
+        };
+        synced?;
+        let mut requests = Vec::new();
+        for name in children.iter().filter(|name| name.starts_with(&self.name_prefix)) {
+            let path = self.dir.join(name)?;
+            let request = session.get_data(&path);
+            requests.push((path, request));
+        }
+        let mut found = Vec::new();
+        for (path, request) in requests {
+            match request.await {
+                Ok((data, stat)) if self.matches_data(&data) => found.push(FoundNode { path, stat }),
+                Ok(_) | Err(Error::NoNode { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl std::fmt::Display for NodeFinder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}…", self.dir.as_str().trim_end_matches('/'), self.name_prefix)
+    }
+}

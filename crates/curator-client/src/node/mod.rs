@@ -1,0 +1,153 @@
+//! Operations on nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::path::ZPath;
+use crate::zk::Acl;
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub mod find;
+pub mod protected;
+pub(crate) mod read;
+pub(crate) mod transaction;
+
+/// What kind of node to create (ZooKeeper's `CreateMode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CreateMode {
+    /// Stays until it is deleted.
+    Persistent,
+    /// As `Persistent`; the server appends a ten-digit number to the name.
+    PersistentSequential,
+    /// Goes with the session.
+    Ephemeral,
+    /// As `Ephemeral`; the server appends a ten-digit number to the name.
+    EphemeralSequential,
+    /// The server removes it some time after its last child went. Servers from 3.5.3 on.
+    Container,
+    /// As `Persistent`; the server removes it when it had no children and no change for this long. Only where the
+    /// server has `extendedTypesEnabled`.
+    PersistentWithTtl(Duration),
+    /// As `PersistentWithTtl`; the server appends a ten-digit number to the name.
+    PersistentSequentialWithTtl(Duration),
+}
+
+impl CreateMode {
+    /// Whether the server appends a number to the name.
+    #[must_use]
+    pub fn is_sequential(self) -> bool {
+        matches!(self, Self::PersistentSequential | Self::EphemeralSequential | Self::PersistentSequentialWithTtl(_))
+    }
+
+    /// Whether the node goes with the session.
+    #[must_use]
+    pub fn is_ephemeral(self) -> bool {
+        matches!(self, Self::Ephemeral | Self::EphemeralSequential)
+    }
+}
+
+/// A node to create: everything that the server needs to know.
+#[derive(Debug, Clone)]
+pub struct NodeSpec {
+    /// The path; for a sequential node, what the number is appended to.
+    pub path: ZPath,
+    /// The data.
+    pub data: Arc<[u8]>,
+    /// The kind.
+    pub mode: CreateMode,
+    /// Who may do what with it.
+    pub acl: Arc<[Acl]>,
+}
+
+impl NodeSpec {
+    /// About how many bytes the request has.
+    pub(crate) fn size(&self) -> usize {
+        let acl: usize = self.acl.iter().map(|acl| acl.scheme().len() + acl.id().len() + 12).sum();
+        self.path.as_str().len() + self.data.len() + acl + REQUEST_FRAMING
+    }
+}
+
+/// Lengths, header and flags of a request, rounded up.
+pub(crate) const REQUEST_FRAMING: usize = 64;
+
+/// A node that was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// Its path, with the number that the server appended.
+    pub path: ZPath,
+    /// Its stat at creation. `czxid` rises from creation to creation.
+    pub stat: crate::Stat,
+}
+
+/// One operation of a transaction.
+#[derive(Debug, Clone)]
+pub enum TransactionOperation {
+    /// The node must exist, with this version if one is given.
+    Check {
+        /// The node.
+        path: ZPath,
+        /// The version that it must have.
+        version: Option<i32>,
+    },
+    /// Creates a node.
+    Create(NodeSpec),
+    /// Sets a node's data.
+    SetData {
+        /// The node.
+        path: ZPath,
+        /// The data.
+        data: Arc<[u8]>,
+        /// The version that it must have.
+        version: Option<i32>,
+    },
+    /// Deletes a node.
+    Delete {
+        /// The node.
+        path: ZPath,
+        /// The version that it must have.
+        version: Option<i32>,
+    },
+}
+
+impl TransactionOperation {
+    /// The path of the node.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        match self {
+            Self::Check { path, .. } | Self::SetData { path, .. } | Self::Delete { path, .. } => path,
+            Self::Create(node) => &node.path,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Check { .. } => "check",
+            Self::Create(_) => "create",
+            Self::SetData { .. } => "set data of",
+            Self::Delete { .. } => "delete",
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Create(node) => node.size(),
+            Self::SetData { path, data, .. } => path.as_str().len() + data.len() + REQUEST_FRAMING,
+            Self::Check { path, .. } | Self::Delete { path, .. } => path.as_str().len() + REQUEST_FRAMING,
+        }
+    }
+}
+
+/// The result of one operation of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransactionResult {
+    /// The check held.
+    Checked,
+    /// The node was created.
+    Created(Created),
+    /// The data was set.
+    DataSet(crate::Stat),
+    /// The node was deleted.
+    Deleted,
+}

@@ -1,0 +1,159 @@
+//! Names by which a client finds a node again when the answer to its create was lost.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+const START: &str = "_c_";
+const END: char = '-';
+/// Of a UUID as text, such as `53345f98-9423-4e0c-a7b5-9f819e3ec2e1`.
+const ID_LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
+
+/// The mark of one protected create: a random UUID, written into the node's name as `_c_<uuid>-<name>`.
+///
+/// A sequential node gets its number from the server, so after a lost answer a client does not know what its node is
+/// called, nor whether there is one. By the mark it does. The names are those of Curator's `withProtection()`
+/// (`ProtectedUtils`): 36 characters of UUID in lower case. The 32 hex digits of go-zookeeper are something else, and so
+/// is a UUID in upper case; Curator takes the latter too, but nobody writes it.
+///
+/// ```
+/// use curator_client::ProtectionId;
+///
+/// let id = ProtectionId::new();
+/// let name = id.protect("lock-");
+/// assert!(name.starts_with("_c_") && name.ends_with("-lock-"));
+/// assert_eq!(ProtectionId::parse(&name), Some((id, "lock-")));
+/// assert_eq!(ProtectionId::strip(&name), "lock-");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProtectionId {
+    uuid: Uuid,
+}
+
+impl ProtectionId {
+    /// A new mark, different from every other (UUID version 4).
+    // Not `Default`: two defaults would differ.
+    #[allow(clippy::new_without_default)]
+    #[must_use]
+    pub fn new() -> Self {
+        Self { uuid: Uuid::new_v4() }
+    }
+
+    /// What the names of nodes with this mark begin with: `_c_<uuid>-`.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        self.protect("")
+    }
+
+    /// `name` with the mark: `_c_<uuid>-name`.
+    #[must_use]
+    pub fn protect(&self, name: &str) -> String {
+        format!("{START}{self}{END}{name}")
+    }
+
+    /// The mark of a node's name, and the name without it. `None` when the name has no mark, or nothing behind it.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<(Self, &str)> {
+        let rest = name.strip_prefix(START)?;
+        let (id, rest) = rest.split_at_checked(ID_LENGTH)?;
+        let rest = rest.strip_prefix(END).filter(|rest| !rest.is_empty())?;
+        // The parser takes other forms and upper case as well.
+        let uuid = Uuid::try_parse(id).ok().filter(|uuid| uuid.hyphenated().to_string() == id)?;
+        Some((Self { uuid }, rest))
+    }
+
+    /// The name without its mark, or as it is if it has none. Curator's `ProtectedUtils.normalize`.
+    #[must_use]
+    pub fn strip(name: &str) -> &str {
+        Self::parse(name).map_or(name, |(_, rest)| rest)
+    }
+}
+
+/// The UUID: 36 lower-case characters.
+impl fmt::Display for ProtectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.uuid.hyphenated(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ID: &str = "53345f98-9423-4e0c-a7b5-9f819e3ec2e1";
+
+    #[test]
+    fn names_are_those_of_curator() {
+        let (id, name) = ProtectionId::parse("_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-0000000007").unwrap();
+        assert_eq!(name, "lock-0000000007");
+        assert_eq!(id.to_string(), ID);
+        assert_eq!(id.prefix(), "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-");
+        assert_eq!(id.protect("lock-"), "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-");
+    }
+
+    #[test]
+    fn a_new_mark_is_a_random_uuid_in_lower_case() {
+        let (one, other) = (ProtectionId::new(), ProtectionId::new());
+        assert_ne!(one, other);
+        let text = one.to_string();
+        assert_eq!(text.len(), 36);
+        assert!(text.chars().all(|c| c == '-' || c.is_ascii_digit() || ('a'..='f').contains(&c)), "{text}");
+        assert_eq!(text.as_bytes()[14], b'4', "the version of {text}");
+    }
+
+    #[test]
+    fn other_names_have_no_mark() {
+        for name in [
+            "",
+            "lock-0000000007",
+            "_c_",
+            "_c_-lock-",
+            // go-zookeeper
+            "_c_5334f5989423ae0cd7b59f819e3ec2e1-lock-0000000007",
+            // kazoo
+            "5334f5989423ae0cd7b59f819e3ec2e1__lock__0000000007",
+            // nothing behind the mark
+            "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-",
+            "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1",
+            // no separator, upper case, not hexadecimal, other start
+            "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1_lock-",
+            "_c_53345F98-9423-4E0C-A7B5-9F819E3EC2E1-lock-",
+            "_c_53345g98-9423-4e0c-a7b5-9f819e3ec2e1-lock-",
+            "_C_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-",
+            " _c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-",
+            // a character across the end of where the UUID would be
+            "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2eéx-lock-",
+        ] {
+            assert_eq!(ProtectionId::parse(name), None, "{name}");
+            assert_eq!(ProtectionId::strip(name), name);
+        }
+    }
+
+    #[test]
+    fn only_the_outer_mark_is_stripped() {
+        let id = ProtectionId::new();
+        let twice = id.protect(&id.protect("a"));
+        assert_eq!(ProtectionId::strip(&twice), id.protect("a"));
+    }
+
+    proptest! {
+        #[test]
+        fn protect_and_parse_are_inverse(bits in any::<u128>(), name in ".+") {
+            let id = ProtectionId { uuid: Uuid::from_u128(bits) };
+            let protected = id.protect(&name);
+            prop_assert!(protected.starts_with(&id.prefix()));
+            prop_assert_eq!(ProtectionId::parse(&protected), Some((id, name.as_str())));
+            prop_assert_eq!(ProtectionId::strip(&protected), name);
+        }
+
+        #[test]
+        fn parse_and_protect_are_inverse(name in "(_c_)?([0-9a-fA-F-]{35,37})?-?.{0,5}") {
+            match ProtectionId::parse(&name) {
+                Some((id, rest)) => prop_assert_eq!(id.protect(rest), name),
+                None => prop_assert_eq!(ProtectionId::strip(&name), &name),
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Reading nodes, setting their data, and watching them.
+
+use crate::client::CuratorClient;
+use crate::error::{Error, Outcome, Result};
+use crate::retry::retry;
+use crate::zk::Stat;
+use crate::zk::watch::Watch;
+
+impl CuratorClient {
+    /// A node's data and stat.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`], [`Error::NoAuth`], and those of the connection when the retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn get_data(&self, path: impl AsRef<str>) -> Result<(Vec<u8>, Stat)> {
+        let path = self.resolve(path)?;
+        retry(self.core(), async |session| session.get_data(&path).await).await
+    }
+
+    /// A node's data and stat, and a one-shot watch for its deletion or the next change of its data.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_data`](Self::get_data), and [`Error::TooManyWatches`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no watch behind.
+    pub async fn watch_data(&self, path: impl AsRef<str>) -> Result<(Vec<u8>, Stat, Watch)> {
+        let path = self.resolve(path)?;
+        retry(self.core(), async |session| session.watch_data(&path).await).await
+    }
+
+    /// The stat of a node, or `None` if there is no such node.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection when the retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn check_exists(&self, path: impl AsRef<str>) -> Result<Option<Stat>> {
+        let path = self.resolve(path)?;
+        retry(self.core(), async |session| session.exists(&path).await).await
+    }
+
+    /// The names of a node's children, in no order.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_data`](Self::get_data).
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn get_children(&self, path: impl AsRef<str>) -> Result<Vec<String>> {
+        let path = self.resolve(path)?;
+        retry(self.core(), async |session| session.get_children(&path).await).await
+    }
+
+    /// The names of a node's children, and a one-shot watch for the next child that comes or goes.
+    ///
+    /// # Errors
+    ///
+    /// As [`watch_data`](Self::watch_data).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no watch behind.
+    pub async fn watch_children(&self, path: impl AsRef<str>) -> Result<(Vec<String>, Watch)> {
+        let path = self.resolve(path)?;
+        retry(self.core(), async |session| session.watch_children(&path).await).await
+    }
+
+    /// Sets a node's data; with a version, only if the node has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the
+    /// connection. With a version, an unknown outcome is [`Error::Ambiguous`] and not tried again: the second try could
+    /// not tell our own change from another's.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped change may still be applied.
+    pub async fn set_data(&self, path: impl AsRef<str>, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat> {
+        let path = self.resolve(path)?;
+        let data = data.as_ref();
+        retry(self.core(), async |session| {
+            session.set_data(&path, data, version).await.map_err(|error| match (error.outcome(), version) {
+                (Outcome::Unknown, Some(_)) => Error::Ambiguous { path: path.clone(), source: Box::new(error) },
+                _ => error,
+            })
+        })
+        .await
+    }
+
+    /// Makes the server that we talk to catch up with the leader, so that the next read is not older than this call.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection when the retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn sync(&self, path: impl AsRef<str>) -> Result<()> {
+        let path = self.resolve(path)?;
+        retry(self.core(), async |session| session.sync(&path).await).await
+    }
+}

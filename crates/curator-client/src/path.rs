@@ -1,0 +1,509 @@
+//! Paths of znodes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The path of a znode: absolute, normalised, and valid by ZooKeeper's rules. Parsed once, valid afterwards.
+///
+/// The rules are those of ZooKeeper's `PathUtils.validatePath`, which the server applies to every request:
+///
+/// - it starts with `/`, and only the root ends with it;
+/// - no part between two slashes is empty, `.` or `..`;
+/// - no character is a control character (U+0000 to U+001F, U+007F to U+009F), from a private use area (U+E000 to
+///   U+F8FF), one of the specials U+FFF0 to U+FFFF, or beyond U+FFFF: Java writes those, emoji among them, as
+///   surrogates, and ZooKeeper forbids surrogates.
+///
+/// The order is that of the bytes. A clone shares the text.
+///
+/// ```
+/// use curator_client::ZPath;
+///
+/// let lock = ZPath::new("/locks/orders")?;
+/// assert_eq!(lock.name(), "orders");
+/// assert_eq!(lock.parent(), Some(ZPath::new("/locks")?));
+/// assert_eq!(lock.child("lock-0000000001")?.as_str(), "/locks/orders/lock-0000000001");
+/// assert_eq!(
+///     ZPath::new("locks/orders").unwrap_err().to_string(),
+///     r#"invalid path "locks/orders": expected a path that starts with '/'"#,
+/// );
+/// # Ok::<(), curator_client::InvalidPath>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZPath {
+    text: Arc<str>,
+}
+
+impl ZPath {
+    /// Parses a path.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPath`] when it breaks one of the rules.
+    pub fn new(path: &str) -> Result<Self, InvalidPath> {
+        match problem_of(path) {
+            None => Ok(Self { text: path.into() }),
+            Some(reason) => Err(InvalidPath { path: path.to_owned(), reason }),
+        }
+    }
+
+    /// `/`.
+    #[must_use]
+    pub fn root() -> Self {
+        Self { text: "/".into() }
+    }
+
+    /// The text of the path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether this is `/`.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        &*self.text == "/"
+    }
+
+    /// The last part: `b` of `/a/b`. The root has none; its name is empty.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self.text.rsplit_once('/') {
+            Some((_, name)) => name,
+            None => "",
+        }
+    }
+
+    /// The path without its last part: `/a` for `/a/b`. `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        match self.text.rsplit_once('/') {
+            Some(("", "")) | None => None,
+            Some(("", _)) => Some(Self::root()),
+            Some((parent, _)) => Some(Self { text: parent.into() }),
+        }
+    }
+
+    /// The node called `name` directly below this one.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPath`] when `name` is not one valid part of a path; it holds `name`.
+    pub fn child(&self, name: &str) -> Result<Self, InvalidPath> {
+        if name.contains('/') {
+            return Err(InvalidPath { path: name.to_owned(), reason: PathProblem::NotAName });
+        }
+        self.join(name)
+    }
+
+    /// The node at `relative` below this one: `/a` joined with `b/c` is `/a/b/c`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPath`] when `relative` is empty, starts with `/`, or breaks a rule; it holds `relative`.
+    pub fn join(&self, relative: &str) -> Result<Self, InvalidPath> {
+        let invalid = |reason| InvalidPath { path: relative.to_owned(), reason };
+        if relative.is_empty() {
+            return Err(invalid(PathProblem::Empty));
+        }
+        if relative.starts_with('/') {
+            return Err(invalid(PathProblem::NotRelative));
+        }
+        let joined = self.concat(relative);
+        match problem_of(&joined.text) {
+            None => Ok(joined),
+            Some(reason) => Err(invalid(reason)),
+        }
+    }
+
+    /// The same path in the namespace (or below the chroot) `prefix`: `/a` prefixed by `/apps/shop` is `/apps/shop/a`.
+    /// The root becomes `prefix` itself. Namespaces nest: prefix with the inner one first.
+    ///
+    /// ```
+    /// use curator_client::ZPath;
+    ///
+    /// let (path, namespace) = (ZPath::new("/locks/a")?, ZPath::new("/shop")?);
+    /// let full = path.prefixed_by(&namespace);
+    /// assert_eq!(full.as_str(), "/shop/locks/a");
+    /// assert_eq!(full.strip_prefix(&namespace), Some(path));
+    /// # Ok::<(), curator_client::InvalidPath>(())
+    /// ```
+    #[must_use]
+    pub fn prefixed_by(&self, prefix: &Self) -> Self {
+        if self.is_root() {
+            return prefix.clone();
+        }
+        if prefix.is_root() {
+            return self.clone();
+        }
+        prefix.concat(self.text.trim_start_matches('/'))
+    }
+
+    /// The same path as it is seen from within the namespace `prefix`: the inverse of [`prefixed_by`](Self::prefixed_by).
+    /// `None` when the path is neither `prefix` nor below it. `/ab` is not below `/a`.
+    #[must_use]
+    pub fn strip_prefix(&self, prefix: &Self) -> Option<Self> {
+        if prefix.is_root() {
+            return Some(self.clone());
+        }
+        match self.text.strip_prefix(prefix.as_str())? {
+            "" => Some(Self::root()),
+            rest if rest.starts_with('/') => Some(Self { text: rest.into() }),
+            _ => None,
+        }
+    }
+
+    /// The nodes that must exist before this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
+    ///
+    /// Neither the root, which always exists, nor the path itself is among them.
+    pub fn ancestors(&self) -> impl DoubleEndedIterator<Item = Self> + '_ {
+        let slashes = self.text.match_indices('/').skip(1).map(|(at, _)| at);
+        // Collected so that the iterator can run from both ends; paths have few parts.
+        let ends: Vec<_> = slashes.collect();
+        ends.into_iter().filter_map(|end| Some(Self { text: self.text.get(..end)?.into() }))
+    }
+
+    /// `self/relative`, unchecked.
+    fn concat(&self, relative: &str) -> Self {
+        let parent = if self.is_root() { "" } else { self.as_str() };
+        Self { text: format!("{parent}/{relative}").into() }
+    }
+}
+
+/// The first rule that `path` breaks.
+fn problem_of(path: &str) -> Option<PathProblem> {
+    if path.is_empty() {
+        return Some(PathProblem::Empty);
+    }
+    let Some(parts) = path.strip_prefix('/') else { return Some(PathProblem::NotAbsolute) };
+    if parts.is_empty() {
+        return None;
+    }
+    if let Some(character) = path.chars().find(|character| is_forbidden(*character)) {
+        return Some(PathProblem::ForbiddenCharacter(character));
+    }
+    // In this order, so that "/a//" is told about its end, which is what the eye sees.
+    if parts.ends_with('/') {
+        return Some(PathProblem::TrailingSlash);
+    }
+    parts.split('/').find_map(|part| match part {
+        "" => Some(PathProblem::EmptyName),
+        "." | ".." => Some(PathProblem::RelativeName),
+        _ => None,
+    })
+}
+
+fn is_forbidden(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}' | '\u{E000}'..='\u{F8FF}' | '\u{FFF0}'..=char::MAX
+    )
+}
+
+/// A text that is not a path of ZooKeeper, and why not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid path {path:?}: expected {reason}")]
+#[non_exhaustive]
+pub struct InvalidPath {
+    /// The text that was given.
+    pub path: String,
+    /// The rule that it breaks.
+    pub reason: PathProblem,
+}
+
+/// The rule that a text breaks, if it is no path of ZooKeeper. Its `Display` says what was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PathProblem {
+    /// There is nothing.
+    Empty,
+    /// It does not start with `/`.
+    NotAbsolute,
+    /// It starts with `/` where a path relative to another was asked for.
+    NotRelative,
+    /// It has a `/` where the name of one node was asked for.
+    NotAName,
+    /// It ends with `/`.
+    TrailingSlash,
+    /// It has nothing between two slashes.
+    EmptyName,
+    /// It has a `.` or `..` between two slashes.
+    RelativeName,
+    /// It has a character that ZooKeeper does not allow.
+    ForbiddenCharacter(char),
+}
+
+impl fmt::Display for PathProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a path that is not empty"),
+            Self::NotAbsolute => f.write_str("a path that starts with '/'"),
+            Self::NotRelative => f.write_str("a relative path, which does not start with '/'"),
+            Self::NotAName => f.write_str("the name of one node, without '/'"),
+            Self::TrailingSlash => f.write_str("a path that does not end with '/'"),
+            Self::EmptyName => f.write_str("a name between any two slashes"),
+            Self::RelativeName => f.write_str("no '.' or '..' as the name of a node"),
+            Self::ForbiddenCharacter(character) => {
+                write!(f, "only characters that ZooKeeper allows, without U+{:04X}", u32::from(*character))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ZPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+/// As the text, in quotes.
+impl fmt::Debug for ZPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl AsRef<str> for ZPath {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl FromStr for ZPath {
+    type Err = InvalidPath;
+
+    fn from_str(path: &str) -> Result<Self, InvalidPath> {
+        Self::new(path)
+    }
+}
+
+impl TryFrom<&str> for ZPath {
+    type Error = InvalidPath;
+
+    fn try_from(path: &str) -> Result<Self, InvalidPath> {
+        Self::new(path)
+    }
+}
+
+impl TryFrom<String> for ZPath {
+    type Error = InvalidPath;
+
+    fn try_from(path: String) -> Result<Self, InvalidPath> {
+        Self::new(&path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(text: &str) -> ZPath {
+        ZPath::new(text).unwrap()
+    }
+
+    #[test]
+    fn what_zookeeper_accepts_is_accepted() {
+        for text in ["/", "/a", "/a/b", "/.a", "/a.", "/...", "/a/..b/c..", "/a b", "/ä/日本/\u{FFEF}", "/\u{A0}", "/\u{D7FF}"] {
+            assert_eq!(path(text).as_str(), text);
+        }
+    }
+
+    #[test]
+    fn what_zookeeper_refuses_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("", PathProblem::Empty),
+            ("a", PathProblem::NotAbsolute),
+            ("./a", PathProblem::NotAbsolute),
+            (" /a", PathProblem::NotAbsolute),
+            ("//", PathProblem::TrailingSlash),
+            ("/a/", PathProblem::TrailingSlash),
+            ("//a", PathProblem::EmptyName),
+            ("/a//b", PathProblem::EmptyName),
+            ("/.", PathProblem::RelativeName),
+            ("/a/./b", PathProblem::RelativeName),
+            ("/..", PathProblem::RelativeName),
+            ("/a/..", PathProblem::RelativeName),
+            ("/../a", PathProblem::RelativeName),
+            ("/a\0b", PathProblem::ForbiddenCharacter('\0')),
+            ("/a\n", PathProblem::ForbiddenCharacter('\n')),
+            ("/\u{1F}", PathProblem::ForbiddenCharacter('\u{1F}')),
+            ("/\u{7F}", PathProblem::ForbiddenCharacter('\u{7F}')),
+            ("/\u{9F}", PathProblem::ForbiddenCharacter('\u{9F}')),
+            ("/\u{E000}", PathProblem::ForbiddenCharacter('\u{E000}')),
+            ("/\u{F8FF}", PathProblem::ForbiddenCharacter('\u{F8FF}')),
+            ("/\u{FFF0}", PathProblem::ForbiddenCharacter('\u{FFF0}')),
+            ("/\u{FFFD}", PathProblem::ForbiddenCharacter('\u{FFFD}')),
+            ("/🔒", PathProblem::ForbiddenCharacter('🔒')),
+        ] {
+            assert_eq!(ZPath::new(text), Err(InvalidPath { path: text.to_owned(), reason }), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_path_and_what_was_expected() {
+        let message = |text| ZPath::new(text).unwrap_err().to_string();
+        assert_eq!(message("locks/a"), r#"invalid path "locks/a": expected a path that starts with '/'"#);
+        assert_eq!(
+            message("/a\0b"),
+            r#"invalid path "/a\0b": expected only characters that ZooKeeper allows, without U+0000"#
+        );
+    }
+
+    #[test]
+    fn the_root_is_special() {
+        let root = ZPath::root();
+        assert!(root.is_root());
+        assert_eq!(root, path("/"));
+        assert_eq!(root.name(), "");
+        assert_eq!(root.parent(), None);
+        assert_eq!(root.ancestors().count(), 0);
+        assert_eq!(root.child("a").unwrap(), path("/a"));
+        assert_eq!(path("/a").parent(), Some(root.clone()));
+        assert!(!path("/a").is_root());
+        assert_eq!(root.prefixed_by(&root), root);
+        assert_eq!(path("/a").prefixed_by(&root), path("/a"));
+        assert_eq!(root.prefixed_by(&path("/a")), path("/a"));
+        assert_eq!(path("/a").strip_prefix(&path("/a")), Some(root));
+    }
+
+    #[test]
+    fn ancestors_come_from_the_top_down() {
+        let ancestors: Vec<_> = path("/a/b/c").ancestors().map(|ancestor| ancestor.to_string()).collect();
+        assert_eq!(ancestors, ["/a", "/a/b"]);
+        assert_eq!(path("/a").ancestors().count(), 0);
+    }
+
+    #[test]
+    fn a_prefix_ends_between_names() {
+        assert_eq!(path("/ab").strip_prefix(&path("/a")), None);
+        assert_eq!(path("/a").strip_prefix(&path("/a/b")), None);
+        assert_eq!(path("/a/b").strip_prefix(&path("/a")), Some(path("/b")));
+    }
+
+    #[test]
+    fn a_child_is_one_name_and_a_join_is_relative() {
+        let a = path("/a");
+        assert_eq!(a.join("b/c").unwrap(), path("/a/b/c"));
+        for (result, text, reason) in [
+            (a.child("b/c"), "b/c", PathProblem::NotAName),
+            (a.child("/b"), "/b", PathProblem::NotAName),
+            (a.child(""), "", PathProblem::Empty),
+            (a.child(".."), "..", PathProblem::RelativeName),
+            (a.child("b\0"), "b\0", PathProblem::ForbiddenCharacter('\0')),
+            (a.join("/b"), "/b", PathProblem::NotRelative),
+            (a.join(""), "", PathProblem::Empty),
+            (a.join("b/"), "b/", PathProblem::TrailingSlash),
+            (a.join("b//c"), "b//c", PathProblem::EmptyName),
+            (a.join("../b"), "../b", PathProblem::RelativeName),
+        ] {
+            assert_eq!(result, Err(InvalidPath { path: text.to_owned(), reason }));
+        }
+    }
+
+    #[test]
+    fn every_conversion_checks() {
+        assert_eq!("/a".parse::<ZPath>(), Ok(path("/a")));
+        assert_eq!(ZPath::try_from("/a"), Ok(path("/a")));
+        assert_eq!(ZPath::try_from("/a".to_owned()), Ok(path("/a")));
+        assert!("a".parse::<ZPath>().is_err() && ZPath::try_from("a").is_err() && ZPath::try_from(String::new()).is_err());
+        assert_eq!(format!("{0} {0:?} {0:>4}", path("/a")), r#"/a "/a"   /a"#);
+        assert_eq!(path("/a").as_ref(), "/a");
+    }
+
+    /// The rules once more, from ZooKeeper's words about UTF-16 units, and looking at one unit after the other.
+    fn zookeeper_accepts(text: &str) -> bool {
+        let units: Vec<u16> = text.encode_utf16().collect();
+        let unit = |character: char| u16::try_from(u32::from(character)).unwrap();
+        let (slash, dot) = (unit('/'), unit('.'));
+        if units == [slash] {
+            return true;
+        }
+        if units.first() != Some(&slash) || units.last() == Some(&slash) {
+            return false;
+        }
+        let forbidden = |unit: &u16| {
+            matches!(*unit, 0 | 0x01..=0x1F | 0x7F..=0x9F | 0xD800..=0xF8FF | 0xFFF0..=0xFFFF)
+        };
+        if units.iter().any(forbidden) {
+            return false;
+        }
+        units[1..].split(|unit| *unit == slash).all(|name| !name.is_empty() && *name != [dot] && *name != [dot, dot])
+    }
+
+    /// Names that are valid, some of them nearly not.
+    fn name() -> impl Strategy<Value = String> {
+        "[a-z.é日 _-]{1,6}".prop_filter("not relative", |name| name != "." && name != "..")
+    }
+
+    fn any_path() -> impl Strategy<Value = ZPath> {
+        vec(name(), 0..5).prop_map(|names| path(&format!("/{}", names.join("/"))))
+    }
+
+    proptest! {
+        #[test]
+        fn the_rules_are_zookeepers(text in "[/.a\\x00\\x1f\\x7f\\u{9f}\\u{a0}\\u{e000}\\u{fff0}🔒]{0,8}") {
+            prop_assert_eq!(ZPath::new(&text).is_ok(), zookeeper_accepts(&text));
+        }
+
+        #[test]
+        fn the_rules_are_zookeepers_for_any_text(text in any::<String>()) {
+            let text = format!("/{text}");
+            prop_assert_eq!(ZPath::new(&text).is_ok(), zookeeper_accepts(&text));
+        }
+
+        #[test]
+        fn a_relative_text_is_never_a_path(text in "[^/].*") {
+            prop_assert!(ZPath::new(&text).is_err());
+        }
+
+        #[test]
+        fn child_and_parent_are_inverse(path in any_path(), name in name()) {
+            let child = path.child(&name).unwrap();
+            prop_assert!(zookeeper_accepts(child.as_str()));
+            prop_assert_eq!(child.name(), name);
+            prop_assert_eq!(child.parent(), Some(path));
+        }
+
+        #[test]
+        fn parent_and_child_are_inverse(path in any_path()) {
+            match path.parent() {
+                Some(parent) => prop_assert_eq!(parent.child(path.name()), Ok(path)),
+                None => prop_assert!(path.is_root()),
+            }
+        }
+
+        #[test]
+        fn join_is_child_after_child(path in any_path(), names in vec(name(), 1..4)) {
+            let step_by_step = names.iter().fold(path.clone(), |path, name| path.child(name).unwrap());
+            prop_assert_eq!(path.join(&names.join("/")), Ok(step_by_step));
+        }
+
+        #[test]
+        fn prefix_and_strip_are_inverse(path in any_path(), prefix in any_path()) {
+            let full = path.prefixed_by(&prefix);
+            prop_assert!(zookeeper_accepts(full.as_str()));
+            prop_assert_eq!(full.strip_prefix(&prefix), Some(path));
+        }
+
+        #[test]
+        fn strip_and_prefix_are_inverse(path in any_path(), prefix in any_path()) {
+            if let Some(rest) = path.strip_prefix(&prefix) {
+                prop_assert_eq!(rest.prefixed_by(&prefix), path);
+            }
+        }
+
+        #[test]
+        fn namespaces_nest(path in any_path(), inner in any_path(), outer in any_path()) {
+            prop_assert_eq!(path.prefixed_by(&inner).prefixed_by(&outer), path.prefixed_by(&inner.prefixed_by(&outer)));
+        }
+
+        #[test]
+        fn ancestors_are_the_parents(path in any_path()) {
+            let parents = std::iter::successors(path.parent(), ZPath::parent).filter(|parent| !parent.is_root());
+            prop_assert!(path.ancestors().rev().eq(parents));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The curves of the `backoff` crate as retry policies. The only file that names that crate.
+//!
+//! The crate is complete but no longer looked after (RUSTSEC-2025-0012). Only its curves are used here, neither its
+//! clock nor its retry loop, and a replacement would touch this file alone.
+
+use std::any::{Any, type_name};
+use std::fmt;
+use std::time::Duration;
+
+use backoff::ExponentialBackoff;
+use backoff::backoff::Backoff;
+
+use super::policy::{LONGEST_SLEEP, RetryPolicy};
+
+/// Makes a [`Backoff`] of the `backoff` crate a [`RetryPolicy`].
+///
+/// A `Backoff` remembers how far it has got, a policy is asked by many operations at once. So the policy keeps the
+/// backoff as a prototype, and for every question takes a fresh copy from the beginning and steps it to the retry in
+/// question. What the copies draw at random is not kept, so a wait is random within the range of that step, whatever the
+/// operation waited before.
+///
+/// - After 1,024 steps the curve counts as flat: later retries get what retry 1,023 gets. So a question costs little
+///   however many retries there were. A `Backoff` that gives up by counting has to do so within that.
+/// - Once the `Backoff` says `None`, so does the policy from then on.
+/// - A copy is made and asked within microseconds, so what a `Backoff` measures on a clock of its own is always about
+///   zero. For [`backoff::ExponentialBackoff`] the policy itself sees to the `max_elapsed_time`, on the time since the
+///   first try: no try begins later than that. Other backoffs get a limit by [`with_max_elapsed`](Self::with_max_elapsed).
+/// - No wait is longer than 24 hours.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::RetryPolicy;
+/// use curator_client::retry::BackoffRetry;
+///
+/// let policy = BackoffRetry::new(backoff::ExponentialBackoff {
+///     initial_interval: Duration::from_millis(100),
+///     multiplier: 2.0,
+///     randomization_factor: 0.0,
+///     max_elapsed_time: Some(Duration::from_secs(30)),
+///     ..Default::default()
+/// });
+/// assert_eq!(policy.next_delay(0, Duration::ZERO), Some(Duration::from_millis(100)));
+/// assert_eq!(policy.next_delay(3, Duration::from_secs(1)), Some(Duration::from_millis(800)));
+/// assert_eq!(policy.next_delay(3, Duration::from_secs(30)), None);
+/// ```
+#[derive(Clone)]
+pub struct BackoffRetry<B> {
+    prototype: B,
+    max_elapsed: Option<Duration>,
+}
+
+/// As many steps as any curve needs to become flat, and few enough to be walked at every question.
+const MOST_STEPS: u32 = 1_024;
+
+impl<B: Backoff + Clone + Send + Sync + 'static> BackoffRetry<B> {
+    /// A policy with the curve of `prototype`, from its beginning.
+    #[must_use]
+    pub fn new(mut prototype: B) -> Self {
+        // Its own clock would never reach the limit; ours does.
+        let max_elapsed = (&mut prototype as &mut dyn Any)
+            .downcast_mut::<ExponentialBackoff>()
+            .and_then(|exponential| exponential.max_elapsed_time.take());
+        Self { prototype, max_elapsed }
+    }
+
+    /// No try begins later than `max_elapsed` after the beginning of the first one.
+    #[must_use]
+    pub fn with_max_elapsed(mut self, max_elapsed: Duration) -> Self {
+        self.max_elapsed = Some(max_elapsed);
+        self
+    }
+}
+
+impl<B: Backoff + Clone + Send + Sync + 'static> RetryPolicy for BackoffRetry<B> {
+    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+        let mut backoff = self.prototype.clone();
+        backoff.reset();
+        let mut delay = backoff.next_backoff()?;
+        for _ in 0..retries.min(MOST_STEPS - 1) {
+            delay = backoff.next_backoff()?;
+        }
+        let delay = delay.min(LONGEST_SLEEP);
+        let in_time = self.max_elapsed.is_none_or(|max| elapsed.saturating_add(delay) <= max);
+        in_time.then_some(delay)
+    }
+}
+
+impl<B> fmt::Debug for BackoffRetry<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackoffRetry")
+            .field("backoff", &format_args!("{}", type_name::<B>()))
+            .field("max_elapsed", &self.max_elapsed)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn exact(max_elapsed_time: Option<Duration>) -> ExponentialBackoff {
+        ExponentialBackoff {
+            initial_interval: SECOND,
+            multiplier: 2.0,
+            randomization_factor: 0.0,
+            max_interval: 8 * SECOND,
+            max_elapsed_time,
+            ..Default::default()
+        }
+    }
+
+    /// Gives its numbers and then nothing more, and remembers where it was.
+    #[derive(Clone)]
+    struct Script {
+        delays: Vec<Duration>,
+        next: usize,
+    }
+
+    impl Backoff for Script {
+        fn reset(&mut self) {
+            self.next = 0;
+        }
+
+        fn next_backoff(&mut self) -> Option<Duration> {
+            let delay = self.delays.get(self.next).copied();
+            self.next += 1;
+            delay
+        }
+    }
+
+    #[test]
+    fn the_answer_depends_on_the_arguments_alone() {
+        let policy = BackoffRetry::new(exact(None));
+        for _ in 0..3 {
+            for (retries, seconds) in [(4, 8), (0, 1), (3, 8), (1, 2), (2, 4)] {
+                assert_eq!(policy.next_delay(retries, Duration::ZERO), Some(seconds * SECOND));
+            }
+        }
+    }
+
+    #[test]
+    fn a_prototype_that_was_used_starts_again() {
+        let mut used = exact(None);
+        used.next_backoff();
+        used.next_backoff();
+        assert_eq!(BackoffRetry::new(used).next_delay(0, Duration::ZERO), Some(SECOND));
+    }
+
+    #[test]
+    fn millions_of_retries_are_no_work() {
+        let policy = BackoffRetry::new(exact(None));
+        assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(8 * SECOND));
+    }
+
+    #[test]
+    fn the_limit_of_an_exponential_backoff_is_on_our_clock() {
+        let policy = BackoffRetry::new(exact(Some(10 * SECOND)));
+        assert_eq!(policy.next_delay(0, 9 * SECOND), Some(SECOND));
+        assert_eq!(policy.next_delay(0, 10 * SECOND), None);
+        assert_eq!(policy.next_delay(1, 9 * SECOND), None);
+        assert_eq!(policy.next_delay(1, 8 * SECOND), Some(2 * SECOND));
+        assert_eq!(policy.next_delay(0, Duration::MAX), None);
+    }
+
+    #[test]
+    fn another_backoff_ends_by_itself_or_by_the_limit_it_was_given() {
+        let script = Script { delays: vec![SECOND, 3 * SECOND], next: 1 };
+        let policy = BackoffRetry::new(script);
+        assert_eq!(policy.next_delay(0, Duration::MAX), Some(SECOND));
+        assert_eq!(policy.next_delay(1, Duration::ZERO), Some(3 * SECOND));
+        assert_eq!(policy.next_delay(2, Duration::ZERO), None);
+        assert_eq!(policy.next_delay(u32::MAX, Duration::ZERO), None);
+        let limited = policy.with_max_elapsed(5 * SECOND);
+        assert_eq!(limited.next_delay(1, 2 * SECOND), Some(3 * SECOND));
+        assert_eq!(limited.next_delay(1, 3 * SECOND), None);
+    }
+
+    #[test]
+    fn no_wait_is_absurd() {
+        let policy = BackoffRetry::new(Script { delays: vec![Duration::MAX], next: 0 });
+        assert_eq!(policy.next_delay(0, Duration::ZERO), Some(LONGEST_SLEEP));
+    }
+
+    #[test]
+    fn it_is_a_policy_like_any_other() {
+        let policy: Arc<dyn RetryPolicy> = Arc::new(BackoffRetry::new(exact(Some(SECOND))));
+        let text = format!("{policy:?}");
+        assert!(text.contains("ExponentialBackoff") && text.contains("max_elapsed: Some(1s)"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_default_curve_stays_in_its_range(retries in 0_u32..200, elapsed in 0_u64..1_200) {
+            let limit = Duration::from_secs(900);
+            let policy = BackoffRetry::new(ExponentialBackoff::default());
+            let elapsed = Duration::from_secs(elapsed);
+            if let Some(delay) = policy.next_delay(retries, elapsed) {
+                prop_assert!(elapsed + delay <= limit);
+                prop_assert!(delay >= Duration::from_millis(250) && delay <= Duration::from_secs(90));
+            } else {
+                prop_assert!(elapsed + Duration::from_secs(91) > limit);
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Trying again: the policies decide, and one loop obeys.
+
+mod backoff;
+mod persistent;
+mod policy;
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+pub use self::backoff::BackoffRetry;
+pub(crate) use self::persistent::Persistently;
+pub use self::policy::{
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
+    RetryOneTime, RetryPolicy, RetryUntilElapsed,
+};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::session::Session;
+
+/// Runs `operation` on the current session until it succeeds, fails for good, or the client's policy gives up.
+///
+/// Each try waits for a session first, no longer than the connection timeout.
+pub(crate) async fn retry<T>(core: &Arc<Core>, mut operation: impl AsyncFnMut(&Session) -> Result<T>) -> Result<T> {
+    let mut retrier = Retrier::new(core);
+    loop {
+        let result = match core.session().await {
+            Ok(session) => operation(&session).await,
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(value) => return Ok(value),
+            Err(error) => retrier.pause(error).await?,
+        }
+    }
+}
+
+/// The retries of one operation: how many there were, and since when.
+///
+/// For a protocol whose next try is not simply the same call again. What can be said as "the same call again" is
+/// retried by the client's own operations already; do not put one loop inside another.
+#[derive(Debug)]
+pub struct Retrier {
+    core: Arc<Core>,
+    policy: Arc<dyn RetryPolicy>,
+    started: Instant,
+    retries: u32,
+    even_while_closing: bool,
+}
+
+impl Retrier {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self::with_policy(core, Arc::clone(&core.options.retry_policy))
+    }
+
+    pub(crate) fn with_policy(core: &Arc<Core>, policy: Arc<dyn RetryPolicy>) -> Self {
+        Self { core: Arc::clone(core), policy, started: Instant::now(), retries: 0, even_while_closing: false }
+    }
+
+    /// A closing client does not end the pauses: for duties that it waits for.
+    pub(crate) fn even_while_closing(mut self) -> Self {
+        self.even_while_closing = true;
+        self
+    }
+
+    /// Waits for as long as the policy says; then it is time for the next try.
+    ///
+    /// # Errors
+    ///
+    /// `error` itself when it cannot be retried or the policy gives up; [`Error::Closed`] as soon as the client closes.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped pause counts as a retry.
+    pub async fn pause(&mut self, error: Error) -> Result<()> {
+        if !error.is_retryable() {
+            return Err(error);
+        }
+        tracing::debug!(%error, retries = self.retries, "trying again, if the policy agrees");
+        if self.again().await? { Ok(()) } else { Err(error) }
+    }
+
+    /// As [`pause`](Self::pause), for a failure that is no [`enum@Error`]: `false` when the policy gives up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] as soon as the client closes.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`pause`](Self::pause).
+    pub async fn again(&mut self) -> Result<bool> {
+        let Some(delay) = self.policy.next_delay(self.retries, self.started.elapsed()) else { return Ok(false) };
+        self.retries = self.retries.saturating_add(1);
+        tokio::select! {
+            biased;
+            () = self.core.closing(), if !self.even_while_closing => Err(Error::Closed),
+            () = self.core.timer.sleep(delay) => Ok(true),
+        }
+    }
+
+    /// Forgets the retries so far: what comes next is a new operation.
+    pub fn reset(&mut self) {
+        self.retries = 0;
+        self.started = Instant::now();
+    }
+}

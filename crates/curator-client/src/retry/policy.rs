@@ -1,0 +1,531 @@
+//! Whether to try again, and how long to wait before that: Curator's policies as pure functions.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A pure decision: how long to wait before the next try, or `None` to give up. Never sleeps.
+///
+/// Curator's `RetryPolicy.allowRetry`, without its sleep: whoever asks does the waiting, and can be cancelled meanwhile.
+/// One policy serves many operations at once, so the answer depends on the arguments alone (and, for the policies that
+/// say so, on chance).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::RetryPolicy;
+///
+/// /// Twice at once, then never again.
+/// #[derive(Debug)]
+/// struct Impatient;
+///
+/// impl RetryPolicy for Impatient {
+///     fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
+///         (retries < 2).then_some(Duration::ZERO)
+///     }
+/// }
+///
+/// assert_eq!(Impatient.next_delay(1, Duration::ZERO), Some(Duration::ZERO));
+/// assert_eq!(Impatient.next_delay(2, Duration::ZERO), None);
+/// ```
+pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
+    /// The wait before the next try; `None` means that there is none.
+    ///
+    /// `retries` is how many retries have been made already: 0 after the first failure. `elapsed` is the time since the
+    /// first try began, on a monotonic clock. Curator measures it on the wall clock, and a clock that is set right cuts
+    /// an operation short there.
+    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration>;
+}
+
+impl<P: RetryPolicy + ?Sized> RetryPolicy for Arc<P> {
+    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+        (**self).next_delay(retries, elapsed)
+    }
+}
+
+impl<P: RetryPolicy + ?Sized> RetryPolicy for Box<P> {
+    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+        (**self).next_delay(retries, elapsed)
+    }
+}
+
+/// A retry policy was asked for with a parameter that cannot be meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid {parameter} {value}: expected {expected}")]
+#[non_exhaustive]
+pub struct InvalidRetryPolicy {
+    /// The name of the parameter.
+    pub parameter: &'static str,
+    /// The value that was given.
+    pub value: String,
+    /// What would have been accepted.
+    pub expected: &'static str,
+}
+
+/// The most retries of an exponential policy, as in Curator: the curve doubles each time.
+const MOST_EXPONENTIAL_RETRIES: u32 = 29;
+
+/// The shortest sleep: Curator's unit. A shorter one would be a busy loop against a server that has trouble already.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+
+/// The longest sleep. Nobody waits for a day in order to retry; the value is a slip of units.
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Waits longer and longer, up to a number of retries (Curator's `ExponentialBackoffRetry`).
+///
+/// The wait before retry n (counted from 0) is random: at least the base sleep, at most 2ⁿ⁺¹ times that, and never more
+/// than the longest sleep, which is 24 hours unless [`with_max_sleep`](Self::with_max_sleep) says less.
+///
+/// It differs from Curator where Curator brings many clients back at the same moment. There the wait is a whole multiple
+/// of the base, so that *every* client's first retry comes after exactly the base sleep; here it is drawn from the whole
+/// range. There what is longer than the longest sleep becomes exactly the longest sleep; here the range is cut first and
+/// the wait is drawn from what is left of it. Curator silently lowers more than 29 retries to 29; here that is an error.
+/// Nothing overflows.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::{ExponentialBackoffRetry, RetryPolicy};
+///
+/// let policy = ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?;
+/// let delay = policy.next_delay(1, Duration::ZERO).unwrap();
+/// assert!(delay >= Duration::from_millis(100) && delay <= Duration::from_millis(400));
+/// assert_eq!(policy.next_delay(3, Duration::ZERO), None);
+/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExponentialBackoffRetry {
+    base_sleep: Duration,
+    max_sleep: Duration,
+    max_retries: u32,
+}
+
+impl ExponentialBackoffRetry {
+    /// Waits of `base_sleep` and more, at most `max_retries` times. No retries at all are allowed too.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRetryPolicy`] when `base_sleep` is not between 1 ms and 24 h, or `max_retries` is more than 29.
+    pub fn new(base_sleep: Duration, max_retries: u32) -> Result<Self, InvalidRetryPolicy> {
+        check_sleep("base_sleep", base_sleep)?;
+        if max_retries > MOST_EXPONENTIAL_RETRIES {
+            return Err(InvalidRetryPolicy {
+                parameter: "max_retries",
+                value: max_retries.to_string(),
+                expected: "at most 29",
+            });
+        }
+        Ok(Self { base_sleep, max_sleep: LONGEST_SLEEP, max_retries })
+    }
+
+    /// No wait is longer than `max_sleep`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRetryPolicy`] when `max_sleep` is shorter than the base sleep or longer than 24 h.
+    pub fn with_max_sleep(mut self, max_sleep: Duration) -> Result<Self, InvalidRetryPolicy> {
+        check_sleep("max_sleep", max_sleep)?;
+        if max_sleep < self.base_sleep {
+            return Err(InvalidRetryPolicy {
+                parameter: "max_sleep",
+                value: format!("{max_sleep:?}"),
+                expected: "at least the base sleep",
+            });
+        }
+        self.max_sleep = max_sleep;
+        Ok(self)
+    }
+}
+
+impl RetryPolicy for ExponentialBackoffRetry {
+    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
+        (retries < self.max_retries).then(|| exponential_delay(self.base_sleep, self.max_sleep, retries, chance()))
+    }
+}
+
+/// [`ExponentialBackoffRetry`] with a longest sleep (Curator's `BoundedExponentialBackoffRetry`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::{BoundedExponentialBackoffRetry, RetryPolicy};
+///
+/// let policy = BoundedExponentialBackoffRetry::new(Duration::from_millis(100), Duration::from_secs(2), 29)?;
+/// assert!(policy.next_delay(28, Duration::ZERO).unwrap() <= Duration::from_secs(2));
+/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundedExponentialBackoffRetry {
+    curve: ExponentialBackoffRetry,
+}
+
+impl BoundedExponentialBackoffRetry {
+    /// Waits between `base_sleep` and `max_sleep`, at most `max_retries` times. No retries at all are allowed too.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRetryPolicy`] when `base_sleep` or `max_sleep` is not between 1 ms and 24 h, `max_sleep` is shorter than
+    /// `base_sleep`, or `max_retries` is more than 29.
+    pub fn new(base_sleep: Duration, max_sleep: Duration, max_retries: u32) -> Result<Self, InvalidRetryPolicy> {
+        let curve = ExponentialBackoffRetry::new(base_sleep, max_retries)?.with_max_sleep(max_sleep)?;
+        Ok(Self { curve })
+    }
+}
+
+impl RetryPolicy for BoundedExponentialBackoffRetry {
+    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+        self.curve.next_delay(retries, elapsed)
+    }
+}
+
+/// Waits the same time before each of a number of retries (Curator's `RetryNTimes`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::{RetryNTimes, RetryPolicy};
+///
+/// let policy = RetryNTimes::new(2, Duration::from_millis(50))?;
+/// assert_eq!(policy.next_delay(1, Duration::ZERO), Some(Duration::from_millis(50)));
+/// assert_eq!(policy.next_delay(2, Duration::ZERO), None);
+/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryNTimes {
+    n: u32,
+    sleep_between: Duration,
+}
+
+impl RetryNTimes {
+    /// At most `n` retries, `sleep_between` before each. With `n` = 0 the first try is the only one.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRetryPolicy`] when `sleep_between` is not between 1 ms and 24 h.
+    pub fn new(n: u32, sleep_between: Duration) -> Result<Self, InvalidRetryPolicy> {
+        check_sleep("sleep_between", sleep_between)?;
+        Ok(Self { n, sleep_between })
+    }
+}
+
+impl RetryPolicy for RetryNTimes {
+    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
+        (retries < self.n).then_some(self.sleep_between)
+    }
+}
+
+/// Retries once (Curator's `RetryOneTime`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::{RetryOneTime, RetryPolicy};
+///
+/// let policy = RetryOneTime::new(Duration::from_millis(50))?;
+/// assert_eq!(policy.next_delay(0, Duration::ZERO), Some(Duration::from_millis(50)));
+/// assert_eq!(policy.next_delay(1, Duration::ZERO), None);
+/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryOneTime {
+    sleep: Duration,
+}
+
+impl RetryOneTime {
+    /// One retry, after `sleep`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRetryPolicy`] when `sleep` is not between 1 ms and 24 h.
+    pub fn new(sleep: Duration) -> Result<Self, InvalidRetryPolicy> {
+        check_sleep("sleep", sleep)?;
+        Ok(Self { sleep })
+    }
+}
+
+impl RetryPolicy for RetryOneTime {
+    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
+        (retries == 0).then_some(self.sleep)
+    }
+}
+
+/// Retries until a time has passed since the first try began (Curator's `RetryUntilElapsed`).
+///
+/// The last wait is shortened so that it ends at the limit: no try begins later than that. Curator always sleeps the
+/// whole time, past its limit, and then decides by the time from before the sleep.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::{RetryPolicy, RetryUntilElapsed};
+///
+/// let second = Duration::from_secs(1);
+/// let policy = RetryUntilElapsed::new(10 * second, 3 * second)?;
+/// assert_eq!(policy.next_delay(2, 6 * second), Some(3 * second));
+/// assert_eq!(policy.next_delay(3, 9 * second), Some(second));
+/// assert_eq!(policy.next_delay(4, 10 * second), None);
+/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryUntilElapsed {
+    max_elapsed: Duration,
+    sleep_between: Duration,
+}
+
+impl RetryUntilElapsed {
+    /// Retries with `sleep_between` before each, until `max_elapsed` after the beginning of the first try.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRetryPolicy`] when `sleep_between` is not between 1 ms and 24 h, or `max_elapsed` is shorter than it.
+    pub fn new(max_elapsed: Duration, sleep_between: Duration) -> Result<Self, InvalidRetryPolicy> {
+        check_sleep("sleep_between", sleep_between)?;
+        if max_elapsed < sleep_between {
+            return Err(InvalidRetryPolicy {
+                parameter: "max_elapsed",
+                value: format!("{max_elapsed:?}"),
+                expected: "at least the sleep between two tries",
+            });
+        }
+        Ok(Self { max_elapsed, sleep_between })
+    }
+}
+
+impl RetryPolicy for RetryUntilElapsed {
+    fn next_delay(&self, _retries: u32, elapsed: Duration) -> Option<Duration> {
+        let left = self.max_elapsed.checked_sub(elapsed).filter(|left| !left.is_zero())?;
+        Some(self.sleep_between.min(left))
+    }
+}
+
+/// Retries for ever at a fixed interval (Curator's `RetryForever`).
+///
+/// An operation with this policy ends with success, with an error that no retry can help, or with the client.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::{RetryForever, RetryPolicy};
+///
+/// let policy = RetryForever::new(Duration::from_secs(1))?;
+/// assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(Duration::from_secs(1)));
+/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryForever {
+    interval: Duration,
+}
+
+impl RetryForever {
+    /// A retry after every `interval`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRetryPolicy`] when `interval` is not between 1 ms and 24 h.
+    pub fn new(interval: Duration) -> Result<Self, InvalidRetryPolicy> {
+        check_sleep("interval", interval)?;
+        Ok(Self { interval })
+    }
+}
+
+impl RetryPolicy for RetryForever {
+    fn next_delay(&self, _retries: u32, _elapsed: Duration) -> Option<Duration> {
+        Some(self.interval)
+    }
+}
+
+fn check_sleep(parameter: &'static str, sleep: Duration) -> Result<(), InvalidRetryPolicy> {
+    if sleep < SHORTEST_SLEEP || sleep > LONGEST_SLEEP {
+        return Err(InvalidRetryPolicy { parameter, value: format!("{sleep:?}"), expected: "between 1 ms and 24 h" });
+    }
+    Ok(())
+}
+
+/// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` picks: 0 the lowest, `u64::MAX` the
+/// highest, evenly between.
+fn exponential_delay(base: Duration, cap: Duration, retries: u32, random: u64) -> Duration {
+    let lowest = nanos(base);
+    let growth = 1_u64.checked_shl(retries.saturating_add(1)).unwrap_or(u64::MAX);
+    let highest = lowest.saturating_mul(growth).min(nanos(cap)).max(lowest);
+    let points = u128::from(highest - lowest) + 1;
+    // Below `points`, so the sum is at most `highest`.
+    let offset = (u128::from(random) * points) >> u64::BITS;
+    Duration::from_nanos(lowest.saturating_add(u64::try_from(offset).unwrap_or(u64::MAX)))
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Some 64 random bits.
+///
+/// The standard library seeds its hash maps so that nobody can guess their order, and every new `RandomState` is
+/// different: the hash of nothing under such a key is as random as spreading out some retries needs. It keeps no state
+/// that threads would share, and needs no further package.
+fn chance() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const ZERO: Duration = Duration::ZERO;
+
+    fn delays(policy: &impl RetryPolicy, count: u32) -> Vec<Option<Duration>> {
+        (0..count).map(|retries| policy.next_delay(retries, ZERO)).collect()
+    }
+
+    #[test]
+    fn n_times_is_n_retries() {
+        let policy = RetryNTimes::new(2, 5 * MS).unwrap();
+        assert_eq!(delays(&policy, 4), [Some(5 * MS), Some(5 * MS), None, None]);
+        let never = RetryNTimes::new(0, 5 * MS).unwrap();
+        assert_eq!(delays(&never, 1), [None]);
+    }
+
+    #[test]
+    fn one_time_is_one_retry() {
+        assert_eq!(delays(&RetryOneTime::new(5 * MS).unwrap(), 2), [Some(5 * MS), None]);
+    }
+
+    #[test]
+    fn for_ever_is_for_ever() {
+        let policy = RetryForever::new(5 * MS).unwrap();
+        assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(5 * MS));
+    }
+
+    #[test]
+    fn the_last_sleep_ends_at_the_limit() {
+        let policy = RetryUntilElapsed::new(10 * MS, 4 * MS).unwrap();
+        assert_eq!(policy.next_delay(0, ZERO), Some(4 * MS));
+        assert_eq!(policy.next_delay(1, 6 * MS), Some(4 * MS));
+        assert_eq!(policy.next_delay(2, 7 * MS), Some(3 * MS));
+        assert_eq!(policy.next_delay(u32::MAX, 10 * MS), None);
+        assert_eq!(policy.next_delay(0, Duration::MAX), None);
+    }
+
+    #[test]
+    fn an_exponential_policy_ends_with_its_retries() {
+        let policy = ExponentialBackoffRetry::new(MS, 29).unwrap();
+        assert!(policy.next_delay(28, ZERO).is_some());
+        assert_eq!(policy.next_delay(29, ZERO), None);
+        assert_eq!(policy.next_delay(u32::MAX, ZERO), None);
+        assert_eq!(ExponentialBackoffRetry::new(MS, 0).unwrap().next_delay(0, ZERO), None);
+    }
+
+    #[test]
+    fn the_curve_doubles_up_to_its_cap() {
+        let highest = |retries| exponential_delay(MS, 10 * MS, retries, u64::MAX);
+        assert_eq!([0, 1, 2, 3].map(highest), [2 * MS, 4 * MS, 8 * MS, 10 * MS]);
+        let middle = |retries| exponential_delay(MS, 10 * MS, retries, u64::MAX / 2);
+        assert_eq!([0, 1, 2, 3].map(middle), [3 * MS / 2, 5 * MS / 2, 9 * MS / 2, 11 * MS / 2]);
+        let lowest = |retries| exponential_delay(MS, 10 * MS, retries, 0);
+        assert_eq!([0, 1, 2, 3].map(lowest), [MS; 4]);
+    }
+
+    #[test]
+    fn clients_that_fail_together_do_not_come_back_together() {
+        let policy = BoundedExponentialBackoffRetry::new(Duration::from_secs(1), Duration::from_secs(5), 29).unwrap();
+        for retries in [0, 28] {
+            let mut delays: Vec<_> = (0..100).map(|_| policy.next_delay(retries, ZERO).unwrap()).collect();
+            delays.sort_unstable();
+            delays.dedup();
+            assert!(delays.len() > 95, "{} different delays of 100 at retry {retries}", delays.len());
+        }
+    }
+
+    #[test]
+    fn chance_has_no_favourites() {
+        // Each bit is set in about half of the draws; 4,000 draws stray from that by 5 deviations in one run of millions.
+        const DRAWS: i32 = 4_000;
+        let draws: Vec<_> = (0..DRAWS).map(|_| chance()).collect();
+        for bit in 0..u64::BITS {
+            let set: i32 = draws.iter().map(|draw| i32::from((draw >> bit) & 1 == 1)).sum();
+            assert!((set - DRAWS / 2).abs() < 200, "bit {bit} is set {set} times of {DRAWS}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let day = Duration::from_secs(24 * 60 * 60);
+        for (result, message) in [
+            (ExponentialBackoffRetry::new(ZERO, 3).err(), "invalid base_sleep 0ns: expected between 1 ms and 24 h"),
+            (ExponentialBackoffRetry::new(MS, 30).err(), "invalid max_retries 30: expected at most 29"),
+            (
+                BoundedExponentialBackoffRetry::new(2 * MS, MS, 3).err(),
+                "invalid max_sleep 1ms: expected at least the base sleep",
+            ),
+            (
+                BoundedExponentialBackoffRetry::new(MS, Duration::MAX, 3).err(),
+                "invalid max_sleep 18446744073709551615.999999999s: expected between 1 ms and 24 h",
+            ),
+            (RetryNTimes::new(3, ZERO).err(), "invalid sleep_between 0ns: expected between 1 ms and 24 h"),
+            (RetryOneTime::new(day + MS).err(), "invalid sleep 86400.001s: expected between 1 ms and 24 h"),
+            (
+                RetryUntilElapsed::new(MS, 2 * MS).err(),
+                "invalid max_elapsed 1ms: expected at least the sleep between two tries",
+            ),
+            (RetryForever::new(MS / 2).err(), "invalid interval 500µs: expected between 1 ms and 24 h"),
+        ] {
+            assert_eq!(result.unwrap().to_string(), message);
+        }
+        assert!(RetryForever::new(day).is_ok());
+        assert!(RetryForever::new(MS).is_ok());
+        assert!(ExponentialBackoffRetry::new(MS, 29).unwrap().with_max_sleep(MS).is_ok());
+    }
+
+    #[test]
+    fn a_policy_can_be_shared_or_boxed() {
+        let shared: Arc<dyn RetryPolicy> = Arc::new(RetryOneTime::new(MS).unwrap());
+        let boxed: Box<dyn RetryPolicy> = Box::new(Arc::clone(&shared));
+        assert_eq!(shared.next_delay(0, ZERO), Some(MS));
+        assert_eq!(boxed.next_delay(0, ZERO), Some(MS));
+        assert_eq!(boxed.next_delay(1, ZERO), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_curve_stays_in_its_range(
+            base in 1_u64..=86_400_000, more in 0_u64..=86_400_000, retries in any::<u32>(), random in any::<u64>(),
+        ) {
+            let (base, cap) = (Duration::from_millis(base), Duration::from_millis(base + more));
+            let delay = exponential_delay(base, cap, retries, random);
+            prop_assert!(base <= delay && delay <= cap);
+            if retries < 29 {
+                prop_assert!(delay <= base.saturating_mul(2 << retries));
+            }
+        }
+
+        #[test]
+        fn the_curve_rises_with_chance_and_with_retries(
+            base in 1_u64..=60_000, more in 0_u64..=86_400_000, retries in 0_u32..60, random in any::<u64>(),
+        ) {
+            let (base, cap) = (Duration::from_millis(base), Duration::from_millis(base + more));
+            let delay = exponential_delay(base, cap, retries, random);
+            prop_assert!(delay <= exponential_delay(base, cap, retries + 1, random));
+            prop_assert!(delay <= exponential_delay(base, cap, retries, random.saturating_add(random / 2)));
+        }
+
+        #[test]
+        fn the_curve_does_not_overflow(base in any::<u64>(), cap in any::<u64>(), retries in any::<u32>(), random in any::<u64>()) {
+            let base = Duration::from_nanos(base);
+            prop_assert!(exponential_delay(base, Duration::from_nanos(cap), retries, random) >= base);
+        }
+
+        #[test]
+        fn no_try_begins_after_the_limit(max in 1_u64..100_000, sleep in 1_u64..100_000, elapsed in 0_u64..200_000) {
+            prop_assume!(sleep <= max);
+            let (max, elapsed) = (Duration::from_millis(max), Duration::from_millis(elapsed));
+            let policy = RetryUntilElapsed::new(max, Duration::from_millis(sleep)).unwrap();
+            match policy.next_delay(0, elapsed) {
+                Some(delay) => prop_assert!(!delay.is_zero() && elapsed + delay <= max),
+                None => prop_assert!(elapsed >= max),
+            }
+        }
+    }
+}

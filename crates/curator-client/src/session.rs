@@ -1,0 +1,382 @@
+//! One epoch: one ZooKeeper session, from its creation to its end.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+
+use crate::clock::ClockInstant;
+use crate::error::{Error, Outcome, Result, SessionEnd};
+use crate::lease::Lease;
+use crate::node::{Created, NodeSpec, REQUEST_FRAMING, TransactionOperation, TransactionResult};
+use crate::path::ZPath;
+use crate::timer::Timer;
+use crate::zk::Stat;
+use crate::zk::error::{LinkError, translate};
+use crate::zk::link::{Link, LinkTransactionResult};
+use crate::zk::started::Started;
+use crate::zk::watch::{WATCH_BUDGET, Watch, WatchBudget};
+
+/// A session, as long as it lasts. Clones are handles to the same session.
+///
+/// Everything that lives and dies with a session (a lock node, a hold, a pending delete) is bound to one of these; after
+/// a loss the client has another one. Requests made here are *sent by the call*, not when the future is polled, and a
+/// session is first in, first out: calls made one after another, without awaiting in between, are one flight and cost
+/// one round trip. Nothing is retried here.
+#[derive(Debug, Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    epoch: u64,
+    session_id: i64,
+    timeout: Duration,
+    lease: Lease,
+    limits: Limits,
+    timer: Timer,
+    /// `None` once the session is over. The last clone of the link closes the session on the server.
+    link: Mutex<Option<Link>>,
+    end: watch::Sender<Option<SessionEnd>>,
+    in_flight: Arc<Semaphore>,
+    watches: WatchBudget,
+}
+
+/// What bounds the requests of a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// How long to wait for an answer; `None`: as long as the session's timeout.
+    pub(crate) operation_timeout: Option<Duration>,
+    /// Largest request in bytes.
+    pub(crate) request_size: usize,
+    /// Most requests without an answer.
+    pub(crate) in_flight: usize,
+}
+
+/// The answer to a request that has been sent.
+///
+/// # Cancel safety
+///
+/// Dropping it does not take the request back: only its answer is lost.
+#[must_use = "the request is sent, but only its answer tells what became of it"]
+pub struct Request<T> {
+    answer: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
+}
+
+impl<T> Future for Request<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.answer.as_mut().poll(cx)
+    }
+}
+
+impl<T> std::fmt::Debug for Request<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Request")
+    }
+}
+
+impl<T: Send + 'static> Request<T> {
+    fn failed(error: Error) -> Self {
+        Self { answer: Box::pin(std::future::ready(Err(error))) }
+    }
+
+    fn map<U>(self, f: impl FnOnce(T) -> Result<U> + Send + 'static) -> Request<U> {
+        Request { answer: Box::pin(async move { f(self.answer.await?) }) }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(epoch: u64, link: Link, connect_sent: ClockInstant, limits: Limits, timer: Timer) -> Self {
+        let timeout = link.session_timeout();
+        Self {
+            inner: Arc::new(Inner {
+                epoch,
+                session_id: link.session_id(),
+                timeout,
+                lease: Lease::new(timeout, connect_sent),
+                limits,
+                timer,
+                link: Mutex::new(Some(link)),
+                end: watch::Sender::new(None),
+                in_flight: Arc::new(Semaphore::new(limits.in_flight)),
+                watches: WatchBudget::new(),
+            }),
+        }
+    }
+
+    /// The number of this session among the sessions of its client, from 1.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.inner.epoch
+    }
+
+    /// The server's id of the session: the `ephemeralOwner` of its nodes.
+    #[must_use]
+    pub fn id(&self) -> i64 {
+        self.inner.session_id
+    }
+
+    /// The session timeout that the server granted.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.inner.timeout
+    }
+
+    /// For how long the session is certainly alive.
+    #[must_use]
+    pub fn lease(&self) -> &Lease {
+        &self.inner.lease
+    }
+
+    /// Whether the session is certainly alive now. Reads the clock.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.inner.lease.is_valid() && self.inner.end.borrow().is_none()
+    }
+
+    /// Why the session is over, if it is.
+    #[must_use]
+    pub fn end(&self) -> Option<SessionEnd> {
+        let end = *self.inner.end.borrow();
+        end.or_else(|| (!self.inner.lease.is_valid()).then_some(SessionEnd::LeaseOver))
+    }
+
+    /// Waits until the session is over. Does not depend on any other task: when the lease runs out, this returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn ended(&self) -> SessionEnd {
+        let mut ends = self.inner.end.subscribe();
+        loop {
+            if let Some(end) = self.end() {
+                return end;
+            }
+            tokio::select! {
+                _ = ends.changed() => {}
+                () = self.inner.timer.sleep(self.inner.lease.remaining()) => {}
+            }
+        }
+    }
+
+    /// Ends the session for everybody who holds a handle. The first reason stays.
+    pub(crate) fn finish(&self, end: SessionEnd) {
+        self.inner.lease.revoke();
+        self.inner.end.send_if_modified(|current| {
+            let first = current.is_none();
+            current.get_or_insert(end);
+            first
+        });
+        let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(link);
+    }
+
+    /// Creates a node.
+    pub fn create(&self, node: &NodeSpec) -> Request<Created> {
+        const NAME: &str = "create";
+        if let Err(error) = self.check_size(NAME, &node.path, node.size()) {
+            return Request::failed(error);
+        }
+        let path = node.path.clone();
+        self.send(NAME, &node.path, |link| link.create(node)).map(move |(stat, sequence)| {
+            let path = match sequence {
+                None => path,
+                Some(sequence) => numbered(NAME, &path, sequence)?,
+            };
+            Ok(Created { path, stat })
+        })
+    }
+
+    /// Deletes a node, if it has this version or none is given.
+    pub fn delete(&self, path: &ZPath, version: Option<i32>) -> Request<()> {
+        self.send("delete", path, |link| link.delete(path, version))
+    }
+
+    /// A node's data and stat.
+    pub fn get_data(&self, path: &ZPath) -> Request<(Vec<u8>, Stat)> {
+        self.send("get data of", path, |link| link.get_data(path))
+    }
+
+    /// A node's data and stat, and a watch for its deletion or the next change of its data.
+    ///
+    /// There is no watch on a node that does not exist: `NoNode` leaves nothing behind on the server.
+    pub fn watch_data(&self, path: &ZPath) -> Request<(Vec<u8>, Stat, Watch)> {
+        const NAME: &str = "watch data of";
+        let reserved = match self.inner.watches.reserve(path.as_str()) {
+            Ok(reserved) => reserved,
+            Err(watched) => return Request::failed(too_many_watches(NAME, path, watched)),
+        };
+        let mut mark = None;
+        let request = self.send(NAME, path, |link| {
+            let (current, started) = link.watch_data(path);
+            mark = Some(current);
+            started
+        });
+        let Some(mark) = mark else { return request.map(|_| Err(Error::Closed)) };
+        request.map(move |(data, stat, watcher)| Ok((data, stat, Watch::new(watcher, mark, reserved))))
+    }
+
+    /// The stat of a node, or `None` if there is no such node.
+    pub fn exists(&self, path: &ZPath) -> Request<Option<Stat>> {
+        self.send("look for", path, |link| link.exists(path))
+    }
+
+    /// The names of a node's children, in no order.
+    pub fn get_children(&self, path: &ZPath) -> Request<Vec<String>> {
+        self.send("list", path, |link| link.get_children(path))
+    }
+
+    /// The names of a node's children, and a watch for the next child that comes or goes.
+    pub fn watch_children(&self, path: &ZPath) -> Request<(Vec<String>, Watch)> {
+        const NAME: &str = "watch children of";
+        let reserved = match self.inner.watches.reserve(path.as_str()) {
+            Ok(reserved) => reserved,
+            Err(watched) => return Request::failed(too_many_watches(NAME, path, watched)),
+        };
+        let mut mark = None;
+        let request = self.send(NAME, path, |link| {
+            let (current, started) = link.watch_children(path);
+            mark = Some(current);
+            started
+        });
+        let Some(mark) = mark else { return request.map(|_| Err(Error::Closed)) };
+        request.map(move |(children, watcher)| Ok((children, Watch::new(watcher, mark, reserved))))
+    }
+
+    /// Sets a node's data, if it has this version or none is given.
+    pub fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Request<Stat> {
+        const NAME: &str = "set data of";
+        if let Err(error) = self.check_size(NAME, path, path.as_str().len() + data.len() + REQUEST_FRAMING) {
+            return Request::failed(error);
+        }
+        self.send(NAME, path, |link| link.set_data(path, data, version))
+    }
+
+    /// Makes the server that we talk to catch up with the leader.
+    pub fn sync(&self, path: &ZPath) -> Request<()> {
+        self.send("sync", path, |link| link.sync(path))
+    }
+
+    /// All the operations, or none of them.
+    pub fn transact(&self, operations: Vec<TransactionOperation>) -> Request<Vec<TransactionResult>> {
+        const NAME: &str = "transaction on";
+        let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
+        let size = operations.iter().map(TransactionOperation::size).sum();
+        if let Err(error) = self.check_size(NAME, &path, size) {
+            return Request::failed(error);
+        }
+        let names: Vec<_> = operations.iter().map(|each| (each.name(), each.path().clone())).collect();
+        let failed_path = path.clone();
+        let sent = self.send_with(
+            NAME,
+            &path,
+            |link| link.transact(operations),
+            move |(index, error)| match index.and_then(|index| Some((index, names.get(index)?))) {
+                Some((index, (name, path))) => {
+                    Error::TransactionFailed { index, source: Box::new(translate(name, path, error)) }
+                }
+                None => translate(NAME, &failed_path, error),
+            },
+        );
+        sent.map(|results| results.into_iter().map(transaction_result).collect())
+    }
+
+    /// A probe of the lease: a request that only the leader can answer.
+    pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<()>)> + Send + 'static {
+        let sent = ClockInstant::now();
+        let answer = self.sync(&ZPath::root());
+        async move { (sent, answer.await) }
+    }
+
+    fn send<T: Send + Unpin + 'static>(
+        &self,
+        operation: &'static str,
+        path: &ZPath,
+        call: impl FnOnce(&Link) -> Started<Result<T, LinkError>>,
+    ) -> Request<T> {
+        let described = path.clone();
+        self.send_with(operation, path, call, move |error| translate(operation, &described, error))
+    }
+
+    fn send_with<T: Send + Unpin + 'static, E: Send + Unpin + 'static>(
+        &self,
+        operation: &'static str,
+        path: &ZPath,
+        call: impl FnOnce(&Link) -> Started<Result<T, E>>,
+        describe: impl FnOnce(E) -> Error + Send + 'static,
+    ) -> Request<T> {
+        let inner = &self.inner;
+        let path = path.clone();
+        let Ok(permit) = Arc::clone(&inner.in_flight).try_acquire_owned() else {
+            return Request::failed(Error::TooManyRequests { operation, path, limit: inner.limits.in_flight });
+        };
+        let Some(link) = self.link() else {
+            let end = self.end().unwrap_or(SessionEnd::Closed);
+            return Request::failed(Error::SessionEnded { operation, path, end, outcome: Outcome::NotApplied });
+        };
+        let started = call(&link);
+        drop(link);
+        let after = inner.limits.operation_timeout.unwrap_or(inner.timeout);
+        let overdue = inner.timer.sleep(after);
+        let mut ends = inner.end.subscribe();
+        Request {
+            answer: Box::pin(async move {
+                let _permit = permit;
+                tokio::select! {
+                    biased;
+                    answer = started => answer.map_err(describe),
+                    end = first_end(&mut ends) => {
+                        Err(Error::SessionEnded { operation, path, end, outcome: Outcome::Unknown })
+                    }
+                    () = overdue => Err(Error::OperationTimeout { operation, path, after }),
+                }
+            }),
+        }
+    }
+
+    fn link(&self) -> Option<Link> {
+        self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn check_size(&self, operation: &'static str, path: &ZPath, size: usize) -> Result<()> {
+        let limit = self.inner.limits.request_size;
+        if size > limit {
+            return Err(Error::RequestTooLarge { operation, path: path.clone(), size, limit });
+        }
+        Ok(())
+    }
+}
+
+async fn first_end(ends: &mut watch::Receiver<Option<SessionEnd>>) -> SessionEnd {
+    match ends.wait_for(Option::is_some).await {
+        Ok(end) => end.unwrap_or(SessionEnd::Closed),
+        Err(_) => SessionEnd::Closed,
+    }
+}
+
+fn too_many_watches(operation: &'static str, path: &ZPath, watched: usize) -> Error {
+    Error::TooManyWatches { operation, path: path.clone(), watched, limit: WATCH_BUDGET }
+}
+
+/// The path of a sequential node, as the server writes it.
+fn numbered(operation: &'static str, prefix: &ZPath, sequence: i64) -> Result<ZPath> {
+    let name = format!("{prefix}{sequence:010}");
+    ZPath::new(&name).map_err(|error| Error::Unexpected { operation, path: prefix.clone(), cause: error.to_string() })
+}
+
+fn transaction_result(result: LinkTransactionResult) -> Result<TransactionResult> {
+    Ok(match result {
+        LinkTransactionResult::Checked => TransactionResult::Checked,
+        LinkTransactionResult::DataSet { stat } => TransactionResult::DataSet(stat),
+        LinkTransactionResult::Deleted => TransactionResult::Deleted,
+        LinkTransactionResult::Created { path, stat } => {
+            TransactionResult::Created(Created { path: ZPath::new(&path)?, stat })
+        }
+    })
+}

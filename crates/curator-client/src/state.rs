@@ -1,0 +1,148 @@
+//! The states of the connection, and how they are told.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+/// The state of the connection to the ensemble, in Curator's terms (`org.apache.curator.framework.state.ConnectionState`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConnectionState {
+    /// Connected for the first time.
+    Connected,
+    /// The connection is down, or the session could not be confirmed lately. Locks are still held, but who cannot
+    /// bear doubt stops now.
+    Suspended,
+    /// Confirmed again by an answered request. After [`Lost`](Self::Lost) this means a *new* session.
+    Reconnected,
+    /// The session is over, or may be over: every lock of it is gone.
+    Lost,
+}
+
+/// Every transition from the moment of the subscription on: in order, none left out, none merged.
+///
+/// The first item is the state at the time of the subscription. A subscriber that does not read keeps its unread
+/// transitions in memory.
+#[derive(Debug)]
+pub struct ConnectionStates {
+    receiver: mpsc::UnboundedReceiver<ConnectionState>,
+}
+
+impl ConnectionStates {
+    /// Waits for the next transition. `None` after the client is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<ConnectionState> {
+        self.receiver.recv().await
+    }
+
+    /// Waits until `state` comes, and skips what comes before. `false` if the client is closed first.
+    ///
+    /// # Cancel safety
+    ///
+    /// States that were skipped already are gone when the future is dropped.
+    pub async fn wait_for(&mut self, state: ConnectionState) -> bool {
+        while let Some(next) = self.next().await {
+            if next == state {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The one place where transitions are published.
+#[derive(Debug)]
+pub(crate) struct StateBoard {
+    inner: Mutex<Board>,
+}
+
+#[derive(Debug)]
+struct Board {
+    current: ConnectionState,
+    subscribers: Option<Vec<mpsc::UnboundedSender<ConnectionState>>>,
+}
+
+impl StateBoard {
+    pub(crate) fn new(current: ConnectionState) -> Self {
+        Self { inner: Mutex::new(Board { current, subscribers: Some(Vec::new()) }) }
+    }
+
+    pub(crate) fn current(&self) -> ConnectionState {
+        self.lock().current
+    }
+
+    pub(crate) fn subscribe(&self) -> ConnectionStates {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut board = self.lock();
+        // The receiver is in our hands, so this cannot fail.
+        let _ = sender.send(board.current);
+        if let Some(subscribers) = &mut board.subscribers {
+            subscribers.push(sender);
+        }
+        ConnectionStates { receiver }
+    }
+
+    /// Publishes a transition; nothing happens if the state is the current one.
+    pub(crate) fn publish(&self, state: ConnectionState) {
+        let mut board = self.lock();
+        if board.current == state {
+            return;
+        }
+        tracing::info!(from = ?board.current, to = ?state, "connection state");
+        board.current = state;
+        if let Some(subscribers) = &mut board.subscribers {
+            subscribers.retain(|subscriber| subscriber.send(state).is_ok());
+        }
+    }
+
+    /// The connection was confirmed: `Reconnected` if it was in doubt.
+    pub(crate) fn publish_confirmed(&self) {
+        if self.current() == ConnectionState::Suspended {
+            self.publish(ConnectionState::Reconnected);
+        }
+    }
+
+    /// Ends every subscription.
+    pub(crate) fn close(&self) {
+        self.lock().subscribers = None;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Board> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_transition_arrives_in_order() {
+        let board = StateBoard::new(ConnectionState::Connected);
+        let mut states = board.subscribe();
+        for _ in 0..3 {
+            board.publish(ConnectionState::Suspended);
+            board.publish(ConnectionState::Suspended);
+            board.publish(ConnectionState::Reconnected);
+        }
+        board.close();
+        let mut seen = Vec::new();
+        while let Some(state) = states.next().await {
+            seen.push(state);
+        }
+        use ConnectionState::{Connected, Reconnected, Suspended};
+        assert_eq!(seen, [Connected, Suspended, Reconnected, Suspended, Reconnected, Suspended, Reconnected]);
+    }
+
+    #[tokio::test]
+    async fn a_subscription_to_a_closed_board_ends() {
+        let board = StateBoard::new(ConnectionState::Lost);
+        board.close();
+        let mut states = board.subscribe();
+        assert_eq!(states.next().await, Some(ConnectionState::Lost));
+        assert_eq!(states.next().await, None);
+    }
+}

@@ -1,0 +1,221 @@
+//! The one task that keeps a session alive, and opens another when it is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::task::JoinHandle;
+
+use crate::clock::ClockInstant;
+use crate::core::Core;
+use crate::error::{Error, Result, SessionEnd};
+use crate::retry::{Persistently, Retrier};
+use crate::session::Session;
+use crate::state::ConnectionState;
+use crate::timer::Deadline;
+use crate::zk::link::{Link, LinkState, LinkStates};
+use crate::zk::nodelay::Peers;
+
+/// A session that has answered a probe, and what is needed to watch over it.
+struct Opened {
+    session: Session,
+    states: LinkStates,
+    peers: Peers,
+}
+
+/// Owns the session of now, and the janitor's task.
+///
+/// Ends when the client closes. If the runtime drops it instead, the session ends for everybody all the same.
+pub(crate) struct Supervisor {
+    core: Arc<Core>,
+    opened: Opened,
+    janitor: JoinHandle<()>,
+}
+
+impl Supervisor {
+    /// Opens the first session: the client is connected when this returns.
+    ///
+    /// # Errors
+    ///
+    /// When there is none within the connection timeout, or at once when the server refuses the credentials.
+    pub(crate) async fn connect(core: &Arc<Core>, janitor: JoinHandle<()>) -> Result<Self> {
+        let mut retrier = Retrier::with_policy(core, Arc::new(Persistently));
+        let mut last = None;
+        let opening = async {
+            loop {
+                match open(core, 1).await {
+                    Ok(opened) => return Ok(opened),
+                    Err(error) => {
+                        last = Some(error.clone());
+                        retrier.pause(error).await?;
+                    }
+                }
+            }
+        };
+        let opened = tokio::select! {
+            opened = opening => opened,
+            () = core.timer.sleep(core.options.connection_timeout) => {
+                Err(last.unwrap_or_else(|| failed(core, "no server answered the handshake")))
+            }
+        };
+        match opened {
+            Ok(opened) => {
+                core.current.send_replace(Some(opened.session.clone()));
+                Ok(Self { core: Arc::clone(core), opened, janitor })
+            }
+            Err(error) => {
+                janitor.abort();
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs until the client closes.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let end = self.keep().await;
+            self.opened.session.finish(end);
+            if end == SessionEnd::Closed {
+                break;
+            }
+            tracing::warn!(session = format_args!("{:#x}", self.opened.session.id()), %end, "session lost");
+            self.core.states.publish(ConnectionState::Lost);
+            let Some(opened) = self.reopen().await else { break };
+            self.opened = opened;
+            self.core.current.send_replace(Some(self.opened.session.clone()));
+            self.core.states.publish(ConnectionState::Reconnected);
+        }
+        let confirmed = tokio::select! {
+            () = self.opened.states.terminated() => true,
+            () = self.core.timer.sleep(self.core.options.close_timeout) => false,
+        };
+        self.core.finish(confirmed);
+    }
+
+    /// Keeps the session until it ends, and says why it ended.
+    async fn keep(&mut self) -> SessionEnd {
+        let Self { core, opened: Opened { session, states, peers }, .. } = self;
+        let interval = session.lease().probe_interval();
+        let mut closing = std::pin::pin!(core.closing_and_drained());
+        let mut probes = FuturesUnordered::new();
+        let mut next_probe = Deadline::after(interval);
+        let mut link = LinkState::Connected;
+        // Only the answer to a probe that was sent after the last doubt ends the doubt.
+        let mut doubt_since = ClockInstant::now();
+        loop {
+            let left = session.lease().remaining();
+            if left.is_zero() {
+                return SessionEnd::LeaseOver;
+            }
+            let in_doubt = tokio::select! {
+                biased;
+                () = &mut closing => return SessionEnd::Closed,
+                state = states.changed() => {
+                    link = state;
+                    match state {
+                        LinkState::Expired | LinkState::Closed => return SessionEnd::Expired,
+                        LinkState::AuthFailed => return SessionEnd::AuthFailed,
+                        LinkState::Disconnected => {}
+                        LinkState::Connected => {
+                            peers.set_nodelay();
+                            next_probe = Deadline::after(Duration::ZERO);
+                        }
+                    }
+                    // The crate merges states, so even "connected" after "connected" was an interruption.
+                    true
+                }
+                Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
+                    Ok(()) => {
+                        session.lease().probe_answered(sent);
+                        if link == LinkState::Connected && sent >= doubt_since {
+                            core.states.publish_confirmed();
+                        }
+                        false
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "probe failed");
+                        true
+                    }
+                },
+                () = core.timer.sleep_until(next_probe) => {
+                    next_probe = Deadline::after(interval);
+                    let overdue = !probes.is_empty();
+                    // While the connection is down the crate would only queue it; the change of state sends one.
+                    if link == LinkState::Connected {
+                        probes.push(session.probe());
+                    }
+                    overdue
+                }
+                () = core.timer.sleep(left) => false,
+            };
+            if in_doubt {
+                doubt_since = ClockInstant::now();
+                core.states.publish(ConnectionState::Suspended);
+            }
+        }
+    }
+
+    /// Opens sessions until one stands. `None` when the client closes.
+    async fn reopen(&self) -> Option<Opened> {
+        let core = &self.core;
+        let mut retrier = Retrier::with_policy(core, Arc::new(Persistently));
+        loop {
+            let opened = tokio::select! {
+                biased;
+                () = core.closing() => return None,
+                opened = open(core, self.opened.session.epoch() + 1) => opened,
+            };
+            match opened {
+                Ok(opened) => return Some(opened),
+                // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
+                // it is tried again.
+                Err(error) => retrier.pause(failed(core, &error.to_string())).await.ok()?,
+            }
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.opened.session.finish(SessionEnd::Closed);
+        self.janitor.abort();
+        self.core.close();
+        self.core.finish(false);
+    }
+}
+
+/// One try, no longer than the connection timeout.
+async fn open(core: &Core, epoch: u64) -> Result<Opened> {
+    let connect_sent = ClockInstant::now();
+    let attempt = async {
+        let link = match Link::open(&core.options.link).await {
+            Ok(link) => link,
+            Err(error) if Link::is_refusal(&error) => {
+                return Err(Error::ConnectRefused {
+                    connect_string: core.options.connect_string.clone(),
+                    cause: error.to_string(),
+                });
+            }
+            Err(error) => return Err(failed(core, &error.to_string())),
+        };
+        let (states, peers) = (link.states(), link.peers());
+        let session = Session::new(epoch, link, connect_sent, core.options.limits, core.timer.clone());
+        let (sent, answer) = session.probe().await;
+        answer.map_err(|error| failed(core, &error.to_string()))?;
+        session.lease().probe_answered(sent);
+        Ok(Opened { session, states, peers })
+    };
+    tokio::select! {
+        opened = attempt => opened,
+        () = core.timer.sleep(core.options.connection_timeout) => Err(failed(core, "no server answered the handshake")),
+    }
+}
+
+fn failed(core: &Core, cause: &str) -> Error {
+    Error::ConnectFailed {
+        connect_string: core.options.connect_string.clone(),
+        after: core.options.connection_timeout,
+        cause: cause.to_owned(),
+    }
+}

@@ -1,0 +1,118 @@
+//! Timers that work outside the runtime too.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+/// Makes timers on the runtime that the client was connected on, whoever polls them.
+///
+/// `tokio::time::sleep` panics outside a runtime, and a lock may be waited for on a plain thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Timer {
+    runtime: Handle,
+}
+
+/// The farthest that a timer is set, for callers who mean "for ever".
+const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+impl Timer {
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    pub(crate) fn new(runtime: Handle) -> Self {
+        Self { runtime }
+    }
+
+    pub(crate) fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let _inside = self.runtime.enter();
+        tokio::time::sleep(duration.min(FAR))
+    }
+
+    pub(crate) fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
+        let _inside = self.runtime.enter();
+        let at = deadline.at.unwrap_or_else(|| Instant::now() + FAR);
+        tokio::time::sleep_until(at)
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+}
+
+/// One point in time for a whole operation, however many requests it makes. On the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    at: Option<Instant>,
+}
+
+impl Deadline {
+    /// No deadline.
+    pub const NEVER: Self = Self { at: None };
+
+    /// `timeout` from now. A timeout beyond what the clock can count is [`NEVER`](Self::NEVER).
+    #[must_use]
+    pub fn after(timeout: Duration) -> Self {
+        Self { at: Instant::now().checked_add(timeout) }
+    }
+
+    /// Whether it has passed.
+    #[must_use]
+    pub fn has_passed(&self) -> bool {
+        self.at.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// The time that is left; `None` without a deadline.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.at.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// The earlier of the two.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        match (self.at, other.at) {
+            (Some(a), Some(b)) => Self { at: Some(a.min(b)) },
+            (at, None) | (None, at) => Self { at },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absurd_timeout_is_no_deadline() {
+        assert_eq!(Deadline::after(Duration::MAX), Deadline::NEVER);
+        assert!(!Deadline::NEVER.has_passed());
+        assert!(Deadline::after(Duration::ZERO).has_passed());
+        let soon = Deadline::after(Duration::from_secs(1));
+        assert_eq!(soon.min(Deadline::NEVER), soon);
+        assert_eq!(Deadline::NEVER.min(soon), soon);
+    }
+
+    #[test]
+    fn a_timer_works_on_a_plain_thread() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let timer = Timer::new(runtime.handle().clone());
+        let sleep = std::thread::spawn(move || timer.sleep(Duration::from_millis(1))).join().unwrap();
+        futures_executor(sleep);
+
+        fn futures_executor(future: impl Future<Output = ()>) {
+            let mut future = std::pin::pin!(future);
+            let thread = std::thread::current();
+            let waker = std::task::Waker::from(std::sync::Arc::new(Unpark(thread)));
+            while future.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() {
+                std::thread::park_timeout(Duration::from_secs(5));
+            }
+        }
+        struct Unpark(std::thread::Thread);
+        impl std::task::Wake for Unpark {
+            fn wake(self: std::sync::Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! One session of the client crate, with requests that are sent by the call.
+
+use std::time::Duration;
+
+use zookeeper_client::{
+    Acls, Client, CreateMode as ZkCreateMode, Error as ZkError, MultiWriteError, MultiWriteResult, OneshotWatcher,
+    SessionState, Stat, StateWatcher,
+};
+
+use super::nodelay::Peers;
+use super::started::{Started, start};
+use super::watch::LinkMark;
+use crate::connect_string::ConnectString;
+use crate::node::{CreateMode, NodeSpec, TransactionOperation};
+use crate::path::ZPath;
+
+/// What is needed to open a session.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkOptions {
+    pub(crate) servers: ConnectString,
+    pub(crate) session_timeout: Duration,
+    pub(crate) auth: Vec<(String, Vec<u8>)>,
+}
+
+/// What the crate says of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    Connected,
+    Disconnected,
+    Expired,
+    AuthFailed,
+    Closed,
+}
+
+/// An open session. Clones share it; it is closed when the last one is dropped.
+#[derive(Clone)]
+pub(crate) struct Link {
+    client: Client,
+    peers: Peers,
+}
+
+type Answer<T> = Started<Result<T, ZkError>>;
+
+impl Link {
+    /// Opens a session: one pass over the servers, and no longer than the session timeout.
+    pub(crate) async fn open(options: &LinkOptions) -> Result<Self, ZkError> {
+        let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
+        for (scheme, auth) in &options.auth {
+            connector = connector.with_auth(scheme, auth);
+        }
+        let client = connector.connect(&options.servers.hosts_string()).await?;
+        let peers = Peers::resolve(&options.servers).await;
+        peers.set_nodelay();
+        Ok(Self { client, peers })
+    }
+
+    /// The servers' addresses, to set the socket option anew on every connection of this session.
+    pub(crate) fn peers(&self) -> Peers {
+        self.peers.clone()
+    }
+
+    /// Whether trying again is pointless.
+    pub(crate) fn is_refusal(error: &ZkError) -> bool {
+        matches!(error, ZkError::AuthFailed | ZkError::BadArguments(_))
+    }
+
+    pub(crate) fn session_id(&self) -> i64 {
+        self.client.session_id().0
+    }
+
+    /// The timeout that the server granted.
+    pub(crate) fn session_timeout(&self) -> Duration {
+        self.client.session_timeout()
+    }
+
+    pub(crate) fn states(&self) -> LinkStates {
+        LinkStates(self.client.state_watcher())
+    }
+
+    pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
+        let (client, node) = (self.client.clone(), node.clone());
+        start(async move {
+            let options = create_options(&node);
+            let (stat, sequence) = client.create(node.path.as_str(), &node.data, &options).await?;
+            Ok((stat, node.mode.is_sequential().then(|| sequence.into_i64())))
+        })
+    }
+
+    pub(crate) fn delete(&self, path: &ZPath, version: Option<i32>) -> Answer<()> {
+        start(self.client.delete(path.as_str(), version))
+    }
+
+    pub(crate) fn get_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat)> {
+        start(self.client.get_data(path.as_str()))
+    }
+
+    /// Also the mark of the connection that the watch was asked for on.
+    pub(crate) fn watch_data(&self, path: &ZPath) -> (LinkMark, Answer<(Vec<u8>, Stat, OneshotWatcher)>) {
+        let (client, path) = (self.client.clone(), path.clone());
+        let mark = LinkMark::new(client.state_watcher());
+        (mark, start(async move { client.get_and_watch_data(path.as_str()).await }))
+    }
+
+    pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
+        start(self.client.check_stat(path.as_str()))
+    }
+
+    pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
+        let (client, path) = (self.client.clone(), path.clone());
+        start(async move { client.list_children(path.as_str()).await })
+    }
+
+    pub(crate) fn watch_children(&self, path: &ZPath) -> (LinkMark, Answer<(Vec<String>, OneshotWatcher)>) {
+        let (client, path) = (self.client.clone(), path.clone());
+        let mark = LinkMark::new(client.state_watcher());
+        (mark, start(async move { client.list_and_watch_children(path.as_str()).await }))
+    }
+
+    pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {
+        start(self.client.set_data(path.as_str(), data, version))
+    }
+
+    pub(crate) fn sync(&self, path: &ZPath) -> Answer<()> {
+        let (client, path) = (self.client.clone(), path.clone());
+        start(async move { client.sync(path.as_str()).await })
+    }
+
+    /// All or nothing. The error of one operation names its index.
+    pub(crate) fn transact(
+        &self,
+        operations: Vec<TransactionOperation>,
+    ) -> Started<Result<Vec<LinkTransactionResult>, (Option<usize>, ZkError)>> {
+        let client = self.client.clone();
+        start(async move {
+            let mut writer = client.new_multi_writer();
+            for (index, operation) in operations.iter().enumerate() {
+                match operation {
+                    TransactionOperation::Check { path, version } => {
+                        writer.add_check_version(path.as_str(), version.unwrap_or(-1))
+                    }
+                    TransactionOperation::Create(node) => {
+                        writer.add_create(node.path.as_str(), &node.data, &create_options(node))
+                    }
+                    TransactionOperation::SetData { path, data, version } => {
+                        writer.add_set_data(path.as_str(), data, *version)
+                    }
+                    TransactionOperation::Delete { path, version } => writer.add_delete(path.as_str(), *version),
+                }
+                .map_err(|error| (Some(index), error))?;
+            }
+            let results = writer.commit().await.map_err(|error| match error {
+                MultiWriteError::RequestFailed { source } => (None, source),
+                MultiWriteError::OperationFailed { index, source } => (Some(index), source),
+            })?;
+            Ok(results.into_iter().map(LinkTransactionResult::from).collect())
+        })
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Link({})", self.client.session_id())
+    }
+}
+
+/// The result of one operation of a transaction, with the path as the server wrote it.
+#[derive(Debug)]
+pub(crate) enum LinkTransactionResult {
+    Checked,
+    Created { path: String, stat: Stat },
+    DataSet { stat: Stat },
+    Deleted,
+}
+
+impl From<MultiWriteResult> for LinkTransactionResult {
+    fn from(result: MultiWriteResult) -> Self {
+        match result {
+            MultiWriteResult::Create { path, stat } => Self::Created { path, stat },
+            MultiWriteResult::SetData { stat } => Self::DataSet { stat },
+            MultiWriteResult::Delete => Self::Deleted,
+            _ => Self::Checked,
+        }
+    }
+}
+
+/// Follows the crate's states, which may be merged: a change to the same state is a flap.
+pub(crate) struct LinkStates(StateWatcher);
+
+impl LinkStates {
+    /// Waits for a change. Pends for ever after a terminal state was returned.
+    pub(crate) async fn changed(&mut self) -> LinkState {
+        translate(self.0.changed().await)
+    }
+
+    /// Waits until the session is over for the client crate.
+    pub(crate) async fn terminated(&mut self) {
+        while !self.0.peek_state().is_terminated() {
+            self.0.changed().await;
+        }
+    }
+}
+
+fn translate(state: SessionState) -> LinkState {
+    match state {
+        SessionState::SyncConnected => LinkState::Connected,
+        // Read-only sessions are never asked for, and could not be confirmed by a probe.
+        SessionState::Disconnected | SessionState::ConnectedReadOnly => LinkState::Disconnected,
+        SessionState::AuthFailed => LinkState::AuthFailed,
+        SessionState::Expired => LinkState::Expired,
+        SessionState::Closed => LinkState::Closed,
+    }
+}
+
+fn create_options(node: &NodeSpec) -> zookeeper_client::CreateOptions<'_> {
+    let acls = Acls::new(&node.acl);
+    let (mode, ttl) = match node.mode {
+        CreateMode::Persistent => (ZkCreateMode::Persistent, None),
+        CreateMode::PersistentSequential => (ZkCreateMode::PersistentSequential, None),
+        CreateMode::Ephemeral => (ZkCreateMode::Ephemeral, None),
+        CreateMode::EphemeralSequential => (ZkCreateMode::EphemeralSequential, None),
+        CreateMode::Container => (ZkCreateMode::Container, None),
+        CreateMode::PersistentWithTtl(ttl) => (ZkCreateMode::Persistent, Some(ttl)),
+        CreateMode::PersistentSequentialWithTtl(ttl) => (ZkCreateMode::PersistentSequential, Some(ttl)),
+    };
+    let options = mode.with_acls(acls);
+    match ttl {
+        Some(ttl) => options.with_ttl(ttl),
+        None => options,
+    }
+}

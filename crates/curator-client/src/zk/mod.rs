@@ -1,0 +1,27 @@
+//! The adapter: the only files that name `zookeeper_client`.
+//!
+//! The client crate is good at the wire; these files work around what it is not good at.
+//!
+//! | fault of zookeeper-client 0.11 | where it is dealt with |
+//! |---|---|
+//! | requests are sent by the *call*, but some futures borrow the client | [`started`]: the future owns its client and is polled once at the call |
+//! | `SyncConnected` is published before the handshake is over, and can stay while the server is gone | `supervisor.rs`: only an answered probe counts |
+//! | only an end of file is `ConnectionLoss`; a reset or an idle time-out is `Custom` | [`error`] |
+//! | no `TCP_NODELAY` | [`nodelay`] |
+//! | reconnect back-off without a cap; expiry noticed only at 1.4 T and more | `supervisor.rs`: the lease ends the session, a new client tries at once |
+//! | operations queue without bound or time-out while the connection is down | `session.rs`: a deadline for each, and a cap |
+//! | `StateWatcher` merges states and pends after the last one | [`link`]: any change is a possible flap |
+//! | a watcher panics when its session task is gone | [`watch`] |
+//! | more than 128 KiB of watched paths make every reconnect fail | [`watch`]: a budget |
+//! | a request over `jute.maxbuffer` kills the connection and all that is in flight | `session.rs`: sizes are checked first |
+//! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
+//! | `Client::lock` leaks its node when cancelled | not used |
+//! | persistent watches are not registered again after a reconnect | not used: one-shot watches only |
+
+pub(crate) mod error;
+pub(crate) mod link;
+pub(crate) mod nodelay;
+pub(crate) mod started;
+pub(crate) mod watch;
+
+pub use zookeeper_client::{Acl, AuthId, Permission, Stat};

@@ -1,0 +1,62 @@
+//! A request that is on its way before its future is polled.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// A future that owns what it needs and whose request was sent by the call that made it.
+///
+/// The client crate enqueues a request when its method is called, and a session is first in, first out: calls made one
+/// after another go out in order, in one flight. Some of its futures borrow the client, so an owned future has to be an
+/// `async` block, which would send only at its first poll. [`start`] makes that first poll itself.
+///
+/// Dropping it does not take the request back.
+pub(crate) struct Started<T> {
+    future: Pin<Box<dyn Future<Output = T> + Send>>,
+    ready: Option<T>,
+}
+
+/// Polls `future` once, which sends its request.
+pub(crate) fn start<T>(future: impl Future<Output = T> + Send + 'static) -> Started<T> {
+    let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
+    let ready = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    };
+    Started { future, ready }
+}
+
+impl<T: Unpin> Future for Started<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        match self.ready.take() {
+            Some(value) => Poll::Ready(value),
+            None => self.future.as_mut().poll(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_begins_with_the_call() {
+        let polls = Arc::new(AtomicUsize::new(0));
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let started = start({
+            let polls = Arc::clone(&polls);
+            async move {
+                polls.fetch_add(1, Ordering::Relaxed);
+                receiver.await
+            }
+        });
+        assert_eq!(polls.load(Ordering::Relaxed), 1);
+        sender.send(7).unwrap();
+        assert_eq!(started.await, Ok(7));
+    }
+}

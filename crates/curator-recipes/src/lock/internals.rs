@@ -1,0 +1,381 @@
+//! Runs a contest against a session.
+
+use std::sync::Arc;
+
+use curator_client::node::find::NodeFinder;
+use curator_client::{
+    CreateMode, Created, CuratorClient, Deadline, NodeSpec, Request as Sent, Session, SessionEnd, Stat, Watch, ZPath,
+};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+
+use super::contender::Contender;
+use super::contest::{Answer, Contest, ContestError, Pace, Request, Step};
+use super::driver::{ContenderId, ContenderIdentity, LockInternalsDriver};
+use super::hold::Hold;
+use super::watches::Watches;
+use crate::error::{Error, Result};
+use crate::fencing_token::FencingToken;
+
+/// How long to wait for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Enqueue, look, and leave again if somebody is before us.
+    OneFlight,
+    /// One deadline over everything.
+    Until(Deadline),
+}
+
+/// The engine under every lock: takes one place in one queue, and waits until it owns.
+///
+/// After Curator's class of the same name. What it does is decided by [`Contest`]; this sends the requests.
+#[derive(Debug, Clone)]
+pub(crate) struct LockInternals {
+    client: CuratorClient,
+    dir: ZPath,
+    driver: Arc<dyn LockInternalsDriver>,
+    data: Arc<[u8]>,
+}
+
+/// How one contest in one session came out.
+enum Outcome {
+    Owned(Hold),
+    /// Somebody is before us, and we may not wait.
+    Taken,
+    /// The session ended; the next contest is another one, with another id.
+    SessionOver(SessionEnd),
+    /// Somebody deleted our node.
+    PlaceDeleted,
+}
+
+impl LockInternals {
+    pub(crate) fn new(client: &CuratorClient, path: &str, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
+        let dir = client.resolve(path)?;
+        check_prefix(&dir, &*driver)?;
+        Ok(Self { client: client.clone(), dir, driver, data: Arc::clone(client.default_lock_data()) })
+    }
+
+    pub(crate) fn with_data(mut self, data: Arc<[u8]>) -> Self {
+        self.data = data;
+        self
+    }
+
+    pub(crate) fn client(&self) -> &CuratorClient {
+        &self.client
+    }
+
+    pub(crate) fn dir(&self) -> &ZPath {
+        &self.dir
+    }
+
+    pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {
+        &*self.driver
+    }
+
+    pub(crate) fn overflow(&self, node: String) -> Error {
+        Error::SequenceOverflow { dir: self.dir.clone(), node }
+    }
+
+    /// Waits for another future of the same owner to be done with `gate`. `None` when patience ends first.
+    pub(crate) async fn wait_for<'a>(
+        &self,
+        gate: &'a AsyncMutex<()>,
+        patience: Patience,
+    ) -> Result<Option<MutexGuard<'a, ()>>> {
+        match patience {
+            Patience::OneFlight => Ok(gate.try_lock().ok()),
+            Patience::Until(deadline) => self.before(deadline, async { Ok(Some(gate.lock().await)) }).await,
+        }
+    }
+
+    /// Owns the lock, or returns `None` when patience ends first.
+    pub(crate) async fn acquire(&self, patience: Patience) -> Result<Option<Hold>> {
+        match patience {
+            Patience::OneFlight => self.contend(patience).await,
+            Patience::Until(deadline) => self.before(deadline, self.contend(patience)).await,
+        }
+    }
+
+    /// Ends `work` when the deadline has passed or the client closes. A contender that is dropped so cleans up.
+    async fn before<T>(&self, deadline: Deadline, work: impl Future<Output = Result<Option<T>>>) -> Result<Option<T>> {
+        tokio::select! {
+            biased;
+            () = self.client.closing() => Err(curator_client::Error::Closed.into()),
+            done = work => done,
+            () = self.client.sleep_until(deadline) => Ok(None),
+        }
+    }
+
+    /// One contest after another, until one is owned.
+    async fn contend(&self, patience: Patience) -> Result<Option<Hold>> {
+        let mut places_lost = self.client.retrier();
+        let mut failures = self.client.retrier();
+        loop {
+            let session = match self.session(patience).await {
+                Ok(session) => session,
+                Err(error) => {
+                    failures.pause(error).await?;
+                    continue;
+                }
+            };
+            match self.run_contest(&session, patience).await? {
+                Outcome::Owned(hold) => return Ok(Some(hold)),
+                Outcome::Taken => return Ok(None),
+                Outcome::SessionOver(end) => {
+                    let lost = curator_client::Error::SessionEnded {
+                        operation: "wait for",
+                        path: self.dir.clone(),
+                        end,
+                        outcome: curator_client::Outcome::NotApplied,
+                    };
+                    if patience == Patience::OneFlight || end == SessionEnd::Closed {
+                        return Err(lost.into());
+                    }
+                    tracing::debug!(dir = %self.dir, %end, "lost the place in the queue with the session");
+                    // There was a session, so this is a new beginning and no row of failures.
+                    failures.reset();
+                }
+                Outcome::PlaceDeleted => {
+                    if !places_lost.again().await? {
+                        return Err(Error::PlaceDeleted { dir: self.dir.clone() });
+                    }
+                }
+            }
+        }
+    }
+
+    async fn session(&self, patience: Patience) -> curator_client::Result<Session> {
+        match (patience, self.client.current_session()) {
+            (_, Some(session)) => Ok(session),
+            (Patience::OneFlight, None) => Err(curator_client::Error::SessionEnded {
+                operation: "try",
+                path: self.dir.clone(),
+                end: SessionEnd::LeaseOver,
+                outcome: curator_client::Outcome::NotApplied,
+            }),
+            (Patience::Until(_), None) => self.client.session().await,
+        }
+    }
+
+    async fn run_contest(&self, session: &Session, patience: Patience) -> Result<Outcome> {
+        let id = ContenderId::new();
+        let mut shell = Shell::new(self, session, id)?;
+        let mut contest = Contest::new(id, session.id());
+        let mut retrier = self.client.retrier();
+        let mut step = contest.start(self.driver());
+        loop {
+            step = match step {
+                Step::Send { requests, pace } => {
+                    if patience == Patience::OneFlight {
+                        if let Some(error) = shell.failure.take() {
+                            return Err(error.into());
+                        }
+                        if requests.iter().any(|request| matches!(request, Request::WatchAhead { .. })) {
+                            return Ok(Outcome::Taken);
+                        }
+                    }
+                    match (pace, shell.failure.take()) {
+                        (Pace::Retry, Some(error)) => retrier.pause(error).await?,
+                        (Pace::Retry, None) => {
+                            if !retrier.again().await? {
+                                return Err(self.protocol("its directory vanishes as often as it is created"));
+                            }
+                        }
+                        (Pace::Now, _) => {}
+                    }
+                    let answers = shell.fly(requests).await?;
+                    if let Some(end) = session.end() {
+                        return Ok(Outcome::SessionOver(end));
+                    }
+                    if shell.failure.is_none() {
+                        retrier.reset();
+                    }
+                    contest.answered(self.driver(), answers)
+                }
+                Step::Wait => match shell.watches.next(session).await {
+                    Ok(event) => contest.observed(self.driver(), event),
+                    Err(end) => return Ok(Outcome::SessionOver(end)),
+                },
+                Step::Owned(node) => {
+                    // The clock is read last: what came before may have taken longer than the lease.
+                    if let Some(end) = session.end() {
+                        return Ok(Outcome::SessionOver(end));
+                    }
+                    shell.clean_up(contest.surplus())?;
+                    return Ok(Outcome::Owned(shell.into_hold(&node.name, node.czxid)?));
+                }
+                Step::Restart(_) => return Ok(Outcome::PlaceDeleted),
+                Step::Failed(ContestError::SequenceOverflow(overflow)) => return Err(self.overflow(overflow.name)),
+                Step::Failed(error) => return Err(self.protocol(error)),
+            };
+        }
+    }
+
+    fn protocol(&self, cause: impl ToString) -> Error {
+        Error::Protocol { dir: self.dir.clone(), cause: cause.to_string() }
+    }
+}
+
+/// Sends the requests of one contest.
+struct Shell<'a> {
+    internals: &'a LockInternals,
+    session: &'a Session,
+    node: NodeSpec,
+    contender: Contender,
+    watches: Watches,
+    /// What made the last flight incomplete.
+    failure: Option<curator_client::Error>,
+}
+
+/// A request that is on its way.
+enum Flying {
+    Create(Sent<Created>),
+    CreateParents,
+    Sync(Sent<()>),
+    List(Sent<Vec<String>>),
+    Inspect(Sent<(Vec<u8>, Stat)>),
+    WatchAhead(String, Sent<(Vec<u8>, Stat, Watch)>),
+    WatchOwn(Sent<(Vec<u8>, Stat, Watch)>),
+}
+
+impl<'a> Shell<'a> {
+    fn new(internals: &'a LockInternals, session: &'a Session, id: ContenderId) -> Result<Self> {
+        let LockInternals { client, dir, driver, data } = internals;
+        let prefix = driver.node_prefix(&id);
+        let finder = NodeFinder::by_name(dir, prefix.clone());
+        let (finder, data) = match driver.identity() {
+            ContenderIdentity::Name => (finder, Arc::clone(data)),
+            ContenderIdentity::Data => {
+                let id = id.to_string().into_bytes();
+                (finder.with_data(id.clone()), [&id, &**data].concat().into())
+            }
+        };
+        let node = NodeSpec {
+            path: dir.join(&prefix).map_err(curator_client::Error::from)?,
+            data,
+            mode: CreateMode::EphemeralSequential,
+            acl: Arc::clone(client.default_acl()),
+        };
+        let contender = Contender::new(client, session, finder);
+        Ok(Self { internals, session, node, contender, watches: Watches::default(), failure: None })
+    }
+
+    /// One flight: everything is sent before anything is awaited.
+    ///
+    /// # Errors
+    ///
+    /// What trying again cannot mend. The rest becomes [`Answer::Unknown`].
+    async fn fly(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>> {
+        let flying = requests.into_iter().map(|request| self.send(request)).collect::<Result<Vec<_>>>()?;
+        let mut answers = Vec::with_capacity(flying.len());
+        for request in flying {
+            let answer = match self.answer(request).await {
+                Ok(answer) => answer,
+                Err(error) if error.is_retryable() => {
+                    self.failure = Some(error);
+                    Answer::Unknown
+                }
+                Err(error) => return Err(error.into()),
+            };
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    fn send(&mut self, request: Request) -> Result<Flying> {
+        let session = self.session;
+        Ok(match request {
+            Request::Create => {
+                self.contender.arm();
+                Flying::Create(session.create(&self.node))
+            }
+            Request::CreateParents => Flying::CreateParents,
+            Request::Sync => Flying::Sync(session.sync(self.internals.dir())),
+            Request::List => Flying::List(session.get_children(self.internals.dir())),
+            Request::Inspect { name } => Flying::Inspect(session.get_data(&self.child(&name)?)),
+            Request::WatchAhead { name } => {
+                let request = session.watch_data(&self.child(&name)?);
+                Flying::WatchAhead(name, request)
+            }
+            Request::WatchOwn { name } => Flying::WatchOwn(session.watch_data(&self.child(&name)?)),
+        })
+    }
+
+    async fn answer(&mut self, request: Flying) -> curator_client::Result<Answer> {
+        let LockInternals { client, dir, .. } = self.internals;
+        let found = match request {
+            Flying::Create(request) => match request.await {
+                Ok(created) => {
+                    let answer = Answer::Created { name: created.path.name().to_owned(), czxid: created.stat.czxid };
+                    self.contender.found(created.path);
+                    return Ok(answer);
+                }
+                Err(curator_client::Error::NoNode { .. }) => return Ok(Answer::NoParent),
+                Err(error) => return Err(error),
+            },
+            Flying::CreateParents => client.ensure_containers(self.session, dir).await.map(|()| Answer::ParentsReady),
+            Flying::Sync(request) => request.await.map(|()| Answer::Synced),
+            Flying::List(request) => match request.await {
+                Err(curator_client::Error::NoNode { .. }) => return Ok(Answer::NoParent),
+                children => children.map(Answer::Children),
+            },
+            Flying::Inspect(request) => request.await.map(|(data, stat)| self.node(&data, &stat)),
+            Flying::WatchAhead(name, request) => request.await.map(|(data, stat, watch)| {
+                self.watches.set_ahead(name, watch);
+                self.node(&data, &stat)
+            }),
+            Flying::WatchOwn(request) => request.await.map(|(data, stat, watch)| {
+                self.watches.set_own(watch);
+                self.node(&data, &stat)
+            }),
+        };
+        match found {
+            Err(curator_client::Error::NoNode { .. }) => Ok(Answer::Missing),
+            found => found,
+        }
+    }
+
+    fn node(&self, data: &[u8], stat: &Stat) -> Answer {
+        Answer::Node {
+            ephemeral_owner: stat.ephemeral_owner,
+            czxid: stat.czxid,
+            is_ours: self.contender.finder().matches_data(data),
+        }
+    }
+
+    fn child(&self, name: &str) -> Result<ZPath> {
+        Ok(self.internals.dir().join(name).map_err(curator_client::Error::from)?)
+    }
+
+    /// Nodes that a create made although its answer, and so the next try, said otherwise.
+    fn clean_up(&self, surplus: &[String]) -> Result<()> {
+        for name in surplus {
+            self.internals.client.janitor().delete_owned(self.session, &self.child(name)?);
+        }
+        Ok(())
+    }
+
+    fn into_hold(self, name: &str, czxid: i64) -> Result<Hold> {
+        let path = self.child(name)?;
+        let Self { internals, session, contender, watches, .. } = self;
+        contender.disarm();
+        Ok(Hold::new(&internals.client, session, path, FencingToken::new(czxid), watches.into_own()))
+    }
+}
+
+/// A bad name would be found out by the first create at the latest; this says it when the lock is made.
+fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
+    let id = ContenderId::new();
+    let prefix = driver.node_prefix(&id);
+    let invalid = |expected| Error::InvalidDriver { prefix: prefix.clone(), expected };
+    if prefix.is_empty() || prefix.contains('/') {
+        return Err(invalid("a name that is not empty and has no '/'"));
+    }
+    dir.join(&prefix).map_err(|_| invalid("a name that ZooKeeper accepts"))?;
+    if driver.identity() == ContenderIdentity::Name && !prefix.contains(&id.to_string()) {
+        return Err(invalid("a name with the contender's id in it, or a driver whose identity is in the data"));
+    }
+    if driver.sequence(&format!("{prefix}0000000007")) != Some(7) {
+        return Err(invalid("a name that the driver's own `sequence` understands"));
+    }
+    Ok(())
+}

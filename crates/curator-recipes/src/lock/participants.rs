@@ -1,0 +1,77 @@
+//! Who holds a lock, and who waits for it.
+
+use std::time::{Duration, SystemTime};
+
+use curator_client::ZPath;
+
+use super::driver::Verdict;
+use super::internals::LockInternals;
+use super::queue::Queue;
+use crate::error::Result;
+
+/// One node in a lock's queue.
+///
+/// After Curator's `getParticipantNodes`, which has the paths only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Participant {
+    /// The node, as it is called on the server.
+    pub path: ZPath,
+    /// Its sequence number.
+    pub sequence: i32,
+    /// Whether it owned the lock when the queue was read.
+    pub owns: bool,
+    /// The id of its session.
+    pub session_id: i64,
+    /// When it was created, by the servers' clock.
+    pub created: SystemTime,
+    /// Its data: by default the address of its client.
+    pub data: Vec<u8>,
+}
+
+impl LockInternals {
+    /// The queue, first comer first. Two round trips.
+    ///
+    /// A participant that leaves between the two is left out.
+    pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
+        let mut retrier = self.client().retrier();
+        loop {
+            match self.read_participants().await {
+                Err(crate::Error::Client(error)) => retrier.pause(error).await?,
+                result => return result,
+            }
+        }
+    }
+
+    async fn read_participants(&self) -> Result<Vec<Participant>> {
+        let session = self.client().session().await?;
+        let children = match session.get_children(self.dir()).await {
+            Err(curator_client::Error::NoNode { .. }) => Vec::new(),
+            children => children?,
+        };
+        let queue = Queue::of(children, self.driver()).map_err(|error| self.overflow(error.name))?;
+        let mut requests = Vec::with_capacity(queue.len());
+        for (index, entry) in queue.iter().enumerate() {
+            let path = self.dir().join(&entry.name).map_err(curator_client::Error::from)?;
+            let owns = self.driver().verdict(&queue, index) == Verdict::Owns;
+            let request = session.get_data(&path);
+            requests.push((path, entry.sequence, owns, request));
+        }
+        let mut participants = Vec::with_capacity(requests.len());
+        for (path, sequence, owns, request) in requests {
+            match request.await {
+                Ok((data, stat)) => participants.push(Participant {
+                    path,
+                    sequence,
+                    owns,
+                    session_id: stat.ephemeral_owner,
+                    created: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
+                    data,
+                }),
+                Err(curator_client::Error::NoNode { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(participants)
+    }
+}

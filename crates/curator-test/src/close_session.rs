@@ -1,0 +1,113 @@
+//! Ends somebody else's session on the server.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{
+    error::Error,
+    proxy::{ConnectResponse, OpCode, ReplyHeader},
+};
+
+/// A server that is up answers in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Only needs to outlive this call; the server brings it into its own range.
+const SESSION_TIMEOUT_MS: i32 = 30_000;
+/// No answer in this exchange is longer than some hundred bytes.
+const LONGEST_ANSWER: i32 = 64 * 1024;
+
+/// What a client needs to take up a session again: ZooKeeper's id and password for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SessionCredentials {
+    /// ZooKeeper's id of the session.
+    pub session_id: i64,
+    /// The password that the server gave with it.
+    pub password: Vec<u8>,
+}
+
+/// Closes a session on the server, behind the back of the client that owns it: its ephemeral nodes are deleted and
+/// its watches forgotten when this returns.
+///
+/// Any member of an ensemble will do. On the same server, the owner's connection is closed by the take-over; elsewhere
+/// the owner learns of the end when it next sends something. This is how Curator's tests kill a session.
+///
+/// # Errors
+///
+/// [`Error::NoSession`] when the session is already over or the password is wrong. [`Error::Timeout`] after 10 s.
+pub async fn close_session(address: SocketAddr, session: &SessionCredentials) -> Result<(), Error> {
+    let mut asked = false;
+    let close = async {
+        loop {
+            match attempt(address, session, &mut asked).await {
+                // The owner has reconnected and taken its session back.
+                Err(Error::Io { source, .. }) if asked && is_disconnect(&source) => {}
+                // An earlier attempt was carried out, and only its answer is missing.
+                Err(Error::NoSession(_)) if asked => return Ok(()),
+                result => return result,
+            }
+        }
+    };
+    let what = format!("session {:#x} to be closed", session.session_id);
+    timeout(PATIENCE, close).await.map_err(|_| Error::timeout(what, PATIENCE))?
+}
+
+/// Takes the session over and closes it. Notes whether the server has granted the take-over.
+async fn attempt(address: SocketAddr, session: &SessionCredentials, asked: &mut bool) -> Result<(), Error> {
+    let mut stream = TcpStream::connect(address).await.map_err(Error::io(format!("connect to {address}")))?;
+    let xid = 1_i32;
+    let request = [xid.to_be_bytes(), OpCode::CloseSession.number().to_be_bytes()].concat();
+    // Both at once, to leave the owner little time to come back in between.
+    let bytes = [frame(&connect_request(session)), frame(&request)].concat();
+    stream.write_all(&bytes).await.map_err(Error::io("send to ZooKeeper"))?;
+    let answer = receive(&mut stream).await?;
+    let answer = ConnectResponse::parse(&answer).ok_or_else(|| Error::Protocol("no handshake".to_owned()))?;
+    if answer.session_id != session.session_id {
+        return Err(Error::NoSession(session.session_id));
+    }
+    *asked = true;
+    loop {
+        let answer = receive(&mut stream).await?;
+        let reply = ReplyHeader::parse(&answer).ok_or_else(|| Error::Protocol("no reply header".to_owned()))?;
+        match reply.error {
+            _ if reply.xid != xid => {}
+            0 => return Ok(()),
+            error => return Err(Error::Protocol(format!("closing the session failed with error {error}"))),
+        }
+    }
+}
+
+fn is_disconnect(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
+}
+
+/// Protocol version, last zxid seen, timeout, session, password, read-only.
+fn connect_request(session: &SessionCredentials) -> Vec<u8> {
+    let mut request = Vec::new();
+    request.extend(0_i32.to_be_bytes());
+    request.extend(0_i64.to_be_bytes());
+    request.extend(SESSION_TIMEOUT_MS.to_be_bytes());
+    request.extend(session.session_id.to_be_bytes());
+    request.extend((session.password.len() as i32).to_be_bytes());
+    request.extend(&session.password);
+    request.push(0);
+    request
+}
+
+fn frame(payload: &[u8]) -> Vec<u8> {
+    [&(payload.len() as i32).to_be_bytes(), payload].concat()
+}
+
+async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
+    let length = stream.read_i32().await.map_err(Error::io("read ZooKeeper's answer"))?;
+    if !(0..=LONGEST_ANSWER).contains(&length) {
+        return Err(Error::Protocol(format!("a frame of {length} bytes")));
+    }
+    let mut payload = vec![0; length.unsigned_abs() as usize];
+    stream.read_exact(&mut payload).await.map_err(Error::io("read ZooKeeper's answer"))?;
+    Ok(payload)
+}

@@ -1,0 +1,72 @@
+//! What can go wrong in the test tools.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use crate::distribution::NotFound;
+
+/// Why a server, an ensemble or a proxy could not do what a test asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// ZooKeeper or Java is not there. The text says what to install or run.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    /// An operation of the operating system failed.
+    #[error("could not {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The server's process ended by itself.
+    #[error("ZooKeeper ended by itself ({how}); the end of its log:\n{log}")]
+    Ended {
+        /// Its exit code or signal.
+        how: String,
+        /// The last lines of the server's log.
+        log: String,
+    },
+    /// The server did not serve in time.
+    #[error("ZooKeeper at {address} did not serve within {waited:?}; the end of its log:\n{log}")]
+    NotServing {
+        /// The server.
+        address: SocketAddr,
+        /// How long was waited.
+        waited: Duration,
+        /// The last lines of the server's log.
+        log: String,
+    },
+    /// The server is stopped, so it cannot be asked or signalled.
+    #[error("ZooKeeper at {0} is not running")]
+    NotRunning(SocketAddr),
+    /// A condition did not come true in time.
+    #[error("waited {waited:?} in vain for {what}")]
+    Timeout {
+        /// What was waited for.
+        what: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// A peer did not speak as ZooKeeper does.
+    #[error("unexpected answer: {0}")]
+    Protocol(String),
+    /// The server does not know the session, or not with that password.
+    #[error("session {0:#x} is not alive on the server")]
+    NoSession(i64),
+    /// An ensemble cannot have this number of members.
+    #[error("an ensemble of {0} members is not possible: choose 1 to 9")]
+    Members(usize),
+}
+
+impl Error {
+    /// For `map_err`: an I/O error, with what was tried.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    pub(crate) fn timeout(what: impl Into<String>, waited: Duration) -> Self {
+        Self::Timeout { what: what.into(), waited }
+    }
+}

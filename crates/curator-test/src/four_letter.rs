@@ -1,0 +1,156 @@
+//! ZooKeeper's four-letter words: what a server says about itself.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::error::Error;
+
+/// A server that is up answers in milliseconds; a paused one never does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a server does in its ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// It is alone.
+    Standalone,
+    /// It leads an ensemble.
+    Leader,
+    /// It follows a leader.
+    Follower,
+    /// It follows a leader and has no vote.
+    Observer,
+}
+
+/// One session that is connected to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// ZooKeeper's id of the session.
+    pub session_id: i64,
+    /// The client's end of the connection.
+    pub client: SocketAddr,
+}
+
+/// Asks a server and returns its whole answer. Waits at most 5 s.
+///
+/// # Errors
+///
+/// When the server cannot be reached or does not answer in time.
+pub async fn four_letter_word(address: SocketAddr, word: &str) -> Result<String, Error> {
+    ask(address, word, PATIENCE).await
+}
+
+/// [`four_letter_word`] with a bound of the caller's choice.
+pub(crate) async fn ask(address: SocketAddr, word: &str, patience: Duration) -> Result<String, Error> {
+    let talk = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(word.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        Ok(answer)
+    };
+    let what = || format!("an answer of {address} to `{word}`");
+    let answer = timeout(patience, talk).await.map_err(|_| Error::timeout(what(), patience))?;
+    let answer = answer.map_err(Error::io(format!("get {}", what())))?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The mode in an answer to `srvr`; none while the server does not serve.
+pub(crate) fn mode(srvr: &str) -> Option<Mode> {
+    match srvr.lines().find_map(|line| line.strip_prefix("Mode: "))?.trim() {
+        "standalone" => Some(Mode::Standalone),
+        "leader" => Some(Mode::Leader),
+        "follower" => Some(Mode::Follower),
+        "observer" => Some(Mode::Observer),
+        _ => None,
+    }
+}
+
+/// The version in an answer to `srvr`, without the build's id.
+pub(crate) fn version(srvr: &str) -> Option<&str> {
+    let line = srvr.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+    line.split(['-', ',', ' ']).next()
+}
+
+/// One number in an answer to `mntr`.
+pub(crate) fn metric(mntr: &str, name: &str) -> Option<u64> {
+    let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))?;
+    value.trim().parse().ok()
+}
+
+/// The sessions in an answer to `cons`. A connection without a session, as that of the word itself, is left out.
+pub(crate) fn sessions(cons: &str) -> Vec<SessionInfo> {
+    cons.lines().filter_map(session).collect()
+}
+
+/// ` /127.0.0.1:41234[1](queued=0,recved=1,sent=1,sid=0x100…,…)`
+fn session(line: &str) -> Option<SessionInfo> {
+    let client = line.trim().strip_prefix('/')?.split('[').next()?.parse().ok()?;
+    let id = line.split("sid=0x").nth(1)?.split([',', ')']).next()?;
+    let session_id = u64::from_str_radix(id, 16).ok()?.cast_signed();
+    Some(SessionInfo { session_id, client })
+}
+
+/// The total in an answer to `wchs`.
+pub(crate) fn watch_count(wchs: &str) -> Option<u64> {
+    wchs.lines().find_map(|line| line.strip_prefix("Total watches:"))?.trim().parse().ok()
+}
+
+/// Path to the sessions that watch it, from an answer to `wchp`.
+pub(crate) fn watches_by_path(wchp: &str) -> BTreeMap<String, Vec<i64>> {
+    let mut watches = BTreeMap::<String, Vec<i64>>::new();
+    let mut path = None;
+    for line in wchp.lines() {
+        match line.strip_prefix("\t0x") {
+            Some(id) => {
+                let id = u64::from_str_radix(id.trim(), 16).map(u64::cast_signed);
+                if let (Some(path), Ok(id)) = (&path, id) {
+                    watches.entry(String::clone(path)).or_default().push(id);
+                }
+            }
+            None => path = Some(line.to_owned()),
+        }
+    }
+    watches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_srvr_is_understood() {
+        let srvr = "Zookeeper version: 3.9.5-293c89, built on 2026-02-11\nReceived: 7\nMode: follower\nNode count: 5\n";
+        assert_eq!(mode(srvr), Some(Mode::Follower));
+        assert_eq!(version(srvr), Some("3.9.5"));
+        assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), None);
+    }
+
+    #[test]
+    fn the_answer_to_mntr_is_understood() {
+        let mntr = "zk_packets_sent\t7\nzk_packets_received_more\t1\nzk_packets_received\t8\n";
+        assert_eq!(metric(mntr, "zk_packets_received"), Some(8));
+        assert_eq!(metric(mntr, "zk_nothing"), None);
+    }
+
+    #[test]
+    fn the_answer_to_cons_is_understood() {
+        let cons = " /127.0.0.1:56906[0](queued=0,recved=1,sent=0)\n \
+                    /127.0.0.1:40000[1](queued=0,recved=3,sent=3,sid=0xf00000000000000a,lop=PING,to=30000)\n\n";
+        let client = "127.0.0.1:40000".parse().unwrap();
+        let expected = SessionInfo { session_id: 0xf000_0000_0000_000a_u64.cast_signed(), client };
+        assert_eq!(sessions(cons), [expected]);
+    }
+
+    #[test]
+    fn the_answers_about_watches_are_understood() {
+        assert_eq!(watch_count("2 connections watching 3 paths\nTotal watches:4\n"), Some(4));
+        let watches = watches_by_path("/a\n\t0x1\n\t0x2\n/b/c\n\t0x1\n\n");
+        assert_eq!(watches, BTreeMap::from([("/a".to_owned(), vec![1, 2]), ("/b/c".to_owned(), vec![1])]));
+    }
+}

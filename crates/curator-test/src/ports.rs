@@ -1,0 +1,83 @@
+//! Ports that stay ours while a server is down.
+
+use std::{
+    env,
+    fs::{self, File},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::atomic::{AtomicU16, Ordering},
+    time::SystemTime,
+};
+
+use crate::error::Error;
+
+/// Below the range that systems hand out to outgoing connections: no client of any program can sit on one of these
+/// by chance while a server restarts.
+const FIRST: u16 = 12_000;
+const COUNT: u16 = 16_000;
+
+/// A port of the loopback interface, reserved among all processes that use this crate, as long as this value lives.
+///
+/// A killed server must come back on the same port, so it is not enough that a port is free now.
+#[derive(Debug)]
+pub(crate) struct Port {
+    number: u16,
+    /// Locked; the system frees it when the process ends, however it ends.
+    _lock: File,
+}
+
+impl Port {
+    /// Reserves a port that nobody uses.
+    pub(crate) fn reserve() -> Result<Self, Error> {
+        // Processes that start together begin at different places, so that they seldom meet.
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
+        let start = (std::process::id().wrapping_mul(7919) ^ nanos) % u32::from(COUNT);
+        let _ = NEXT.compare_exchange(0, start as u16, Ordering::Relaxed, Ordering::Relaxed);
+        let dir = lock_dir();
+        fs::create_dir_all(&dir).map_err(Error::io("create a folder for port locks"))?;
+        for _ in 0..COUNT {
+            let number = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
+            let Ok(lock) = File::create(dir.join(number.to_string())) else { continue };
+            if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
+                return Ok(Self { number, _lock: lock });
+            }
+        }
+        Err(Error::Timeout { what: "a free port".to_owned(), waited: std::time::Duration::ZERO })
+    }
+
+    /// The port's number.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The port on the loopback interface.
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.number).into()
+    }
+}
+
+/// One folder per user: another user's files could not be locked.
+fn lock_dir() -> PathBuf {
+    env::temp_dir().join(format!("curator-test-ports-{}", rustix::process::getuid().as_raw()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserved_port_is_not_given_twice() {
+        let ports: Vec<Port> = (0..20).map(|_| Port::reserve().unwrap()).collect();
+        let mut numbers: Vec<u16> = ports.iter().map(Port::number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 20);
+    }
+
+    #[test]
+    fn a_reserved_port_can_be_bound() {
+        let port = Port::reserve().unwrap();
+        assert_eq!(TcpListener::bind(port.address()).unwrap().local_addr().unwrap(), port.address());
+    }
+}

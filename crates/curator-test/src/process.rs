@@ -1,0 +1,134 @@
+//! One JVM, which never outlives the process that started it.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::Error;
+
+/// How often a process is looked at that is about to end.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Runs a program and prints its process id. When the pipe at standard input closes, whoever held the other end is
+/// gone, even by SIGKILL: then the program is killed too, and its folder removed. When the program ends first, so
+/// does this script, with the same status.
+///
+/// The guard is a background job, which would have no standard input; so the pipe is kept as descriptor 3.
+const WATCHDOG: &str = r#"
+folder=$1; log=$2; shift 2
+exec 3<&0
+"$@" </dev/null >>"$log" 2>&1 3<&- &
+program=$!
+(read -r _ <&3; kill -KILL "$program"; rm -rf -- "$folder") >/dev/null 2>&1 &
+guard=$!
+echo "$program"
+exec >&-
+wait "$program"
+status=$?
+kill -KILL "$guard" 2>/dev/null
+exit "$status"
+"#;
+
+/// A running program under its watchdog.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// The shell. It ends when the program does.
+    watchdog: Child,
+    pid: Pid,
+    /// The shell's standard input: the pipe that keeps the program alive. It stands apart from the `Child`, which
+    /// would close it on `wait`, and the guard would take that for our end.
+    _alive: Option<ChildStdin>,
+}
+
+impl Process {
+    /// Starts a program whose output goes to `log`. `folder` is removed if this process dies first.
+    pub(crate) fn start(folder: &Path, log: &Path, program: &Path, arguments: &[OsString]) -> Result<Self, Error> {
+        let mut watchdog = Command::new("sh")
+            .arg("-c")
+            .arg(WATCHDOG)
+            .arg("watchdog")
+            .args([folder, log, program])
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            // A Ctrl-C at the terminal is for the tests; the watchdog then sees them end.
+            .process_group(0)
+            .spawn()
+            .map_err(Error::io("start `sh`"))?;
+        let mut line = String::new();
+        if let Some(out) = watchdog.stdout.take() {
+            BufReader::new(out).read_line(&mut line).map_err(Error::io("read the JVM's process id"))?;
+        }
+        let pid = line.trim().parse().ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| Error::Protocol(format!("the watchdog printed {line:?}, not a process id")))?;
+        let alive = watchdog.stdin.take();
+        Ok(Self { watchdog, pid, _alive: alive })
+    }
+
+    /// The program's own process id, not the watchdog's.
+    pub(crate) fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// How the program ended, if it did.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        self.watchdog.try_wait().ok().flatten()
+    }
+
+    /// Sends a signal to the program. Nothing happens when it has ended: its id may belong to another one by then.
+    pub(crate) fn signal(&mut self, signal: Signal) -> Result<(), Error> {
+        if self.status().is_some() {
+            return Ok(());
+        }
+        match kill_process(self.pid, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(e) => Err(Error::io("signal the JVM")(e.into())),
+        }
+    }
+
+    /// Kills the program and waits until it is gone: a few milliseconds.
+    pub(crate) fn kill(&mut self) -> Result<ExitStatus, Error> {
+        self.signal(Signal::KILL)?;
+        self.watchdog.wait().map_err(Error::io("wait for the JVM's end"))
+    }
+
+    /// Asks the program to end and waits; kills it when it takes longer than `patience`.
+    pub(crate) async fn stop(&mut self, patience: Duration) -> Result<ExitStatus, Error> {
+        // A stopped process would not notice.
+        self.signal(Signal::CONT)?;
+        self.signal(Signal::TERM)?;
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            if let Some(status) = self.status() {
+                return Ok(status);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        self.kill()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // There is nobody to report to, and the closing pipe kills what a failing signal would leave.
+        drop(self.kill());
+    }
+}
+
+/// Says how a process ended, in words.
+pub(crate) fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "an unknown reason".to_owned(),
+    }
+}

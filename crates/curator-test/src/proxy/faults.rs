@@ -1,0 +1,137 @@
+//! What shall go wrong.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::OpCode;
+
+/// One way through a proxy, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From client to server.
+    ToServer,
+    /// From server to client.
+    ToClient,
+    /// Both ways.
+    Both,
+}
+
+impl Direction {
+    pub(crate) fn opposite(self) -> Self {
+        match self {
+            Self::ToServer => Self::ToClient,
+            Self::ToClient => Self::ToServer,
+            Self::Both => Self::Both,
+        }
+    }
+}
+
+/// What happens to one request or to its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The connection is closed in place of the request.
+    CutRequest,
+    /// The connection is closed in place of the reply.
+    CutReply,
+    /// The reply vanishes.
+    SwallowReply,
+}
+
+/// The faults that are in force.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Each hits the next request of its kind, once.
+    armed: Vec<(OpCode, Fault)>,
+    held: BTreeSet<OpCode>,
+    /// Counts the releases. A parked reply waits for the next one.
+    releases: u64,
+    lost_to_server: bool,
+    lost_to_client: bool,
+    pub(crate) delay: Duration,
+}
+
+impl Faults {
+    pub(crate) fn arm(&mut self, op: OpCode, fault: Fault) {
+        self.armed.push((op, fault));
+    }
+
+    /// The fault of a request that has just arrived.
+    pub(crate) fn hit(&mut self, op: OpCode) -> Option<Fault> {
+        let index = self.armed.iter().position(|(armed, _)| *armed == op)?;
+        Some(self.armed.remove(index).1)
+    }
+
+    pub(crate) fn hold(&mut self, op: OpCode) {
+        self.held.insert(op);
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.held.clear();
+        self.releases += 1;
+    }
+
+    /// For a reply to be parked: the number of the release that frees it.
+    pub(crate) fn parks(&self, op: OpCode) -> Option<u64> {
+        self.held.contains(&op).then_some(self.releases + 1)
+    }
+
+    pub(crate) fn is_released(&self, release: u64) -> bool {
+        self.releases >= release
+    }
+
+    pub(crate) fn black_hole(&mut self, direction: Direction) {
+        self.lost_to_server |= direction != Direction::ToClient;
+        self.lost_to_client |= direction != Direction::ToServer;
+    }
+
+    pub(crate) fn heal(&mut self) {
+        (self.lost_to_server, self.lost_to_client) = (false, false);
+    }
+
+    /// Whether bytes on this way vanish.
+    pub(crate) fn loses(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::ToServer => self.lost_to_server,
+            Direction::ToClient => self.lost_to_client,
+            Direction::Both => self.lost_to_server && self.lost_to_client,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_hits_once_and_only_its_kind() {
+        let mut faults = Faults::default();
+        faults.arm(OpCode::Create2, Fault::CutReply);
+        faults.arm(OpCode::Create2, Fault::SwallowReply);
+        assert_eq!(faults.hit(OpCode::Delete), None);
+        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutReply));
+        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::SwallowReply));
+        assert_eq!(faults.hit(OpCode::Create2), None);
+    }
+
+    #[test]
+    fn a_release_frees_what_is_parked() {
+        let mut faults = Faults::default();
+        faults.hold(OpCode::Create2);
+        assert_eq!(faults.parks(OpCode::Delete), None);
+        let release = faults.parks(OpCode::Create2).unwrap();
+        assert!(!faults.is_released(release));
+        faults.release();
+        assert!(faults.is_released(release));
+        assert_eq!(faults.parks(OpCode::Create2), None);
+    }
+
+    #[test]
+    fn black_holes_add_up() {
+        let mut faults = Faults::default();
+        faults.black_hole(Direction::ToServer);
+        assert!(faults.loses(Direction::ToServer) && !faults.loses(Direction::ToClient));
+        faults.black_hole(Direction::ToClient);
+        assert!(faults.loses(Direction::Both));
+        faults.heal();
+        assert!(!faults.loses(Direction::ToServer) && !faults.loses(Direction::ToClient));
+    }
+}

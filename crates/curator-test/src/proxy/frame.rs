@@ -1,0 +1,156 @@
+//! What of ZooKeeper's wire format a proxy must understand.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::OpCode;
+
+/// A frame begins with its length, which does not count itself.
+const LENGTH: usize = 4;
+/// Far more than any server accepts; a longer frame is not ZooKeeper's.
+const LONGEST: usize = 64 * 1024 * 1024;
+/// The xid of a reply that answers no request: an event of a watch.
+const NOTIFICATION: i32 = -1;
+
+/// The answer to a handshake.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConnectResponse {
+    pub(crate) session_id: i64,
+    pub(crate) password: Vec<u8>,
+}
+
+/// How each request begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RequestHeader {
+    pub(crate) xid: i32,
+    pub(crate) op: OpCode,
+}
+
+/// How each reply begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ReplyHeader {
+    pub(crate) xid: i32,
+    pub(crate) error: i32,
+}
+
+impl ConnectResponse {
+    /// Protocol version, timeout, session, password.
+    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
+        let session_id = i64::from_be_bytes(payload.get(8..)?.first_chunk().copied()?);
+        let length = usize::try_from(int(payload, 16)?).ok()?;
+        let password = payload.get(20..)?.get(..length)?.to_vec();
+        Some(Self { session_id, password })
+    }
+}
+
+impl RequestHeader {
+    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
+        Some(Self { xid: int(payload, 0)?, op: int(payload, 4)?.into() })
+    }
+}
+
+impl ReplyHeader {
+    /// Xid, zxid, error.
+    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
+        Some(Self { xid: int(payload, 0)?, error: int(payload, 12)? })
+    }
+
+    pub(crate) fn is_notification(&self) -> bool {
+        self.xid == NOTIFICATION
+    }
+}
+
+fn int(payload: &[u8], at: usize) -> Option<i32> {
+    payload.get(at..)?.first_chunk().copied().map(i32::from_be_bytes)
+}
+
+/// A whole frame, with its length in front.
+#[derive(Debug)]
+pub(crate) struct Frame(Vec<u8>);
+
+impl Frame {
+    /// Reads one frame; nothing when the stream ends before it begins.
+    pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
+        let mut length = [0; LENGTH];
+        match stream.read_exact(&mut length).await {
+            Ok(_) => Self::read_after(length, stream).await.map(Some),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads the rest of a frame whose length has been read.
+    pub(crate) async fn read_after(length: [u8; LENGTH], stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+        let size = usize::try_from(i32::from_be_bytes(length)).ok().filter(|size| *size <= LONGEST);
+        let size = size.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a frame of ZooKeeper"))?;
+        let mut bytes = length.to_vec();
+        bytes.resize(LENGTH + size, 0);
+        stream.read_exact(&mut bytes[LENGTH..]).await?;
+        Ok(Self(bytes))
+    }
+
+    /// All bytes, as they go over the wire.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes behind the length.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.0[LENGTH..]
+    }
+}
+
+/// Whether a connection begins with a four-letter word rather than with a frame.
+pub(crate) fn is_four_letter_word(first: [u8; LENGTH]) -> bool {
+    first.iter().all(u8::is_ascii_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshakes_answer_is_understood() {
+        let mut payload = vec![0; 8];
+        payload.extend(0x1234_i64.to_be_bytes());
+        payload.extend(3_i32.to_be_bytes());
+        payload.extend(b"abc\0");
+        assert_eq!(
+            ConnectResponse::parse(&payload),
+            Some(ConnectResponse { session_id: 0x1234, password: b"abc".into() })
+        );
+        assert_eq!(ConnectResponse::parse(&payload[..21]), None);
+    }
+
+    #[test]
+    fn headers_are_understood() {
+        let request = [7_i32.to_be_bytes(), 15_i32.to_be_bytes()].concat();
+        assert_eq!(RequestHeader::parse(&request), Some(RequestHeader { xid: 7, op: OpCode::Create2 }));
+        assert_eq!(RequestHeader::parse(&request[..7]), None);
+        let mut reply = (-1_i32).to_be_bytes().to_vec();
+        reply.extend(9_i64.to_be_bytes());
+        reply.extend((-101_i32).to_be_bytes());
+        let header = ReplyHeader::parse(&reply).unwrap();
+        assert_eq!(header, ReplyHeader { xid: -1, error: -101 });
+        assert!(header.is_notification());
+    }
+
+    #[test]
+    fn words_are_told_from_frames() {
+        assert!(is_four_letter_word(*b"mntr"));
+        assert!(!is_four_letter_word(45_i32.to_be_bytes()));
+    }
+
+    #[tokio::test]
+    async fn frames_are_read_whole() {
+        let mut stream: &[u8] = b"\0\0\0\x02ab\0\0\0\0";
+        assert_eq!(Frame::read(&mut stream).await.unwrap().unwrap().payload(), b"ab");
+        assert_eq!(Frame::read(&mut stream).await.unwrap().unwrap().bytes(), [0; 4]);
+        assert!(Frame::read(&mut stream).await.unwrap().is_none());
+        let mut torn: &[u8] = b"\0\0\0\x09ab";
+        assert!(Frame::read(&mut torn).await.is_err());
+        let mut wrong: &[u8] = b"\xff\0\0\0ab";
+        assert!(Frame::read(&mut wrong).await.is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! Carries the frames of one connection.
+
+use std::{future::pending, io, net::SocketAddr, os::fd::AsFd, sync::Arc};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    net::{
+        TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Direction,
+    frame::{ConnectResponse, Frame, ReplyHeader, RequestHeader, is_four_letter_word},
+    state::{End, LinkId, Note, Shared, State, Verdict},
+};
+
+/// A thing on its way through the proxy. It leaves at its time, and never before what came earlier.
+struct Item {
+    due: Instant,
+    what: What,
+}
+
+enum What {
+    Frame(Frame, Note),
+    /// Nothing behind this may pass before the release of that number.
+    Park(u64),
+    /// The connection ends here.
+    Close,
+}
+
+/// One way of a link.
+struct Way {
+    shared: Arc<Shared>,
+    id: LinkId,
+    direction: Direction,
+}
+
+/// Serves one client until either side, or the proxy's owner, ends the connection.
+pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: Arc<Shared>) {
+    let Ok(duplicate) = duplicate(&client) else { return };
+    let (id, mut end) = shared.update(|state| state.open(duplicate));
+    let mut server = None;
+    let ended = tokio::select! {
+        biased;
+        ended = end.wait_for(Option::is_some) => ended.ok().and_then(|end| *end),
+        // An error ends the connection, which is all that it means.
+        _ = relay(&mut client, &mut server, upstream, id, &shared) => None,
+    };
+    if ended == Some(End::Reset) {
+        // Fails for a closed socket only.
+        drop(client.set_zero_linger());
+        drop(server.as_ref().map(TcpStream::set_zero_linger));
+    }
+    drop((client, server));
+    shared.update(|state| state.forget(id));
+}
+
+async fn relay(
+    client: &mut TcpStream,
+    server: &mut Option<TcpStream>,
+    upstream: SocketAddr,
+    id: LinkId,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let server = server.insert(TcpStream::connect(upstream).await?);
+    server.set_nodelay(true)?;
+    let duplicate = duplicate(server)?;
+    shared.update(|state| state.connect(id, duplicate));
+    let mut first = [0; 4];
+    client.read_exact(&mut first).await?;
+    if is_four_letter_word(first) {
+        server.write_all(&first).await?;
+        return copy_bidirectional(client, server).await.map(drop);
+    }
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    let way = |direction| Way { shared: Arc::clone(shared), id, direction };
+    let (requests, requests_out) = unbounded_channel();
+    let (replies, replies_out) = unbounded_channel();
+    // Readers never end by themselves: what they read last is a `Close`, and the writers come to it in order.
+    tokio::select! {
+        result = way(Direction::ToServer).write(to_server, requests_out) => result,
+        result = way(Direction::ToClient).write(to_client, replies_out) => result,
+        () = way(Direction::ToServer).read_requests(first, from_client, requests) => Ok(()),
+        () = way(Direction::ToClient).read_replies(from_server, replies) => Ok(()),
+    }
+}
+
+impl Way {
+    async fn read_requests(self, first: [u8; 4], mut client: ReadHalf<'_>, out: UnboundedSender<Item>) {
+        let mut next = Frame::read_after(first, &mut client).await.map(Some);
+        let mut greeted = false;
+        while let Ok(Some(frame)) = next {
+            self.judge(frame, &out, |state, payload| match greeted {
+                false => state.handshake(self.id),
+                true => state.request(self.id, RequestHeader::parse(payload)),
+            });
+            greeted = true;
+            next = Frame::read(&mut client).await;
+        }
+        self.finish(&out).await;
+    }
+
+    async fn read_replies(self, mut server: ReadHalf<'_>, out: UnboundedSender<Item>) {
+        let mut greeted = false;
+        while let Ok(Some(frame)) = Frame::read(&mut server).await {
+            self.judge(frame, &out, |state, payload| match greeted {
+                false => state.handshake_answer(self.id, ConnectResponse::parse(payload)),
+                true => state.reply(self.id, ReplyHeader::parse(payload)),
+            });
+            greeted = true;
+        }
+        self.finish(&out).await;
+    }
+
+    /// Lets the state decide about a frame, and sends it on its way.
+    fn judge(&self, frame: Frame, out: &UnboundedSender<Item>, verdict: impl FnOnce(&mut State, &[u8]) -> Verdict) {
+        let now = Instant::now();
+        let (verdict, delay) = self.shared.update(|state| (verdict(state, frame.payload()), state.delay()));
+        let send = |what| {
+            // The writer ends only with the whole link.
+            drop(out.send(Item { due: now + delay, what }));
+        };
+        match verdict {
+            Verdict::Deliver(note) => send(What::Frame(frame, note)),
+            Verdict::Park(release, note) => {
+                send(What::Park(release));
+                send(What::Frame(frame, note));
+            }
+            Verdict::Cut => send(What::Close),
+            Verdict::Lose => {}
+        }
+    }
+
+    /// Passes the end of a stream on, behind all that came before.
+    async fn finish(&self, out: &UnboundedSender<Item>) {
+        let delay = self.shared.lock().delay();
+        drop(out.send(Item { due: Instant::now() + delay, what: What::Close }));
+        pending::<()>().await;
+    }
+
+    /// Delivers what is due, until the connection ends.
+    async fn write(self, mut out: WriteHalf<'_>, mut items: UnboundedReceiver<Item>) -> io::Result<()> {
+        while let Some(Item { due, what }) = items.recv().await {
+            if due > Instant::now() {
+                sleep_until(due).await;
+            }
+            match what {
+                What::Park(release) => self.shared.until(|state| state.faults.is_released(release)).await,
+                // Looked at once more: what is on its way when a black hole opens is lost as well.
+                _ if self.shared.lock().loses(self.id, self.direction) => {
+                    if matches!(what, What::Close) {
+                        // Nobody on the other side may learn of the end before the black hole is healed.
+                        pending::<()>().await;
+                    }
+                }
+                What::Frame(frame, note) => {
+                    if let Err(e) = out.write_all(frame.bytes()).await {
+                        return self.break_off(e).await;
+                    }
+                    self.shared.update(|state| state.delivered(self.id, &note));
+                }
+                What::Close => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The receiver is gone. The sender learns of it, unless nothing can come back to it.
+    async fn break_off(&self, error: io::Error) -> io::Result<()> {
+        if self.shared.lock().loses(self.id, self.direction.opposite()) {
+            pending::<()>().await;
+        }
+        Err(error)
+    }
+}
+
+fn duplicate(stream: &TcpStream) -> io::Result<std::net::TcpStream> {
+    stream.as_fd().try_clone_to_owned().map(Into::into)
+}

@@ -1,0 +1,238 @@
+//! A network between client and server that fails on demand.
+
+mod counts;
+mod faults;
+mod frame;
+mod link;
+mod opcode;
+mod state;
+mod thread;
+
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::timeout;
+
+pub use faults::Direction;
+pub(crate) use frame::{ConnectResponse, ReplyHeader};
+pub use opcode::OpCode;
+
+use self::{
+    faults::Fault,
+    state::{End, Shared, State},
+    thread::Thread,
+};
+use crate::{SessionCredentials, error::Error, ports::Port};
+
+/// How long a wait for something on the wire may last.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A TCP proxy that understands ZooKeeper's frames.
+///
+/// It counts requests and round trips, and makes the network fail at a frame of the test's choice rather than at a
+/// time. It runs on a thread of its own, so it goes on while the test's runtime is busy, and its methods can be called
+/// from anywhere. What a method orders is in force when it returns.
+///
+/// A fault that names an [`OpCode`] hits the next request of that kind that *arrives* at the proxy after the call, on
+/// any connection; two calls hit the next two. [`OpCode::CreateSession`] stands for the handshake.
+///
+/// Dropping the proxy closes all its connections.
+#[derive(Debug)]
+pub struct FaultProxy {
+    shared: Arc<Shared>,
+    thread: Thread,
+    port: Port,
+}
+
+impl FaultProxy {
+    /// Starts a proxy in front of a server, on a free port of the loopback interface.
+    ///
+    /// When the server is down, clients are accepted and then closed.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be resolved, or when the proxy cannot be started.
+    pub fn start(upstream: impl ToSocketAddrs) -> Result<Self, Error> {
+        let mut addresses = upstream.to_socket_addrs().map_err(Error::io("resolve the server's address"))?;
+        let upstream = addresses.next().ok_or_else(|| Error::Protocol("no address to stand in front of".to_owned()))?;
+        let (port, shared) = (Port::reserve()?, Arc::new(Shared::default()));
+        let thread = Thread::start(port.address(), upstream, Arc::clone(&shared))?;
+        Ok(Self { shared, thread, port })
+    }
+
+    /// Where clients connect, as a `SocketAddr`.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// Where clients connect, as ZooKeeper's clients want it: `127.0.0.1:<port>`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// Delays each frame by so much in each direction: a round trip takes twice that.
+    ///
+    /// Frames keep their order and do not wait for each other: each one leaves that long after it arrived, or up to
+    /// about a millisecond later.
+    pub fn set_delay(&self, delay: Duration) {
+        self.shared.update(|state| state.faults.delay = delay);
+    }
+
+    /// Closes every connection now; peers read an end of file. New connections are accepted.
+    pub fn cut(&self) {
+        self.shared.update(|state| state.end_all(End::Close));
+    }
+
+    /// Breaks every connection by a TCP reset; peers get an error where [`cut`](Self::cut) gives an end of file.
+    ///
+    /// The resets go out right after this returns.
+    pub fn reset(&self) {
+        self.shared.update(|state| state.end_all(End::Reset));
+    }
+
+    /// While true, new connections are really refused (ECONNREFUSED): nothing listens. Current ones live on.
+    ///
+    /// # Errors
+    ///
+    /// When the port cannot be bound again.
+    pub fn refuse(&self, refuse: bool) -> Result<(), Error> {
+        self.thread.listen(!refuse)
+    }
+
+    /// Lets all bytes on that way vanish, whole frames at a time. Connections stay open, and the end of a connection
+    /// is hidden from the other side too. Directions add up until [`heal`](Self::heal).
+    ///
+    /// Clients can still open connections, as the system accepts them; then nobody answers.
+    pub fn black_hole(&self, direction: Direction) {
+        self.shared.update(|state| state.faults.black_hole(direction));
+    }
+
+    /// Ends all black holes. Connections that have lost bytes are closed, as TCP cannot go on behind a gap; the
+    /// others go on.
+    pub fn heal(&self) {
+        self.shared.update(State::heal);
+    }
+
+    /// The reply to the next request of that kind vanishes; the connection stays.
+    pub fn swallow_next_reply(&self, op: OpCode) {
+        self.shared.update(|state| state.faults.arm(op, Fault::SwallowReply));
+    }
+
+    /// The next request of that kind reaches the server and is applied; the connection is closed in place of the
+    /// reply.
+    pub fn cut_before_reply(&self, op: OpCode) {
+        self.shared.update(|state| state.faults.arm(op, Fault::CutReply));
+    }
+
+    /// The next request of that kind never reaches the server; the connection is closed in place of it. Requests
+    /// before it do reach the server, but their replies may be lost.
+    pub fn cut_before_request(&self, op: OpCode) {
+        self.shared.update(|state| state.faults.arm(op, Fault::CutRequest));
+    }
+
+    /// From now on, replies to requests of that kind are parked, with all that comes behind them on the same
+    /// connection, until [`release_held`](Self::release_held). Requests already under way count.
+    pub fn hold_replies(&self, op: OpCode) {
+        self.shared.update(|state| state.faults.hold(op));
+    }
+
+    /// Delivers all that is parked, and parks no more.
+    pub fn release_held(&self) {
+        self.shared.update(|state| state.faults.release());
+    }
+
+    /// Waits until so many requests of that kind have been passed on to the server, counted since the start or the
+    /// last [`reset_counts`](Self::reset_counts).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] after 30 s.
+    pub async fn wait_for_request(&self, op: OpCode, count: u64) -> Result<(), Error> {
+        self.wait(format!("{count} × {op:?} sent to the server"), |state| state.counts.forwarded(op) >= count).await
+    }
+
+    /// Waits until the server has answered so many requests of that kind, whether or not the answers get any further.
+    /// Counted as in [`wait_for_request`](Self::wait_for_request).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] after 30 s.
+    pub async fn wait_for_reply(&self, op: OpCode, count: u64) -> Result<(), Error> {
+        self.wait(format!("{count} × {op:?} answered by the server"), |state| state.counts.answered(op) >= count).await
+    }
+
+    /// Waits until the proxy has exactly so many connections.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] after 30 s.
+    pub async fn wait_for_connections(&self, count: usize) -> Result<(), Error> {
+        self.wait(format!("{count} connections"), |state| state.connections() == count).await
+    }
+
+    /// How many requests of each kind have come from clients, whether or not they got any further. Pings and
+    /// handshakes are counted apart.
+    #[must_use]
+    pub fn requests(&self) -> BTreeMap<OpCode, u64> {
+        self.shared.lock().counts.requests()
+    }
+
+    /// How many pings have come from clients.
+    #[must_use]
+    pub fn pings(&self) -> u64 {
+        self.shared.lock().counts.arrived(OpCode::Ping)
+    }
+
+    /// How many handshakes have come from clients: one for each connection.
+    #[must_use]
+    pub fn handshakes(&self) -> u64 {
+        self.shared.lock().counts.arrived(OpCode::CreateSession)
+    }
+
+    /// How many connections there are now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.lock().connections()
+    }
+
+    /// How many round trips clients have waited for: requests that were sent without waiting for each other count
+    /// as one *flight*.
+    ///
+    /// A flight begins with a request that arrives after a reply to the same connection's flight before has been
+    /// delivered, so that the request may be a consequence of the reply. Pings, handshakes and what
+    /// [`ignore`](Self::ignore) names take no part. Connections are summed up.
+    ///
+    /// On loopback a fast server may answer the first of two pipelined requests before the client has sent the
+    /// second. A [delay](Self::set_delay) of a few milliseconds makes the count exact.
+    #[must_use]
+    pub fn round_trips(&self) -> u64 {
+        self.shared.lock().counts.round_trips()
+    }
+
+    /// Leaves a kind of request out of [`round_trips`](Self::round_trips), for work that goes on in the background,
+    /// such as probes by [`OpCode::Sync`].
+    pub fn ignore(&self, op: OpCode) {
+        self.shared.update(|state| state.counts.ignore(op));
+    }
+
+    /// Sets all counts to zero. The next request on each connection begins a flight.
+    pub fn reset_counts(&self) {
+        self.shared.update(State::reset_counts);
+    }
+
+    /// The sessions that servers have granted through this proxy, the latest last. They may be over by now.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionCredentials> {
+        self.shared.lock().sessions.clone()
+    }
+
+    async fn wait(&self, what: String, condition: impl Fn(&State) -> bool) -> Result<(), Error> {
+        timeout(PATIENCE, self.shared.until(condition)).await.map_err(|_| Error::timeout(what, PATIENCE))
+    }
+}

@@ -1,0 +1,255 @@
+//! What a proxy knows: its faults, its counts and its connections. Decides about each frame; does no I/O.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::{Shutdown, TcpStream},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use super::{
+    Direction, OpCode,
+    counts::{Counts, Flights},
+    faults::{Fault, Faults},
+    frame::{ConnectResponse, ReplyHeader, RequestHeader},
+};
+use crate::close_session::SessionCredentials;
+
+/// The state of a proxy, shared between its thread and those who control it.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) faults: Faults,
+    pub(crate) counts: Counts,
+    pub(crate) sessions: Vec<SessionCredentials>,
+    links: BTreeMap<LinkId, Link>,
+    next: LinkId,
+}
+
+/// Names a connection of a client.
+pub(crate) type LinkId = u64;
+
+/// A client's connection and the one to the server behind it.
+#[derive(Debug)]
+struct Link {
+    /// Requests without a reply, in order.
+    outstanding: VecDeque<Request>,
+    flights: Flights,
+    /// Has lost bytes, so it can never go on.
+    lossy: bool,
+    /// Duplicates of both sockets, so that whoever cuts the link need not wait for the proxy's thread.
+    sockets: Vec<TcpStream>,
+    end: watch::Sender<Option<End>>,
+}
+
+#[derive(Debug)]
+struct Request {
+    xid: i32,
+    op: OpCode,
+    flight: Option<u64>,
+    fault: Option<Fault>,
+}
+
+/// How a link is ended from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// In the usual way: the peers read an end of file.
+    Close,
+    /// By a reset: the peers get an error.
+    Reset,
+}
+
+/// What becomes of a frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Deliver(Note),
+    Lose,
+    /// Closes the link when all that came before is delivered.
+    Cut,
+    /// Delivers once the release of that number has come.
+    Park(u64, Note),
+}
+
+/// What to note when a frame has been delivered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    Request(OpCode),
+    /// A reply, to a request of this flight.
+    Reply(Option<u64>),
+    Nothing,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and wakes those who wait for it.
+    pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let result = change(&mut self.lock());
+        self.changed.send_replace(());
+        result
+    }
+
+    /// Waits until the state satisfies a condition.
+    pub(crate) async fn until(&self, condition: impl Fn(&State) -> bool) {
+        let mut changed = self.changed.subscribe();
+        while !condition(&self.lock()) {
+            // The sender lives as long as `self`.
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl State {
+    /// Registers a link. The receiver tells when it is ended from outside.
+    pub(crate) fn open(&mut self, client: TcpStream) -> (LinkId, watch::Receiver<Option<End>>) {
+        let (end, ended) = watch::channel(None);
+        let (outstanding, flights, sockets) = (VecDeque::new(), Flights::default(), vec![client]);
+        self.next += 1;
+        self.links.insert(self.next, Link { outstanding, flights, lossy: false, sockets, end });
+        (self.next, ended)
+    }
+
+    /// Adds the socket to the server.
+    pub(crate) fn connect(&mut self, id: LinkId, server: TcpStream) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.sockets.push(server);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, id: LinkId) {
+        self.links.remove(&id);
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Ends all links.
+    pub(crate) fn end_all(&mut self, end: End) {
+        self.links.values_mut().for_each(|link| link.end(end));
+    }
+
+    /// Lets bytes through again, and closes the links that have lost some.
+    pub(crate) fn heal(&mut self) {
+        self.faults.heal();
+        self.links.values_mut().filter(|link| link.lossy).for_each(|link| link.end(End::Close));
+    }
+
+    pub(crate) fn reset_counts(&mut self) {
+        self.counts.reset();
+        self.links.values_mut().for_each(|link| link.flights.reset());
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        self.faults.delay
+    }
+
+    /// Whether something on its way must vanish now. The link is spoilt then.
+    pub(crate) fn loses(&mut self, id: LinkId, direction: Direction) -> bool {
+        let loses = self.faults.loses(direction);
+        if loses && let Some(link) = self.links.get_mut(&id) {
+            link.lossy = true;
+        }
+        loses
+    }
+
+    /// Decides about the handshake of a client.
+    pub(crate) fn handshake(&mut self, id: LinkId) -> Verdict {
+        // The handshake carries no xid. Nothing else is outstanding yet, so any will do.
+        self.request(id, Some(RequestHeader { xid: 0, op: OpCode::CreateSession }))
+    }
+
+    /// Decides about the answer to a handshake.
+    pub(crate) fn handshake_answer(&mut self, id: LinkId, answer: Option<ConnectResponse>) -> Verdict {
+        // The server says by session 0 that the session which the client asked for is over.
+        if let Some(ConnectResponse { session_id, password }) = answer
+            && session_id != 0
+        {
+            self.sessions.retain(|session| session.session_id != session_id);
+            self.sessions.push(SessionCredentials { session_id, password });
+        }
+        self.reply(id, Some(ReplyHeader { xid: 0, error: 0 }))
+    }
+
+    /// Decides about a request.
+    pub(crate) fn request(&mut self, id: LinkId, header: Option<RequestHeader>) -> Verdict {
+        let (Some(RequestHeader { xid, op }), Some(link)) = (header, self.links.get_mut(&id)) else {
+            return Verdict::Deliver(Note::Nothing);
+        };
+        let flight = self.counts.arrive(op, &mut link.flights);
+        if self.loses(id, Direction::ToServer) {
+            return Verdict::Lose;
+        }
+        let fault = self.faults.hit(op);
+        if fault == Some(Fault::CutRequest) {
+            return Verdict::Cut;
+        }
+        if let Some(link) = self.links.get_mut(&id) {
+            link.outstanding.push_back(Request { xid, op, flight, fault });
+        }
+        Verdict::Deliver(Note::Request(op))
+    }
+
+    /// Decides about a reply or a notification.
+    pub(crate) fn reply(&mut self, id: LinkId, header: Option<ReplyHeader>) -> Verdict {
+        let request = header.filter(|h| !h.is_notification()).and_then(|h| self.take_request(id, h.xid));
+        if let Some(request) = &request {
+            self.counts.answer(request.op);
+        }
+        if self.loses(id, Direction::ToClient) {
+            return Verdict::Lose;
+        }
+        let Some(request) = request else { return Verdict::Deliver(Note::Nothing) };
+        let note = Note::Reply(request.flight);
+        match (request.fault, self.faults.parks(request.op)) {
+            (Some(Fault::SwallowReply), _) => Verdict::Lose,
+            (Some(Fault::CutReply | Fault::CutRequest), _) => Verdict::Cut,
+            (None, Some(release)) => Verdict::Park(release, note),
+            (None, None) => Verdict::Deliver(note),
+        }
+    }
+
+    /// Notes that a frame has been delivered.
+    pub(crate) fn delivered(&mut self, id: LinkId, note: &Note) {
+        match *note {
+            Note::Request(op) => self.counts.forward(op),
+            Note::Reply(Some(flight)) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.flights.deliver(flight);
+                }
+            }
+            Note::Reply(None) | Note::Nothing => {}
+        }
+    }
+
+    /// The request that a reply answers. Pings and others of the client's own making share fixed xids, so the oldest
+    /// is meant.
+    fn take_request(&mut self, id: LinkId, xid: i32) -> Option<Request> {
+        let outstanding = &mut self.links.get_mut(&id)?.outstanding;
+        let index = outstanding.iter().position(|request| request.xid == xid)?;
+        outstanding.remove(index)
+    }
+}
+
+impl Link {
+    fn end(&mut self, end: End) {
+        self.end.send_replace(Some(end));
+        // A reset needs the sockets to be dropped with nothing else holding them; the proxy's thread does that.
+        for socket in self.sockets.drain(..).filter(|_| end == End::Close) {
+            // Fails when the peer has closed already, which is as good.
+            drop(socket.shutdown(Shutdown::Both));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a server is started with: its `zoo.cfg` and its command line.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::distribution::Distribution;
+
+/// The same class starts a lone server and a member of an ensemble.
+const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// For a JVM that starts in well under a second and takes little memory.
+const JVM: [&str; 6] =
+    ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto", "-Xms16m", "-Xmx160m"];
+
+/// For the releases that log through logback.
+const LOGBACK: &str = r#"<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} %p %c{0}: %m%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="out"/></root>
+</configuration>
+"#;
+
+/// For those that log through log4j.
+const LOG4J: &str = "log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1}: %m%n
+";
+
+/// Lines of `zoo.cfg` and system properties of the JVM.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) config: BTreeMap<String, String>,
+    pub(crate) system: BTreeMap<String, String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let config = [
+            ("tickTime", "100"),
+            // So many ticks may a member lag: a loaded machine must not lose its quorum.
+            ("initLimit", "100"),
+            ("syncLimit", "20"),
+            ("maxSessionTimeout", "60000"),
+            ("maxClientCnxns", "0"),
+            ("admin.enableServer", "false"),
+            ("4lw.commands.whitelist", "*"),
+            ("extendedTypesEnabled", "true"),
+        ];
+        let system = [
+            ("java.net.preferIPv4Stack", "true"),
+            // The data need not survive a power failure.
+            ("zookeeper.forceSync", "no"),
+            ("zookeeper.preAllocSize", "1024"),
+            // Nobody manages these servers through JMX.
+            ("zookeeper.jmx.log4j.disable", "true"),
+        ];
+        let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        Self { config: config.map(owned).into(), system: system.map(owned).into() }
+    }
+}
+
+impl Settings {
+    pub(crate) fn set_tick_time(&mut self, tick: Duration) {
+        self.config.insert("tickTime".to_owned(), tick.as_millis().max(1).to_string());
+    }
+
+    /// The text of `zoo.cfg`.
+    pub(crate) fn zoo_cfg(&self, address: SocketAddr, data: &Path) -> String {
+        let place = [
+            format!("dataDir={}\n", data.display()),
+            format!("clientPort={}\n", address.port()),
+            format!("clientPortAddress={}\n", address.ip()),
+        ];
+        let lines = self.config.iter().map(|(key, value)| format!("{key}={value}\n"));
+        place.into_iter().chain(lines).collect()
+    }
+}
+
+/// The files of one server, all in its folder.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub(crate) folder: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("zookeeper.log")
+    }
+
+    fn zoo_cfg(&self) -> PathBuf {
+        self.folder.join("zoo.cfg")
+    }
+
+    fn logback(&self) -> PathBuf {
+        self.folder.join("logback.xml")
+    }
+
+    fn log4j(&self) -> PathBuf {
+        self.folder.join("log4j.properties")
+    }
+
+    /// Writes all that a server needs. `id` is the one of a member of an ensemble.
+    pub(crate) fn write(&self, settings: &Settings, address: SocketAddr, id: Option<usize>) -> std::io::Result<()> {
+        std::fs::create_dir_all(self.data())?;
+        std::fs::write(self.zoo_cfg(), settings.zoo_cfg(address, &self.data()))?;
+        std::fs::write(self.logback(), LOGBACK)?;
+        std::fs::write(self.log4j(), LOG4J)?;
+        id.map_or(Ok(()), |id| std::fs::write(self.data().join("myid"), id.to_string()))
+    }
+
+    /// What Java is called with.
+    pub(crate) fn arguments(&self, settings: &Settings, distribution: &Distribution) -> Vec<OsString> {
+        let url = |path: PathBuf| format!("file:{}", path.display());
+        let logging = [
+            format!("-Dlogback.configurationFile={}", url(self.logback())),
+            format!("-Dlog4j.configuration={}", url(self.log4j())),
+        ];
+        let system = settings.system.iter().map(|(key, value)| format!("-D{key}={value}"));
+        let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
+        arguments.extend(logging.into_iter().chain(system).map(OsString::from));
+        arguments.extend(["-cp".into(), distribution.classpath(), MAIN.into(), self.zoo_cfg().into()]);
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_setting_replaces_the_default() {
+        let mut settings = Settings::default();
+        settings.set_tick_time(Duration::from_millis(250));
+        settings.config.insert("maxClientCnxns".into(), "3".into());
+        let text = settings.zoo_cfg("127.0.0.1:2181".parse().unwrap(), Path::new("/data"));
+        let count = |line: &str| text.lines().filter(|l| *l == line).count();
+        assert_eq!(count("tickTime=250"), 1);
+        assert_eq!(count("maxClientCnxns=3"), 1);
+        assert_eq!(count("maxClientCnxns=0"), 0);
+        assert_eq!(count("clientPortAddress=127.0.0.1"), 1);
+    }
+}
