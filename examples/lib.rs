@@ -1,1 +1,37 @@
 //! Helpers that the examples share.
+
+use curator_test::TestingServer;
+
+/// What an example may fail with.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where the example runs: the user's server, or one that is started for it.
+#[derive(Debug)]
+pub struct Ensemble {
+    connect_string: String,
+    /// Stopped when the example ends.
+    _server: Option<TestingServer>,
+}
+
+impl Ensemble {
+    /// `ZOOKEEPER_CONNECT` if it is set; a ZooKeeper of our own if not.
+    ///
+    /// # Errors
+    ///
+    /// When no ZooKeeper can be found on this machine; the message says what to install.
+    pub async fn find() -> Result<Self, Failure> {
+        if let Ok(connect_string) = std::env::var("ZOOKEEPER_CONNECT") {
+            println!("Using the ZooKeeper at {connect_string} (from ZOOKEEPER_CONNECT).");
+            return Ok(Self { connect_string, _server: None });
+        }
+        let server = TestingServer::start().await?;
+        println!("Started a ZooKeeper at {} (set ZOOKEEPER_CONNECT to use your own).", server.connect_string());
+        Ok(Self { connect_string: server.connect_string(), _server: Some(server) })
+    }
+
+    /// What to give to a client.
+    #[must_use]
+    pub fn connect_string(&self) -> &str {
+        &self.connect_string
+    }
+}

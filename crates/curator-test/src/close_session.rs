@@ -58,17 +58,15 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
 /// Takes the session over and closes it. Notes whether the server has granted the take-over.
 async fn attempt(address: SocketAddr, session: &SessionCredentials, asked: &mut bool) -> Result<(), Error> {
     let mut stream = TcpStream::connect(address).await.map_err(Error::io(format!("connect to {address}")))?;
-    let xid = 1_i32;
-    let request = [xid.to_be_bytes(), OpCode::CloseSession.number().to_be_bytes()].concat();
-    // Both at once, to leave the owner little time to come back in between.
-    let bytes = [frame(&connect_request(session)), frame(&request)].concat();
-    stream.write_all(&bytes).await.map_err(Error::io("send to ZooKeeper"))?;
+    send(&mut stream, &connect_request(session)).await?;
     let answer = receive(&mut stream).await?;
     let answer = ConnectResponse::parse(&answer).ok_or_else(|| Error::Protocol("no handshake".to_owned()))?;
     if answer.session_id != session.session_id {
         return Err(Error::NoSession(session.session_id));
     }
     *asked = true;
+    let xid = 1_i32;
+    send(&mut stream, &[xid.to_be_bytes(), OpCode::CloseSession.number().to_be_bytes()].concat()).await?;
     loop {
         let answer = receive(&mut stream).await?;
         let reply = ReplyHeader::parse(&answer).ok_or_else(|| Error::Protocol("no reply header".to_owned()))?;
@@ -98,8 +96,9 @@ fn connect_request(session: &SessionCredentials) -> Vec<u8> {
     request
 }
 
-fn frame(payload: &[u8]) -> Vec<u8> {
-    [&(payload.len() as i32).to_be_bytes(), payload].concat()
+async fn send(stream: &mut TcpStream, payload: &[u8]) -> Result<(), Error> {
+    let frame = [&(payload.len() as i32).to_be_bytes(), payload].concat();
+    stream.write_all(&frame).await.map_err(Error::io("send to ZooKeeper"))
 }
 
 async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {

@@ -80,8 +80,9 @@ impl CreateBuilder {
 }
 
 async fn create_plain(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Result<Created> {
-    retry(core, async |session| {
-        let result = create_with_parents(core, session, &spec, parents).await;
+    let spec = &spec;
+    retry(core, |session| async move {
+        let result = create_with_parents(core, &session, spec, parents).await;
         // The same call again would find the node of the first one, or make a second one.
         result.map_err(|error| match error.outcome() {
             Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), source: Box::new(error) },

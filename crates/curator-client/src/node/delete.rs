@@ -1,5 +1,10 @@
 //! Deleting nodes.
 
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::TryFutureExt as _;
+
 use crate::client::CuratorClient;
 use crate::error::{Error, Outcome, Result};
 use crate::retry::retry;
@@ -50,17 +55,13 @@ impl DeleteBuilder {
             path: &path,
             armed: self.guaranteed && self.version.is_none(),
         };
-        let mut in_doubt = false;
-        let result = retry(core, async |session| {
-            let result = session.delete(&path, self.version).await;
-            match result {
-                Err(Error::NoNode { .. }) if in_doubt => Ok(()),
-                Err(error) => {
-                    in_doubt |= error.outcome() == Outcome::Unknown;
-                    Err(error)
-                }
-                Ok(()) => Ok(()),
-            }
+        let in_doubt = AtomicBool::new(false);
+        let result = retry(core, |session| {
+            session.delete(&path, self.version).or_else(|error| {
+                let was_in_doubt = in_doubt.fetch_or(error.outcome() == Outcome::Unknown, Ordering::Relaxed);
+                let gone = was_in_doubt && matches!(error, Error::NoNode { .. });
+                ready(if gone { Ok(()) } else { Err(error) })
+            })
         })
         .await;
         match &result {

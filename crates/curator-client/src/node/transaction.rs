@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::TryFutureExt as _;
+
 use super::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};
 use crate::client::CuratorClient;
 use crate::error::{Error, Outcome, Result};
@@ -74,8 +76,8 @@ impl Transaction {
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
         let Some(first) = self.operations.first() else { return Ok(Vec::new()) };
         let path = first.path().clone();
-        let results = retry(self.client.core(), async |session| {
-            session.transact(self.operations.clone()).await.map_err(|error| match error.outcome() {
+        let results = retry(self.client.core(), |session| {
+            session.transact(self.operations.clone()).map_err(|error| match error.outcome() {
                 Outcome::Unknown => Error::Ambiguous { path: path.clone(), source: Box::new(error) },
                 Outcome::NotApplied => error,
             })

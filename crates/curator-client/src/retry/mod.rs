@@ -21,11 +21,16 @@ use crate::session::Session;
 /// Runs `operation` on the current session until it succeeds, fails for good, or the client's policy gives up.
 ///
 /// Each try waits for a session first, no longer than the connection timeout.
-pub(crate) async fn retry<T>(core: &Arc<Core>, mut operation: impl AsyncFnMut(&Session) -> Result<T>) -> Result<T> {
+///
+/// Not an `AsyncFnMut`: the futures of those cannot be shown to be `Send` (rust-lang/rust issue 100013).
+pub(crate) async fn retry<T, F>(core: &Arc<Core>, mut operation: impl FnMut(Session) -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
     let mut retrier = Retrier::new(core);
     loop {
         let result = match core.session().await {
-            Ok(session) => operation(&session).await,
+            Ok(session) => operation(session).await,
             Err(error) => Err(error),
         };
         match result {

@@ -1,0 +1,131 @@
+//! What a run of the model is about: who contends, what may go wrong, and which defect is put in on purpose.
+
+use curator_recipes::lock::driver::{ContenderId, LockInternalsDriver, StandardLockInternalsDriver, Verdict};
+use curator_recipes::lock::queue::Queue;
+
+/// One bounded world to search through.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// How many contests run, each in its own session.
+    pub contenders: u8,
+    /// How many nodes of others stand in the queue already. They go away in any order: others release, cancel and crash.
+    pub others: u8,
+    /// Whether the lock's directory exists at the beginning.
+    pub directory: bool,
+    /// What may go wrong, and how often.
+    pub faults: Faults,
+    /// The defect of the shell or of the driver, if any.
+    pub defect: Option<Defect>,
+    /// The driver of all contests.
+    pub driver: &'static dyn LockInternalsDriver,
+}
+
+/// How often each fault may happen. They happen at any time, to anybody, or not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Faults {
+    /// A connection is lost. What was under way may or may not have been done.
+    pub disconnects: u8,
+    /// The shell stops waiting for a flight, though the connection stands and the server will do it all.
+    pub timeouts: u8,
+    /// A client is told that its session is lost. The server finds out later.
+    pub lost_sessions: u8,
+    /// An acquire is cancelled.
+    pub cancels: u8,
+    /// Somebody deletes a contender's node.
+    pub deletes: u8,
+    /// Somebody writes to a node (that is how Curator asks for a lock back).
+    pub writes: u8,
+    /// The server removes the empty directory, and with it the counter.
+    pub reaps: u8,
+    /// One of the others puts a second node beside its own, with the same number: a write lock becomes a read lock.
+    pub downgrades: u8,
+}
+
+/// What is wrong on purpose. The search must find out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// The contest goes on over a lost session, and takes the dying session's node for its own.
+    AdoptsOverSessions,
+    /// Our own node's watch is never placed.
+    IgnoresOwnWatch,
+    /// The watch ahead never fires.
+    LosesAheadEvents,
+    /// Events are called certain even after a lost connection.
+    TrustsEventsAfterReconnect,
+    /// The deletion of a node before us is reported although our own node's deletion came before.
+    ForgetsOrderOfEvents,
+    /// A cancelled acquire is simply dropped.
+    HasNoJanitor,
+}
+
+impl Scenario {
+    /// Contests of Curator's mutex, without faults.
+    pub fn of(contenders: u8) -> Self {
+        const MUTEX: &StandardLockInternalsDriver = &StandardLockInternalsDriver::new();
+        Self { contenders, others: 0, directory: true, faults: Faults::default(), defect: None, driver: MUTEX }
+    }
+
+    pub fn behind(self, others: u8) -> Self {
+        Self { others, ..self }
+    }
+
+    pub fn with(self, faults: Faults) -> Self {
+        Self { faults, ..self }
+    }
+
+    pub fn without_directory(self) -> Self {
+        Self { directory: false, ..self }
+    }
+
+    pub fn spoilt_by(self, defect: Defect) -> Self {
+        Self { defect: Some(defect), ..self }
+    }
+
+    pub fn driven_by(self, driver: &'static dyn LockInternalsDriver) -> Self {
+        Self { driver, ..self }
+    }
+}
+
+/// As the mutex, but does not rely on the nodes before it being final.
+#[derive(Debug)]
+pub struct LooksAgain(pub StandardLockInternalsDriver);
+
+impl LockInternalsDriver for LooksAgain {
+    fn node_prefix(&self, id: &ContenderId) -> String {
+        self.0.node_prefix(id)
+    }
+
+    fn sequence(&self, child: &str) -> Option<i32> {
+        self.0.sequence(child)
+    }
+
+    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
+        self.0.verdict(queue, own)
+    }
+
+    fn predecessors_are_final(&self) -> bool {
+        false
+    }
+}
+
+/// Takes the disappearance of the node before it for ownership, whatever else stands before it.
+#[derive(Debug)]
+pub struct Impatient(pub StandardLockInternalsDriver);
+
+impl LockInternalsDriver for Impatient {
+    fn node_prefix(&self, id: &ContenderId) -> String {
+        self.0.node_prefix(id)
+    }
+
+    fn sequence(&self, child: &str) -> Option<i32> {
+        self.0.sequence(child)
+    }
+
+    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
+        let number = |place: usize| queue.get(place).map(|entry| entry.sequence);
+        match own.checked_sub(1) {
+            Some(before) if number(before).map(|n| n + 1) == number(own) => Verdict::WaitsFor(before),
+            _ => Verdict::Owns,
+        }
+    }
+}

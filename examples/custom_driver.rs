@@ -1,0 +1,72 @@
+//! A lock with another node layout: the `[hostname]-W-<sequence>` names of the shared-lock recipe, for a directory that
+//! programs in other languages use already.
+//!
+//! ```console
+//! cargo run --example custom_driver
+//! ```
+
+use curator_examples::{Ensemble, Failure};
+use curator_recipes::client::CuratorClient;
+use curator_recipes::lock::driver::sequence_after;
+use curator_recipes::{ContenderId, ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Verdict};
+
+/// Exclusive, and its nodes say which host they are from.
+#[derive(Debug)]
+struct HostnameDriver {
+    hostname: String,
+}
+
+impl LockInternalsDriver for HostnameDriver {
+    fn node_prefix(&self, _id: &ContenderId) -> String {
+        format!("{}-W-", self.hostname)
+    }
+
+    /// All contenders of one host have the same name, so the node's data says which is which.
+    fn identity(&self) -> ContenderIdentity {
+        ContenderIdentity::Data
+    }
+
+    /// Any host's nodes count; anything else in the directory does not.
+    fn sequence(&self, child: &str) -> Option<i32> {
+        sequence_after(child, "-W-")
+    }
+
+    /// First come, first served.
+    fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
+        match own.checked_sub(1) {
+            None => Verdict::Owns,
+            Some(before) => Verdict::WaitsFor(before),
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let lock = |hostname: &str| {
+        let driver = HostnameDriver { hostname: hostname.to_owned() };
+        InterProcessMutex::with_driver(&client, "/curator-examples/shared-lock", driver)
+    };
+    let (web, batch) = (lock("web-3")?, lock("batch-1")?);
+
+    let guard = web.acquire().await?;
+    println!("web-3 holds the lock: {}", guard.node());
+    assert!(batch.try_acquire().await?.is_none());
+    println!("batch-1 cannot have it now.");
+
+    let waiting = tokio::spawn({
+        let batch = batch.clone();
+        async move { batch.acquire().await }
+    });
+    while web.participants().await?.len() < 2 {}
+    for participant in web.participants().await? {
+        println!("in the queue: {} {}", participant.path, if participant.owns { "(holds)" } else { "(waits)" });
+    }
+    guard.release().await?;
+    let guard = waiting.await??;
+    println!("batch-1 holds the lock: {}", guard.node());
+    guard.release().await?;
+    client.close().await?;
+    Ok(())
+}
