@@ -310,10 +310,7 @@ mod tests {
     #[test]
     fn an_error_names_the_part_and_what_was_expected() {
         let message = |text| ConnectString::parse(text).unwrap_err().to_string();
-        assert_eq!(
-            message("a:0"),
-            r#"invalid connect string "a:0": expected a port between 1 and 65535, not "0""#
-        );
+        assert_eq!(message("a:0"), r#"invalid connect string "a:0": expected a port between 1 and 65535, not "0""#);
         assert_eq!(
             message("tcp+tls://a:1"),
             "invalid connect string \"tcp+tls://a:1\": expected hosts without a scheme, not \"tcp+tls://\": \

@@ -34,19 +34,13 @@
 //! *What is taken off.* The lease ends T/16 before that bound. The rest is for the time between looking at the lease and
 //! doing what it allows, and for clocks that are not equally fast.
 //!
-//! # What this assumes
+//! # Where the assumptions come in
 //!
-//! - The leader pings its followers every `tickTime`/2, and `minSessionTimeout` is at least its default of 2 `tickTime`.
-//!   So reports are asked for at least every T/4. G is 5/16 T, which leaves T/16 in the worst case for reports that are
-//!   late on the way; with T of 4 `tickTime` and more it is at least 3/16 T. Observers that sync from a follower (an
-//!   *observer master*) report in two hops, and need T of at least 4 `tickTime`.
-//! - Clocks *run* equally fast on client and leader, to T/16 in T. They need not show the same time.
-//! - A leader that was deposed without knowing it stops answering `sync` (which no quorum confirms) at most 3/8 T after
-//!   its successor took over: all sessions get a new T from the successor, and the probe that proves something must
-//!   have come G after one that was already answered. Normally followers give up a silent leader about when the leader
-//!   gives up silent followers, after `syncLimit` ticks, give or take one or two.
-//!
-//! Beyond these assumptions only a fencing token is safe.
+//! [`Lease`] states them. Reports are asked for every `tickTime`/2, which is at most T/4. G is 5/16 T: that leaves T/16
+//! in the worst case for reports that are late on the way, and with T of 4 `tickTime` and more at least 3/16 T. A probe
+//! that is answered by a deposed leader proves nothing about its successor; but the successor gives every session a
+//! new T, and the probe that proves something must have come G after one that was answered already. So nothing is lost
+//! while the deposed leader stops answering within G + T/16 = 3/8 T.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,14 +60,26 @@ use crate::clock::ClockInstant;
 /// # Guarantees
 ///
 /// While [`is_valid`](Self::is_valid) says yes, no server has expired the session: what it owns is still there, unless
-/// somebody deleted it. This rests on assumptions about the servers and on clocks that *run* equally fast; they are
-/// listed in the source of this module, with the proof.
+/// somebody deleted it.
 ///
 /// It is never valid again once it was over, although the session may turn out to be alive. It can be over
-/// early: a slow answer shortens it, and a client that is cut off sees it end 0.4 to 0.6 of the session timeout later.
+/// early: slow answers shorten it, and a client that is cut off sees it end 0.4 to 0.6 of the session timeout later.
 ///
 /// Reading takes no lock and can be done at any time from any thread. The clock is [`ClockInstant`]'s, so a process that was
 /// stopped, or whose machine was asleep, sees the truth at its first look.
+///
+/// # Assumptions
+///
+/// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the leader
+///   about its sessions every `tickTime`/2 is late by less than 1/16 of the session timeout. Observers that are fed by a
+///   follower (an *observer master*) report in two steps: they need a session timeout of at least 4 `tickTime`.
+/// - Clocks *run* equally fast on client and leader, to one part in 16. They need not show the same time.
+/// - A leader that was deposed without knowing it stops answering `sync`, which no quorum confirms, within 3/8 of the session
+///   timeout after its successor took over. Normally followers give up a silent leader when the leader gives up
+///   silent followers, after `syncLimit` ticks, give or take one or two; so a session timeout of 6 `tickTime` is enough.
+///
+/// What goes wrong beyond them, and what was sent while the lease was valid and arrives later, only a fencing token can
+/// catch.
 #[derive(Debug)]
 pub struct Lease {
     session_timeout: Duration,
@@ -254,6 +260,14 @@ mod tests {
         let mut lease = lease(0);
         lease.probe_answered(at(T / 2), at(T / 2 + 1));
         assert_eq!(lease.valid_until(), at(T / 16 * 15));
+    }
+
+    #[test]
+    fn a_probe_from_before_the_connect_proves_nothing() {
+        let mut lease = lease(10_000);
+        lease.probe_answered(at(1_000), at(11_000));
+        lease.probe_answered(at(60_000), at(61_000));
+        assert_eq!(lease.valid_until(), at(10_000 + T / 16 * 15));
     }
 
     #[test]
@@ -535,7 +549,8 @@ mod tests {
                 }
                 let left = sent + T / 8;
 
-                let mut queue: Vec<_> = passed_on.iter().map(|(time, sent, probe)| (*time, Some((*sent, *probe)), 0)).collect();
+                let mut queue: Vec<_> =
+                    passed_on.iter().map(|(time, sent, probe)| (*time, Some((*sent, *probe)), 0)).collect();
                 if !self.to_leader {
                     let mut report = heard - self.last_report;
                     for (gap, delay) in self.reports.iter().cycle() {
@@ -626,7 +641,7 @@ mod tests {
                 delay(T / 2),
                 (delay(T / 4), delay(T / 4)),
                 0..gap,
-                vec((prop_oneof![Just(gap - 1), gap / 2..gap, 1..gap], delay(T / 2)), 1..6),
+                vec((prop_oneof![Just(gap - 1), gap / 2..gap, gap / 16..gap], delay(T / 2)), 1..6),
                 vec(probe(), 0..12),
             )
                 .prop_map(|(to_leader, pause, connecting, last_report, reports, probes)| Connection {
@@ -640,11 +655,11 @@ mod tests {
         }
 
         fn scenario(gap: u64, overlap: u64) -> impl Strategy<Value = Scenario> {
-            let succession = (10 * T..14 * T, 0..=overlap).prop_map(|(at, overlap)| Succession { at, overlap });
+            let overlap_time = prop_oneof![Just(overlap), 0..=overlap];
+            let succession = (10 * T..14 * T, overlap_time).prop_map(|(at, overlap)| Succession { at, overlap });
             let succession = proptest::option::of(succession).prop_map(move |it| it.filter(|_| overlap > 0));
-            (vec(connection(gap), 1..4), succession, vec(delay(T / 2), 1..8)).prop_map(
-                |(connections, succession, reading)| Scenario { connections, succession, reading },
-            )
+            (vec(connection(gap), 1..4), succession, vec(delay(T / 2), 1..8))
+                .prop_map(|(connections, succession, reading)| Scenario { connections, succession, reading })
         }
 
         fn ours(connect_sent: u64) -> Box<dyn Rule> {
@@ -655,14 +670,14 @@ mod tests {
         fn is_refuted(rule: impl Fn(u64) -> Box<dyn Rule> + Copy, gap: u64, overlap: u64) -> bool {
             let mut runner = TestRunner::deterministic();
             let scenarios = scenario(gap, overlap);
-            (0..20_000).any(|_| {
+            (0..5_000).any(|_| {
                 let scenario = scenarios.new_tree(&mut runner).unwrap().current();
                 check(&scenario, rule).is_err()
             })
         }
 
         proptest! {
-            #![proptest_config(ProptestConfig::with_cases(2_000))]
+            #![proptest_config(ProptestConfig::with_cases(1_000))]
 
             #[test]
             fn the_session_outlives_the_lease(scenario in scenario(GAP, 0)) {
@@ -692,7 +707,6 @@ mod tests {
 
         #[test]
         fn the_assumptions_are_needed() {
-            assert!(!is_refuted(ours, GAP, T / 8 * 3));
             assert!(is_refuted(ours, 2 * GAP, 0), "reports that are farther apart");
             assert!(is_refuted(ours, GAP, T), "a deposed leader that goes on answering");
         }

@@ -156,11 +156,10 @@ impl ZPath {
     /// The nodes that must exist before this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
     ///
     /// Neither the root, which always exists, nor the path itself is among them.
+    #[must_use]
     pub fn ancestors(&self) -> impl DoubleEndedIterator<Item = Self> + '_ {
-        let slashes = self.text.match_indices('/').skip(1).map(|(at, _)| at);
-        // Collected so that the iterator can run from both ends; paths have few parts.
-        let ends: Vec<_> = slashes.collect();
-        ends.into_iter().filter_map(|end| Some(Self { text: self.text.get(..end)?.into() }))
+        let ends = self.text.match_indices('/').filter_map(|(at, _)| self.text.get(..at));
+        ends.filter(|ancestor| !ancestor.is_empty()).map(|ancestor| Self { text: ancestor.into() })
     }
 
     /// `self/relative`, unchecked.
@@ -306,7 +305,9 @@ mod tests {
 
     #[test]
     fn what_zookeeper_accepts_is_accepted() {
-        for text in ["/", "/a", "/a/b", "/.a", "/a.", "/...", "/a/..b/c..", "/a b", "/ä/日本/\u{FFEF}", "/\u{A0}", "/\u{D7FF}"] {
+        for text in
+            ["/", "/a", "/a/b", "/.a", "/a.", "/...", "/a/..b/c..", "/a b", "/ä/日本/\u{FFEF}", "/\u{A0}", "/\u{D7FF}"]
+        {
             assert_eq!(path(text).as_str(), text);
         }
     }
@@ -408,7 +409,9 @@ mod tests {
         assert_eq!("/a".parse::<ZPath>(), Ok(path("/a")));
         assert_eq!(ZPath::try_from("/a"), Ok(path("/a")));
         assert_eq!(ZPath::try_from("/a".to_owned()), Ok(path("/a")));
-        assert!("a".parse::<ZPath>().is_err() && ZPath::try_from("a").is_err() && ZPath::try_from(String::new()).is_err());
+        assert!(
+            "a".parse::<ZPath>().is_err() && ZPath::try_from("a").is_err() && ZPath::try_from(String::new()).is_err()
+        );
         assert_eq!(format!("{0} {0:?} {0:>4}", path("/a")), r#"/a "/a"   /a"#);
         assert_eq!(path("/a").as_ref(), "/a");
     }
@@ -424,9 +427,7 @@ mod tests {
         if units.first() != Some(&slash) || units.last() == Some(&slash) {
             return false;
         }
-        let forbidden = |unit: &u16| {
-            matches!(*unit, 0 | 0x01..=0x1F | 0x7F..=0x9F | 0xD800..=0xF8FF | 0xFFF0..=0xFFFF)
-        };
+        let forbidden = |unit: &u16| matches!(*unit, 0 | 0x01..=0x1F | 0x7F..=0x9F | 0xD800..=0xF8FF | 0xFFF0..=0xFFFF);
         if units.iter().any(forbidden) {
             return false;
         }

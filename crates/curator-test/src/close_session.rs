@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -15,6 +15,8 @@ use crate::{
 
 /// A server that is up answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Only needs to outlive this call; the server brings it into its own range.
 const SESSION_TIMEOUT_MS: i32 = 30_000;
 /// No answer in this exchange is longer than some hundred bytes.
@@ -32,8 +34,8 @@ pub struct SessionCredentials {
 /// Closes a session on the server, behind the back of the client that owns it: its ephemeral nodes are deleted and
 /// its watches forgotten when this returns.
 ///
-/// Any member of an ensemble will do. On the same server, the owner's connection is closed by the take-over; elsewhere
-/// the owner learns of the end when it next sends something. This is how Curator's tests kill a session.
+/// Any member of an ensemble will do. On the same server, the take-over closes the owner's connection; elsewhere the
+/// owner learns of the end when it next sends something. This is how Curator's tests kill a session.
 ///
 /// # Errors
 ///
@@ -43,8 +45,8 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
     let close = async {
         loop {
             match attempt(address, session, &mut asked).await {
-                // The owner has reconnected and taken its session back.
-                Err(Error::Io { source, .. }) if asked && is_disconnect(&source) => {}
+                // The owner has come back, and its take-over has closed our connection as ours closed its own.
+                Err(Error::Io { source, .. }) if is_disconnect(&source) => sleep(PAUSE).await,
                 // An earlier attempt was carried out, and only its answer is missing.
                 Err(Error::NoSession(_)) if asked => return Ok(()),
                 result => return result,

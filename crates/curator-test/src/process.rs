@@ -20,19 +20,21 @@ const POLL: Duration = Duration::from_millis(5);
 /// gone, even by SIGKILL: then the program is killed too, and its folder removed. When the program ends first, so
 /// does this script, with the same status.
 ///
-/// The guard is a background job, which would have no standard input; so the pipe is kept as descriptor 3.
+/// The guard is a background job, which would have no standard input; so the pipe is kept as descriptor 3. The guard
+/// only leaves a note to remove the folder, because a program that is about to die may still write there.
 const WATCHDOG: &str = r#"
 folder=$1; log=$2; shift 2
 exec 3<&0
 "$@" </dev/null >>"$log" 2>&1 3<&- &
 program=$!
-(read -r _ <&3; kill -KILL "$program"; rm -rf -- "$folder") >/dev/null 2>&1 &
+(read -r _ <&3; : >"$folder/abandoned"; kill -KILL "$program") >/dev/null 2>&1 &
 guard=$!
 echo "$program"
 exec >&-
 wait "$program"
 status=$?
 kill -KILL "$guard" 2>/dev/null
+if [ -e "$folder/abandoned" ]; then rm -rf -- "$folder"; fi
 exit "$status"
 "#;
 

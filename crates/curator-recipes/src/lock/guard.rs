@@ -143,7 +143,8 @@ impl LockGuard {
     /// Takes this guard away; what is left to do if it was the last.
     fn leave(&mut self) -> Option<Releasing> {
         let hold = self.hold.take()?;
-        self.holds.leave(&self.owner, &hold).then_some(Releasing { hold, armed: true })
+        // Not `then_some`: a value made in vain would be dropped, and that deletes the node.
+        self.holds.leave(&self.owner, &hold).then(|| Releasing { hold, armed: true })
     }
 }
 

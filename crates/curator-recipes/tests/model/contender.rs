@@ -5,33 +5,35 @@ use std::collections::VecDeque;
 use curator_recipes::lock::contest::{Answer, Contest, ContestError, Event, Request};
 use curator_recipes::lock::driver::ContenderId;
 
+use super::server::Creator;
+
 /// A contender with its session and its connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Contender {
-    pub number: u8,
+pub(crate) struct Contender {
+    pub(crate) number: u8,
     /// Contests begun, sessions begun.
-    pub contests: u8,
-    pub sessions: u8,
-    pub connected: bool,
+    pub(crate) contests: u8,
+    pub(crate) sessions: u8,
+    pub(crate) connected: bool,
     /// Whether anything has happened to it. See `World::actions`.
-    pub touched: bool,
-    pub contest: Contest,
-    pub phase: Phase,
+    pub(crate) touched: bool,
+    pub(crate) contest: Contest,
+    pub(crate) phase: Phase,
     /// Sent, but not yet done by the server. What is sent while there is no connection waits here for the next one.
-    pub wire: VecDeque<Call>,
+    pub(crate) wire: VecDeque<Call>,
     /// The answers to the flight in the air, so far.
-    pub answers: Vec<Answer>,
-    pub watches: Vec<Watch>,
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) watches: Vec<Watch>,
     /// What the watches have seen, in the order in which the server sent it.
-    pub events: VecDeque<Seen>,
+    pub(crate) events: VecDeque<Seen>,
     /// Whether this contest's node has ever been the first in the queue: then it may call itself the owner.
-    pub was_first: bool,
+    pub(crate) was_first: bool,
     /// Whether somebody has deleted this contest's node.
-    pub robbed: bool,
+    pub(crate) robbed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// A flight of so many requests is in the air.
     Flying(usize),
     Waiting,
@@ -45,34 +47,34 @@ pub enum Phase {
 
 /// A request on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Call {
+pub(crate) enum Call {
     /// Of the flight in the air.
     Wanted(Request),
-    /// Of a contest that does not listen any more; of the creates, under which name and by whom.
+    /// Of a contest that does not listen any more.
     Unwanted(Request),
     /// The janitor's. It sends it again until it is answered.
     Delete(String),
-    /// The janitor's: find the node whose name begins like this, and delete it. In fact these are several requests; but
-    /// only the session itself could create such a node, and it does not.
-    Sweep(String),
+    /// The janitor's: find the node of this contest, and delete it. In fact these are several requests; but only the
+    /// session itself could create such a node meanwhile, and it does not.
+    Sweep(Creator),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Watch {
-    pub name: String,
-    pub own: bool,
+pub(crate) struct Watch {
+    pub(crate) name: String,
+    pub(crate) own: bool,
     /// Whether the connection stands since it was placed.
-    pub certain: bool,
+    pub(crate) certain: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Seen {
-    pub watch: Watch,
-    pub deleted: bool,
+pub(crate) struct Seen {
+    pub(crate) watch: Watch,
+    pub(crate) deleted: bool,
 }
 
 impl Contender {
-    pub fn new(number: u8) -> Self {
+    pub(crate) fn new(number: u8) -> Self {
         Self {
             number,
             contests: 0,
@@ -90,11 +92,16 @@ impl Contender {
         }
     }
 
-    pub fn session(&self) -> i64 {
+    pub(crate) fn session(&self) -> i64 {
         i64::from(self.number) * 100 + i64::from(self.sessions)
     }
 
-    pub fn next_contest(&mut self) {
+    /// What its present contest's nodes bear.
+    pub(crate) fn creator(&self) -> Creator {
+        Creator::Contest { contender: self.number, contest: self.contests }
+    }
+
+    pub(crate) fn next_contest(&mut self) {
         self.contests += 1;
         self.contest = Contest::new(contender_id(self.number, self.contests), self.session());
         self.drop_contest();
@@ -103,7 +110,7 @@ impl Contender {
     }
 
     /// What the shell had to do with the contest is over. Requests that are sent stay sent.
-    pub fn drop_contest(&mut self) {
+    pub(crate) fn drop_contest(&mut self) {
         self.answers.clear();
         self.watches.clear();
         self.events.clear();
@@ -112,12 +119,12 @@ impl Contender {
         }
     }
 
-    pub fn believes(&self) -> bool {
+    pub(crate) fn believes(&self) -> bool {
         matches!(self.phase, Phase::Owning { .. })
     }
 
     /// Which of the events at hand the shell may give next.
-    pub fn deliverable(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn deliverable(&self) -> impl Iterator<Item = usize> {
         let events = &self.events;
         (0..events.len()).filter(|&i| {
             // The first; or our own node's, which the shell looks at first; or any of those whose order is lost anyway.
@@ -127,7 +134,7 @@ impl Contender {
 }
 
 impl Call {
-    pub fn disown(&mut self) {
+    pub(crate) fn disown(&mut self) {
         if let Self::Wanted(request) = self {
             *self = Self::Unwanted(request.clone());
         }
@@ -135,7 +142,7 @@ impl Call {
 }
 
 impl Seen {
-    pub fn event(self) -> Event {
+    pub(crate) fn event(self) -> Event {
         let Watch { name, own, certain } = self.watch;
         match (own, self.deleted) {
             (true, true) => Event::OwnDeleted,

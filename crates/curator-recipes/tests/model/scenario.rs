@@ -1,49 +1,51 @@
 //! What a run of the model is about: who contends, what may go wrong, and which defect is put in on purpose.
 
-use curator_recipes::lock::driver::{ContenderId, LockInternalsDriver, StandardLockInternalsDriver, Verdict};
+use curator_recipes::lock::driver::{ContenderId, ContenderIdentity, LockInternalsDriver, StandardLockInternalsDriver, Verdict};
 use curator_recipes::lock::queue::Queue;
 
 /// One bounded world to search through.
 #[derive(Clone, Debug)]
-pub struct Scenario {
+pub(crate) struct Scenario {
     /// How many contests run, each in its own session.
-    pub contenders: u8,
+    pub(crate) contenders: u8,
     /// How many nodes of others stand in the queue already. They go away in any order: others release, cancel and crash.
-    pub others: u8,
+    pub(crate) others: u8,
     /// Whether the lock's directory exists at the beginning.
-    pub directory: bool,
+    pub(crate) directory: bool,
     /// What may go wrong, and how often.
-    pub faults: Faults,
+    pub(crate) faults: Faults,
     /// The defect of the shell or of the driver, if any.
-    pub defect: Option<Defect>,
+    pub(crate) defect: Option<Defect>,
     /// The driver of all contests.
-    pub driver: &'static dyn LockInternalsDriver,
+    pub(crate) driver: &'static dyn LockInternalsDriver,
 }
 
 /// How often each fault may happen. They happen at any time, to anybody, or not at all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Faults {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
     /// A connection is lost. What was under way may or may not have been done.
-    pub disconnects: u8,
+    pub(crate) disconnects: u8,
     /// The shell stops waiting for a flight, though the connection stands and the server will do it all.
-    pub timeouts: u8,
+    pub(crate) timeouts: u8,
+    /// A shell cannot rely on its watches any more, and lets go of them.
+    pub(crate) lost_watches: u8,
     /// A client is told that its session is lost. The server finds out later.
-    pub lost_sessions: u8,
+    pub(crate) lost_sessions: u8,
     /// An acquire is cancelled.
-    pub cancels: u8,
+    pub(crate) cancels: u8,
     /// Somebody deletes a contender's node.
-    pub deletes: u8,
+    pub(crate) deletes: u8,
     /// Somebody writes to a node (that is how Curator asks for a lock back).
-    pub writes: u8,
+    pub(crate) writes: u8,
     /// The server removes the empty directory, and with it the counter.
-    pub reaps: u8,
+    pub(crate) reaps: u8,
     /// One of the others puts a second node beside its own, with the same number: a write lock becomes a read lock.
-    pub downgrades: u8,
+    pub(crate) downgrades: u8,
 }
 
 /// What is wrong on purpose. The search must find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
+pub(crate) enum Defect {
     /// The contest goes on over a lost session, and takes the dying session's node for its own.
     AdoptsOverSessions,
     /// Our own node's watch is never placed.
@@ -58,37 +60,87 @@ pub enum Defect {
     HasNoJanitor,
 }
 
+impl Faults {
+    pub(crate) const NONE: Self = Self {
+        disconnects: 0,
+        timeouts: 0,
+        lost_watches: 0,
+        lost_sessions: 0,
+        cancels: 0,
+        deletes: 0,
+        writes: 0,
+        reaps: 0,
+        downgrades: 0,
+    };
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            disconnects: self.disconnects + other.disconnects,
+            timeouts: self.timeouts + other.timeouts,
+            lost_watches: self.lost_watches + other.lost_watches,
+            lost_sessions: self.lost_sessions + other.lost_sessions,
+            cancels: self.cancels + other.cancels,
+            deletes: self.deletes + other.deletes,
+            writes: self.writes + other.writes,
+            reaps: self.reaps + other.reaps,
+            downgrades: self.downgrades + other.downgrades,
+        }
+    }
+}
+
 impl Scenario {
     /// Contests of Curator's mutex, without faults.
-    pub fn of(contenders: u8) -> Self {
+    pub(crate) fn of(contenders: u8) -> Self {
         const MUTEX: &StandardLockInternalsDriver = &StandardLockInternalsDriver::new();
-        Self { contenders, others: 0, directory: true, faults: Faults::default(), defect: None, driver: MUTEX }
+        Self { contenders, others: 0, directory: true, faults: Faults::NONE, defect: None, driver: MUTEX }
     }
 
-    pub fn behind(self, others: u8) -> Self {
+    pub(crate) fn behind(self, others: u8) -> Self {
         Self { others, ..self }
     }
 
-    pub fn with(self, faults: Faults) -> Self {
+    pub(crate) fn with(self, faults: Faults) -> Self {
         Self { faults, ..self }
     }
 
-    pub fn without_directory(self) -> Self {
+    pub(crate) fn without_directory(self) -> Self {
         Self { directory: false, ..self }
     }
 
-    pub fn spoilt_by(self, defect: Defect) -> Self {
+    pub(crate) fn spoilt_by(self, defect: Defect) -> Self {
         Self { defect: Some(defect), ..self }
     }
 
-    pub fn driven_by(self, driver: &'static dyn LockInternalsDriver) -> Self {
+    pub(crate) fn driven_by(self, driver: &'static dyn LockInternalsDriver) -> Self {
         Self { driver, ..self }
+    }
+}
+
+/// As the mutex, but with names that do not tell whose they are.
+#[derive(Debug)]
+pub(crate) struct Anonymous(pub(crate) StandardLockInternalsDriver);
+
+impl LockInternalsDriver for Anonymous {
+    fn node_prefix(&self, _id: &ContenderId) -> String {
+        "_c_anybody-lock-".to_owned()
+    }
+
+    fn identity(&self) -> ContenderIdentity {
+        ContenderIdentity::Data
+    }
+
+    fn sequence(&self, child: &str) -> Option<i32> {
+        self.0.sequence(child)
+    }
+
+    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
+        self.0.verdict(queue, own)
     }
 }
 
 /// As the mutex, but does not rely on the nodes before it being final.
 #[derive(Debug)]
-pub struct LooksAgain(pub StandardLockInternalsDriver);
+pub(crate) struct LooksAgain(pub(crate) StandardLockInternalsDriver);
 
 impl LockInternalsDriver for LooksAgain {
     fn node_prefix(&self, id: &ContenderId) -> String {
@@ -110,7 +162,7 @@ impl LockInternalsDriver for LooksAgain {
 
 /// Takes the disappearance of the node before it for ownership, whatever else stands before it.
 #[derive(Debug)]
-pub struct Impatient(pub StandardLockInternalsDriver);
+pub(crate) struct Impatient(pub(crate) StandardLockInternalsDriver);
 
 impl LockInternalsDriver for Impatient {
     fn node_prefix(&self, id: &ContenderId) -> String {

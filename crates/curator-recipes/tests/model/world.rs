@@ -1,8 +1,8 @@
 //! Everything together: the actions that are possible, and what they do.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use curator_recipes::lock::contest::{Answer, Request, Step};
+use curator_recipes::lock::contest::{Answer, Event, Request, Step};
 use stateright::{Model, Property};
 
 use super::contender::{Call, Contender, Phase, Seen, Watch};
@@ -10,16 +10,22 @@ use super::scenario::{Defect, Faults, Scenario};
 use super::server::{Creator, DyingSession, OTHERS, Server};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct World {
-    pub server: Server,
-    pub contenders: Vec<Contender>,
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) contenders: Vec<Contender>,
     /// What may still go wrong.
-    pub faults: Faults,
+    pub(crate) faults: Faults,
 }
+
+pub(crate) const TWO_OWNERS: &str = "there are never two owners";
+pub(crate) const RIGHTFUL: &str = "whoever calls itself the owner has been first in the queue";
+pub(crate) const SLEEPER: &str = "nobody sleeps through its turn";
+pub(crate) const LEFTOVER: &str = "nothing is left behind";
+pub(crate) const OWNED: &str = "the lock is owned at some time";
 
 /// Contenders, nodes and dying sessions are named by their places.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     // Progress.
     /// The server does the next request of a contender, and the answer arrives.
     Serve(usize),
@@ -36,6 +42,8 @@ pub enum Action {
     /// Of the requests under way the first few are done, some more are lost, and the others wait for the next connection.
     Disconnect { who: usize, done: usize, lost: usize },
     TimeOut(usize),
+    /// A shell has lost sight of its watches.
+    LoseWatches(usize),
     LoseSession(usize),
     Cancel(usize),
     Delete(usize),
@@ -74,24 +82,27 @@ impl Model for Scenario {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("never two owners", |_, world: &World| {
+            Property::always(TWO_OWNERS, |_, world: &World| {
                 // Nobody can help it when an owner's node is deleted by hand.
                 world.contenders.iter().filter(|contender| contender.believes() && !contender.robbed).count() <= 1
             }),
-            Property::always("whoever owns was first in the queue", |_, world: &World| {
+            Property::always(RIGHTFUL, |_, world: &World| {
                 !world.contenders.iter().any(|c| matches!(c.phase, Phase::Owning { rightful: false, .. }))
             }),
             Property::always("the protocol holds", |_, world: &World| {
                 !world.contenders.iter().any(|contender| matches!(contender.phase, Phase::Failed(_)))
             }),
+            Property::always("no node is watched twice by one contender", |_, world: &World| {
+                world.contenders.iter().all(Contender::watches_each_node_once)
+            }),
             // These two look at states in which nothing can happen any more, unless another fault does.
-            Property::always("nobody sleeps through its turn", |_, world: &World| {
+            Property::always(SLEEPER, |_, world: &World| {
                 !world.is_quiet() || world.contenders.iter().all(|contender| contender.phase == Phase::Done)
             }),
-            Property::always("nothing is left behind", |_, world: &World| {
+            Property::always(LEFTOVER, |_, world: &World| {
                 !world.is_quiet() || world.server.nodes.is_empty()
             }),
-            Property::sometimes("the lock is owned", |_, world: &World| {
+            Property::sometimes(OWNED, |_, world: &World| {
                 world.contenders.iter().any(Contender::believes)
             }),
         ]
@@ -140,6 +151,9 @@ impl World {
             if faults.timeouts > 0 && matches!(contender.phase, Phase::Flying(_)) {
                 actions.push(Action::TimeOut(who));
             }
+            if faults.lost_watches > 0 && contender.phase == Phase::Waiting {
+                actions.push(Action::LoseWatches(who));
+            }
             if faults.lost_sessions > 0 && busy {
                 actions.push(Action::LoseSession(who));
             }
@@ -173,7 +187,7 @@ impl World {
         self.contenders.iter().enumerate().take(touched + 1)
     }
 
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         let mut actions = Vec::new();
         self.progress(&mut actions);
         actions.is_empty()
@@ -213,6 +227,10 @@ impl World {
             Action::TimeOut(who) => {
                 self.faults.timeouts -= 1;
                 self.time_out(scenario, who);
+            }
+            Action::LoseWatches(who) => {
+                self.faults.lost_watches -= 1;
+                self.lose_watches(scenario, who);
             }
             Action::LoseSession(who) => {
                 self.faults.lost_sessions -= 1;
@@ -293,7 +311,6 @@ impl World {
         let ignored = if own { Defect::IgnoresOwnWatch } else { Defect::LosesAheadEvents };
         if scenario.defect != Some(ignored) && self.server.node(name).is_some() {
             let watch = Watch { name: name.clone(), own, certain: true };
-            assert!(!self.contenders[who].watches.contains(&watch), "a second watch on {name}");
             self.contenders[who].watches.push(watch);
         }
     }
@@ -307,9 +324,8 @@ impl World {
                 self.delete(scenario, &name.clone());
                 Answer::Missing
             }
-            Call::Sweep(prefix) => {
-                let swept = |name: &str, owner: i64| name.starts_with(prefix.as_str()) && owner == session;
-                let nodes = self.server.nodes.iter().filter(|node| swept(&node.name, node.session));
+            Call::Sweep(creator) => {
+                let nodes = self.server.nodes.iter().filter(|n| n.creator == *creator && n.session == session);
                 for name in nodes.map(|node| node.name.clone()).collect::<Vec<_>>() {
                     self.delete(scenario, &name);
                 }
@@ -339,8 +355,8 @@ impl World {
                 let contender = &self.contenders[who];
                 let adopts = scenario.defect == Some(Defect::AdoptsOverSessions) && contender.sessions > 1;
                 let ephemeral_owner = if adopts { contender.session() - 1 } else { node.session };
-                let prefix = scenario.driver.node_prefix(&contender.contest.id());
-                Answer::Node { ephemeral_owner, czxid: node.czxid, is_ours: name.starts_with(&prefix) }
+                let is_ours = node.creator == contender.creator();
+                Answer::Node { ephemeral_owner, czxid: node.czxid, is_ours }
             }
         }
     }
@@ -348,7 +364,7 @@ impl World {
     fn create_of(&self, scenario: &Scenario, who: usize) -> (String, Creator) {
         let contender = &self.contenders[who];
         let prefix = scenario.driver.node_prefix(&contender.contest.id());
-        (prefix, Creator::Contest { contender: contender.number, contest: contender.contests })
+        (prefix, contender.creator())
     }
 
     fn take_answer(&mut self, scenario: &Scenario, who: usize, answer: Answer) {
@@ -391,10 +407,7 @@ impl World {
             contender.wire.extend(contender.contest.surplus().iter().cloned().map(Call::Delete));
             match contender.contest.node() {
                 Some(node) => contender.wire.push_back(Call::Delete(node.name.clone())),
-                None if contender.contest.may_exist() => {
-                    let prefix = scenario.driver.node_prefix(&contender.contest.id());
-                    contender.wire.push_back(Call::Sweep(prefix));
-                }
+                None if contender.contest.may_exist() => contender.wire.push_back(Call::Sweep(contender.creator())),
                 None => {}
             }
         }
@@ -460,6 +473,14 @@ impl World {
         for _ in 0..missing {
             self.take_answer(scenario, who, Answer::Unknown);
         }
+    }
+
+    fn lose_watches(&mut self, scenario: &Scenario, who: usize) {
+        let contender = &mut self.contenders[who];
+        contender.watches.clear();
+        contender.events.clear();
+        let step = contender.contest.observed(scenario.driver, Event::Uncertain);
+        self.perform(scenario, who, step);
     }
 
     fn lose_session(&mut self, scenario: &Scenario, who: usize) {
@@ -544,6 +565,11 @@ impl Contender {
         let (fired, kept) = std::mem::take(&mut self.watches).into_iter().partition(|watch| watch.name == name);
         self.watches = kept;
         self.events.extend(Vec::into_iter(fired).map(|watch| Seen { watch, deleted }));
+    }
+
+    fn watches_each_node_once(&self) -> bool {
+        let names: BTreeSet<_> = self.watches.iter().map(|watch| &watch.name).collect();
+        names.len() == self.watches.len()
     }
 
     fn watches_node(&self, name: &str) -> bool {

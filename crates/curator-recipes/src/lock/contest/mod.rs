@@ -323,10 +323,11 @@ impl Contest {
         }
         for name in seen.gone {
             plan = match plan.without(&name) {
-                Next::Wait(plan) => plan,
                 // Our node was seen by a later request of the same flight.
+                Next::Wait(plan) if seen.own == OwnSeen::There => plan,
                 Next::Own if seen.own == OwnSeen::There => return self.own_it(),
                 // Our node is watched since before, and its deletion may lie unread among the events.
+                Next::Wait(expected) => return Ok(self.look(Some(expected), Pace::Now)),
                 Next::Own => return Ok(self.look(None, Pace::Now)),
                 Next::Look(expected) => return Ok(self.look(expected, Pace::Now)),
             };

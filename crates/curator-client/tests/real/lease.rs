@@ -1,0 +1,130 @@
+//! The lease: it ends before anybody else can see the session gone.
+
+use std::time::{Duration, Instant};
+
+use curator_client::ConnectionState::{Connected, Lost, Reconnected};
+use curator_client::{ClockInstant, CuratorClient, SessionEnd, WatchEvent};
+use curator_test::{Direction, FaultProxy, OpCode};
+
+use crate::support::{PATIENCE, builder, direct, ephemeral, expect, proxy, soon, watch_over};
+
+const SHORT: Duration = Duration::from_secs(1);
+
+/// How many clients are cut off, each at another point between two of its probes.
+const ROUNDS: u32 = 5;
+
+/// Cuts off a client in `direction`: its lease is over before an observer sees that its node is gone.
+async fn cut_off(direction: Direction) {
+    let observer = direct().await;
+    let rounds = (0..ROUNDS).map(|round| cut_off_once(direction, &observer, round));
+    futures_util::future::join_all(rounds).await;
+}
+
+async fn cut_off_once(direction: Direction, observer: &CuratorClient, round: u32) {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(SHORT).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
+    let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
+    // Another phase in each round; nothing depends on it.
+    tokio::time::sleep(session.lease().probe_interval() * round / ROUNDS).await;
+    proxy.black_hole(direction);
+    let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {
+        assert_eq!(soon("the end of the node", watch.fired()).await, WatchEvent::Deleted);
+        assert!(!session.is_valid(), "the node is gone, and its owner still trusts its session");
+        ClockInstant::now()
+    });
+    assert!(promised < gone_at);
+    assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_cut_off_knows_it_before_others_do() {
+    cut_off(Direction::Both).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_not_heard_knows_it_before_others_do() {
+    cut_off(Direction::ToServer).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_hears_nothing_knows_it_before_others_do() {
+    cut_off(Direction::ToClient).await;
+}
+
+#[tokio::test]
+async fn an_idle_session_keeps_its_lease() {
+    let client = builder(proxy().await.connect_string());
+    drop(client);
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(SHORT).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let first = session.lease().valid_until();
+    let end = Instant::now() + PATIENCE;
+    while session.lease().valid_until() < first + 3 * SHORT {
+        assert!(session.is_valid());
+        assert!(Instant::now() < end, "the lease does not move");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(client.connection_state(), Connected);
+    assert_eq!(proxy.handshakes(), 1);
+}
+
+#[tokio::test]
+async fn a_lease_that_is_over_never_comes_back() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(SHORT).connect().await.unwrap();
+    let mut states = client.connection_states();
+    expect(&mut states, Connected).await;
+    let session = client.session().await.unwrap();
+    proxy.hold_replies(OpCode::Sync);
+    watch_over(session.lease()).await;
+    assert!(soon("Lost", states.wait_for(Lost)).await);
+    // Answers to the probes of the old session arrive now.
+    proxy.release_held();
+    assert!(soon("Reconnected", states.wait_for(Reconnected)).await);
+    let next = client.session().await.unwrap();
+    assert!(next.is_valid());
+    assert!(!session.is_valid());
+    assert_eq!(session.lease().valid_until(), ClockInstant::ZERO);
+    assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
+}
+
+#[tokio::test]
+async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    let (proxy, observer) = (proxy().await, direct().await);
+    let client = builder(proxy.connect_string()).session_timeout(TIMEOUT).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
+    let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
+    proxy.hold_replies(OpCode::Sync);
+    assert_eq!(soon("the loss", session.ended()).await, SessionEnd::LeaseOver);
+    let lost_at = Instant::now();
+    assert_eq!(soon("the end of the node", watch.fired()).await, WatchEvent::Deleted);
+    // The server was sent requests all the time: on its own it would have waited for its timeout.
+    assert!(lost_at.elapsed() < TIMEOUT / 2, "the node went {:?} after the session", lost_at.elapsed());
+}
+
+#[tokio::test]
+async fn a_waiter_learns_of_the_end_without_the_supervisor() {
+    // Its runtime is blocked while the lease runs out, so that only the waiter itself can look at the clock.
+    let proxy = proxy().await;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let client = runtime.spawn(builder(proxy.connect_string()).session_timeout(SHORT).connect()).await.unwrap().unwrap();
+    let session = client.session().await.unwrap();
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    runtime.spawn(async move { drop(blocked.recv()) });
+    black_hole(&proxy);
+    let promised = watch_over(session.lease()).await;
+    assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
+    assert!(promised.has_passed());
+    release.send(()).unwrap();
+    assert_eq!(soon("the end", session.ended()).await, SessionEnd::LeaseOver);
+    runtime.shutdown_background();
+}
+
+fn black_hole(proxy: &FaultProxy) {
+    proxy.black_hole(Direction::Both);
+}

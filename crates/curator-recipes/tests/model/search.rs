@@ -1,0 +1,78 @@
+//! Searching a scenario, and what is expected of the search.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use super::scenario::Scenario;
+use super::world::{Action, OWNED, World};
+
+/// Looks at all the states there are. None may break a property, and somewhere the lock must be owned.
+#[track_caller]
+pub(crate) fn holds(name: &str, scenario: Scenario) {
+    let started = Instant::now();
+    let checker = scenario.checker().threads(2).spawn_bfs().join();
+    let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+    println!("{name}: {states} states, depth {depth}, {:.1?}", started.elapsed());
+    for (property, path) in checker.discoveries() {
+        if property != OWNED {
+            let end = path.last_state().clone();
+            panic!("{name}: not so that {property}: {:?}\n{end:#?}", path.into_actions());
+        }
+    }
+    checker.assert_any_discovery(OWNED);
+}
+
+/// Expects that the search finds a way to break this property.
+#[track_caller]
+pub(crate) fn breaks(property: &'static str, name: &str, scenario: Scenario) {
+    let started = Instant::now();
+    let search = scenario.checker().threads(2).finish_when(HasDiscoveries::AnyOf([property].into()));
+    let checker = search.spawn_bfs().join();
+    let states = checker.unique_state_count();
+    let path = checker.discovery(property);
+    let actions = path.unwrap_or_else(|| panic!("{name}: the search is blind, {property} in all {states} states"));
+    let actions = actions.into_actions();
+    println!("{name}: breaks \"{property}\" after {states} states, {:.1?}: {actions:?}", started.elapsed());
+}
+
+/// Checks that no run goes round in circles. So every run comes to a quiet state, and of those the properties speak.
+#[track_caller]
+pub(crate) fn ends(name: &str, scenario: &Scenario) {
+    let started = Instant::now();
+    let hasher = RandomState::new();
+    // By fingerprint: whether the state lies on the path from the beginning to here.
+    let mut on_path = HashMap::new();
+    let mut stack = Vec::new();
+    for state in scenario.init_states() {
+        stack.push(Visit::Enter(state));
+    }
+    while let Some(visit) = stack.pop() {
+        match visit {
+            Visit::Leave(fingerprint) => {
+                on_path.insert(fingerprint, false);
+            }
+            Visit::Enter(state) => {
+                let fingerprint = hasher.hash_one(&state);
+                match on_path.get(&fingerprint) {
+                    Some(true) => panic!("{name}: comes back to {state:#?}"),
+                    Some(false) => continue,
+                    None => {}
+                }
+                on_path.insert(fingerprint, true);
+                stack.push(Visit::Leave(fingerprint));
+                let mut actions: Vec<Action> = Vec::new();
+                scenario.actions(&state, &mut actions);
+                stack.extend(actions.into_iter().filter_map(|action| scenario.next_state(&state, action)).map(Visit::Enter));
+            }
+        }
+    }
+    println!("{name}: every run ends, {} states, {:.1?}", on_path.len(), started.elapsed());
+}
+
+enum Visit {
+    Enter(World),
+    Leave(u64),
+}

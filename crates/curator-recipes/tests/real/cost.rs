@@ -1,0 +1,135 @@
+//! Requests and round trips: counted, not timed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::{client, connect, mutex, path, queue_of, soon};
+
+const DELAY: Duration = Duration::from_millis(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncontended_cycle_is_three_requests() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server.connect_string()).await;
+    let mutex = mutex(&client, "/lock");
+    // The directory is made once.
+    mutex.acquire().await.unwrap().release().await.unwrap();
+
+    let before = server.packets_received().await.unwrap();
+    let look = server.packets_received().await.unwrap() - before;
+    let before = server.packets_received().await.unwrap();
+    for _ in 0..10 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    assert_eq!(server.packets_received().await.unwrap() - before - look, 30);
+}
+
+/// Counts what an uncontended cycle costs on a far server, when the lock's directory is there.
+async fn far_cycle() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (client, path) = (connect(&proxy.connect_string()).await, path("far"));
+    // A probe of the lease could fall into the count.
+    proxy.ignore(OpCode::Sync);
+    let mutex = mutex(&client, &path);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    proxy.set_delay(DELAY);
+    for _ in 0..10 {
+        proxy.reset_counts();
+        let guard = mutex.acquire().await.unwrap();
+        assert_eq!(proxy.round_trips(), 1, "{:?}", proxy.requests());
+        guard.release().await.unwrap();
+        assert_eq!(proxy.round_trips(), 2, "{:?}", proxy.requests());
+        assert_eq!(
+            without_probes(&proxy),
+            BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::Delete, 1)])
+        );
+    }
+}
+
+#[test]
+fn an_uncontended_acquire_is_one_round_trip_on_every_runtime() {
+    for spawned in [false, true] {
+        let runtimes = [
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+        ];
+        for runtime in runtimes {
+            runtime.block_on(async {
+                if spawned { tokio::spawn(far_cycle()).await.unwrap() } else { far_cycle().await }
+            });
+        }
+    }
+}
+
+/// A waiter that is next in line gets the lock without sending anything: the delete and its event are one round trip.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_over_is_one_round_trip() {
+    let server = TestingServer::shared().await;
+    let path = path("hand-over");
+    let holder_proxy = FaultProxy::start(server.address()).unwrap();
+    let holder = connect(&holder_proxy.connect_string()).await;
+    let mut guard = mutex(&holder, &path).acquire().await.unwrap();
+    let mut proxies = Vec::new();
+    let mut waiters = Vec::new();
+    for place in 0..4 {
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        proxy.ignore(OpCode::Sync);
+        let client = connect(&proxy.connect_string()).await;
+        proxy.set_delay(DELAY);
+        let mutex = mutex(&client, &path);
+        waiters.push(tokio::spawn(async move { mutex.acquire().await.unwrap() }));
+        queue_of(&holder, &path, place + 2).await;
+        proxies.push(proxy);
+    }
+    for (place, (waiter, proxy)) in waiters.into_iter().zip(&proxies).enumerate() {
+        // The next in line has made ready: watches on all that is before it, and on itself.
+        proxy.wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 }).await.unwrap();
+        let sent = without_probes(proxy);
+        guard.release().await.unwrap();
+        guard = soon(waiter).await.unwrap();
+        assert_eq!(without_probes(proxy), sent, "place {place} has sent something between the release and its acquire");
+    }
+    guard.release().await.unwrap();
+}
+
+fn without_probes(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
+    let mut requests = proxy.requests();
+    requests.remove(&OpCode::Sync);
+    requests
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
+    let server = TestingServer::shared().await;
+    let path = path("fifty");
+    let holder = client().await;
+    let mut guard = Some(mutex(&holder, &path).acquire().await.unwrap());
+    let mut waiters = std::collections::VecDeque::new();
+    for place in 0..50 {
+        let client = client().await;
+        let mutex = mutex(&client, &path);
+        waiters.push_back(tokio::spawn(async move { soon(mutex.acquire()).await.unwrap() }));
+        queue_of(&holder, &path, place + 2).await;
+    }
+    for round in 0..10 {
+        // Every waiter has its watches: one on a node before it, and the first two one or two more.
+        let watches = async || {
+            let watches = server.watches_by_path().await.unwrap();
+            watches.into_iter().filter(|(watched, _)| watched.starts_with(&path)).collect::<BTreeMap<_, _>>()
+        };
+        crate::support::until(async || watches().await.values().map(Vec::len).sum::<usize>() >= waiters.len()).await;
+        let released = guard.take().unwrap();
+        let watching = watches().await.remove(released.node().as_str()).unwrap_or_default();
+        let woken = watching.iter().filter(|session| **session != released.session_id()).count();
+        assert!((1..=2).contains(&woken), "round {round}: {woken} sessions wait for the holder's node");
+        released.release().await.unwrap();
+        guard = Some(waiters.pop_front().unwrap().await.unwrap());
+    }
+    for waiter in &waiters {
+        waiter.abort();
+    }
+    drop(guard);
+}

@@ -1,0 +1,17 @@
+//! The locks on a real ZooKeeper.
+//!
+//! Most tests share one server, each on a path of its own; a test that counts the server's packets, stops it or kills
+//! its sessions starts its own.
+
+mod bad_input;
+mod cancel;
+mod cost;
+mod custom_driver;
+mod exclusive;
+mod loss;
+mod participants;
+mod reentry;
+mod release;
+mod session_loss;
+mod support;
+mod timeouts;

@@ -1,0 +1,78 @@
+//! Who holds, and who waits.
+
+use crate::support::{builder, client, mutex, path, queue_of, soon};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn participants_are_told_in_order_with_who_they_are() {
+    let (first, path) = (client().await, path("participants"));
+    assert_eq!(mutex(&first, &path).participants().await.unwrap(), []);
+    let holding = mutex(&first, &path).with_lock_data(*b"the holder");
+    let guard = holding.acquire().await.unwrap();
+    let second = client().await;
+    let waiting = tokio::spawn({
+        let mutex = mutex(&second, &path);
+        async move { mutex.acquire().await.unwrap() }
+    });
+    queue_of(&first, &path, 2).await;
+    let participants = holding.participants().await.unwrap();
+    let [holder, waiter] = &participants[..] else { panic!("{participants:?}") };
+    assert_eq!(holder.path, *guard.node());
+    assert_eq!(holder.data, b"the holder");
+    assert_eq!(holder.session_id, guard.session_id());
+    assert!(holder.owns);
+    assert!(!waiter.owns);
+    assert!(holder.sequence < waiter.sequence);
+    assert_eq!(waiter.session_id, second.session().await.unwrap().id());
+    // As Curator has it: the address of the client.
+    assert_eq!(waiter.data, b"127.0.0.1");
+    let age = holder.created.elapsed().unwrap_or_default();
+    assert!(age < crate::support::PATIENCE, "{age:?}");
+    guard.release().await.unwrap();
+    soon(waiting).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_in_a_namespace_is_where_curator_would_put_it() {
+    let server = curator_test::TestingServer::shared().await;
+    let (plain, namespace) = (client().await, path("namespace"));
+    let inside = builder(&server.connect_string(), crate::support::LONG_SESSION)
+        .namespace(namespace.trim_start_matches('/'))
+        .connect()
+        .await
+        .unwrap();
+    let guard = mutex(&inside, "/locks/orders").acquire().await.unwrap();
+    let outside = mutex(&plain, &format!("{namespace}/locks/orders"));
+    assert!(outside.try_acquire().await.unwrap().is_none());
+    assert!(guard.node().as_str().starts_with(&namespace));
+    guard.release().await.unwrap();
+    assert!(outside.try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_look_as_curator_writes_them() {
+    let (client, path) = (client().await, path("wire"));
+    let guard = mutex(&client, &path).acquire().await.unwrap();
+    let name = guard.node().name();
+    let (id, sequence) = name.strip_prefix("_c_").and_then(|rest| rest.split_once("-lock-")).unwrap();
+    assert_eq!(uuid::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
+    assert_eq!(id, id.to_lowercase());
+    assert_eq!((sequence.len(), sequence.parse()), (10, Ok(0)));
+    let (data, _) = client.get_data(&path).await.unwrap();
+    assert!(data.is_empty());
+    assert_eq!(guard.fencing_token().as_i64(), client.get_data(guard.node()).await.unwrap().1.czxid);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_directory_is_a_container_that_the_server_removes_when_nobody_needs_it() {
+    let interval = std::time::Duration::from_millis(100);
+    let server = curator_test::TestingServer::builder().container_check_interval(interval).start().await.unwrap();
+    let client = crate::support::connect(&server.connect_string()).await;
+    let mutex = mutex(&client, "/deep/down/lock");
+    for _ in 0..2 {
+        let guard = mutex.acquire().await.unwrap();
+        assert_eq!(crate::support::children(&client, "/").await.len(), 2);
+        guard.release().await.unwrap();
+        crate::support::until(async || crate::support::children(&client, "/").await == ["zookeeper"]).await;
+    }
+}

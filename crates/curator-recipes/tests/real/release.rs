@@ -1,0 +1,65 @@
+//! Releases whose connection fails.
+
+use std::time::Duration;
+
+use curator_recipes::Error;
+use curator_recipes::client::RetryOneTime;
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+
+use crate::support::{LONG_SESSION, builder, client, connect, mutex, path, queue_of, soon};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_whose_answer_was_lost_is_a_release() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (holder, path) = (connect(&proxy.connect_string()).await, path("release-lost"));
+    for fault in [FaultProxy::cut_before_reply, FaultProxy::cut_before_request] {
+        let guard = mutex(&holder, &path).acquire().await.unwrap();
+        fault(&proxy, OpCode::Delete);
+        soon(guard.release()).await.unwrap();
+        queue_of(&holder, &path, 0).await;
+    }
+}
+
+/// Curator's issues 1193 and 1006: local state is cleared, and the node lives on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_cannot_be_confirmed_goes_on_and_can_be_asked_about() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let holder = builder(&proxy.connect_string(), LONG_SESSION)
+        .operation_timeout(Duration::from_millis(200))
+        .retry_policy(RetryOneTime::new(Duration::from_millis(10)).unwrap())
+        .connect()
+        .await
+        .unwrap();
+    let (other, path) = (client().await, path("release-pending"));
+    let mutex = mutex(&holder, &path);
+    let guard = mutex.acquire().await.unwrap();
+    let node = guard.node().clone();
+    proxy.black_hole(Direction::Both);
+    let error = soon(guard.release()).await.unwrap_err();
+    assert!(matches!(&error, Error::ReleasePending { path, .. } if *path == node), "{error}");
+    let pending = holder.janitor().pending_deletes();
+    assert_eq!(pending.iter().map(|delete| delete.path.as_str()).collect::<Vec<_>>(), [node.as_str()]);
+    assert!(!mutex.is_owned_by_current());
+    proxy.heal();
+    soon(holder.janitor().idle()).await;
+    queue_of(&other, &path, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releasing_a_lock_whose_node_is_gone_says_that_it_was_lost() {
+    let (holder, admin, path) = (client().await, client().await, path("release-deleted"));
+    let guard = mutex(&holder, &path).acquire().await.unwrap();
+    admin.delete().for_path(guard.node()).await.unwrap();
+    let error = soon(guard.release()).await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(_)), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_guard_releases_in_the_background() {
+    let (holder, other, path) = (client().await, client().await, path("release-drop"));
+    drop(mutex(&holder, &path).acquire().await.unwrap());
+    soon(mutex(&other, &path).acquire()).await.unwrap().release().await.unwrap();
+    soon(holder.janitor().idle()).await;
+}

@@ -1,0 +1,68 @@
+//! What the tests share.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use curator_recipes::InterProcessMutex;
+use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};
+use curator_test::TestingServer;
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// A session that no test means to lose.
+pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
+/// A session that a test means to lose.
+pub(crate) const SHORT_SESSION: Duration = Duration::from_millis(1000);
+
+/// A path that no other test uses.
+pub(crate) fn path(name: &str) -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("/tests/{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
+    CuratorClient::builder(connect_string)
+        .session_timeout(session_timeout)
+        .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
+}
+
+pub(crate) async fn connect(connect_string: &str) -> CuratorClient {
+    builder(connect_string, LONG_SESSION).connect().await.unwrap()
+}
+
+/// A client of the shared server.
+pub(crate) async fn client() -> CuratorClient {
+    connect(&TestingServer::shared().await.connect_string()).await
+}
+
+pub(crate) fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
+    InterProcessMutex::new(client, path).unwrap()
+}
+
+/// The result of `future`, which must come.
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future).await.expect("nothing came of it in time")
+}
+
+/// Waits until a condition on the server holds. Each look is a request, which paces it.
+pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    soon(async {
+        while !condition().await {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Waits until the lock's queue has this many places.
+pub(crate) async fn queue_of(client: &CuratorClient, path: &str, length: usize) {
+    until(async || children(client, path).await.len() == length).await;
+}
+
+pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> {
+    match client.get_children(path).await {
+        Err(curator_recipes::client::Error::NoNode { .. }) => Vec::new(),
+        children => children.unwrap(),
+    }
+}

@@ -1,0 +1,43 @@
+//! Installs what is missing from Debian's packages.
+
+use std::process::{Command, Stdio};
+
+use crate::{command, distribution::find_on_path, say};
+
+/// Installs a Java runtime.
+pub(crate) fn install_java() -> Result<(), String> {
+    install("default-jre-headless").map_err(|e| {
+        format!("Java is missing and could not be installed: {e}. Install a Java runtime, or set JAVA_HOME to one")
+    })
+}
+
+/// Installs ZooKeeper. It is not started as a service: that would be the package `zookeeperd`.
+pub(crate) fn install_zookeeper() -> Result<(), String> {
+    install("zookeeper")
+}
+
+fn install(package: &str) -> Result<(), String> {
+    if find_on_path("apt-get").is_none() {
+        return Err("there is no `apt-get` here".to_owned());
+    }
+    let prefix = privileges().ok_or("installing packages needs root, or a `sudo` that asks for no password")?;
+    say(&format!("installing Debian's package `{package}`"));
+    let apt_get = |arguments: &[&str]| {
+        let words: Vec<&str> =
+            prefix.iter().copied().chain(["apt-get", "-qq"]).chain(arguments.iter().copied()).collect();
+        let mut command = Command::new("env");
+        command.arg("DEBIAN_FRONTEND=noninteractive").args(words).stdin(Stdio::null()).stdout(Stdio::null());
+        command::run(&mut command)
+    };
+    apt_get(&["update"])?;
+    apt_get(&["install", "-y", "--no-install-recommends", package])
+}
+
+/// What to put before a command that needs root.
+fn privileges() -> Option<&'static [&'static str]> {
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.trim_ascii() == b"0");
+    if is_root {
+        return Some(&[]);
+    }
+    command::succeeds(Command::new("sudo").args(["-n", "true"])).then_some(&["sudo", "-n", "-E"])
+}

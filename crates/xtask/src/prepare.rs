@@ -1,0 +1,50 @@
+//! Makes sure that Java and ZooKeeper are there.
+
+use crate::{
+    debian,
+    distribution::{Distribution, NotFound, find_java, find_on_path},
+    maven, say,
+};
+
+/// Finds ZooKeeper and Java, or brings what is missing. Quick when nothing is.
+pub(crate) fn prepare() -> Result<Distribution, String> {
+    if find_java().is_none() {
+        say("no Java found");
+        debian::install_java()?;
+    }
+    match Distribution::find() {
+        Ok(found) if !maven::is_better(&found) => {
+            say(&format!("{found}, Java at {}", found.java().display()));
+            Ok(found)
+        }
+        Err(NotFound::Home(home)) => Err(NotFound::Home(home).to_string()),
+        Ok(_) | Err(_) => {
+            bring()?;
+            let found = Distribution::find().map_err(|e| e.to_string())?;
+            say(&format!("{found}, Java at {}", found.java().display()));
+            Ok(found)
+        }
+    }
+}
+
+/// Brings ZooKeeper in the first way that works.
+fn bring() -> Result<(), String> {
+    if find_on_path("mvn").is_some() {
+        match maven::fetch() {
+            Ok(()) => return Ok(()),
+            Err(e) => say(&format!("{e}; trying Debian's package instead")),
+        }
+    } else {
+        say("no Maven found; trying Debian's package instead");
+    }
+    if Distribution::find().is_ok() {
+        return Ok(());
+    }
+    debian::install_zookeeper().map_err(|e| {
+        format!(
+            "ZooKeeper could not be brought here: {e}. There are three ways: set ZOOKEEPER_HOME to an unpacked \
+             ZooKeeper release, or put `mvn` (Maven) on PATH and run this again, or install Debian's package \
+             `zookeeper`"
+        )
+    })
+}

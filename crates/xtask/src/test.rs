@@ -1,0 +1,95 @@
+//! Runs the tests and says what ran.
+
+use std::{
+    fs,
+    io::{self, BufRead, BufReader, Write},
+    process::{Command, Stdio, id},
+    time::Instant,
+};
+
+use crate::{
+    command, prepare, say,
+    summary::{Servers, Tally},
+    target_dir,
+};
+
+/// Names the file that `curator-test` adds a line to for each server. The same as its `REPORT_VARIABLE`; a test there
+/// compares the two.
+const REPORT_VARIABLE: &str = "CURATOR_TEST_REPORT";
+
+/// Runs all tests, or `cargo test` with these arguments.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    prepare::prepare()?;
+    let begin = Instant::now();
+    let target = target_dir()?;
+    let report = target.join(format!("servers-{}.txt", id()));
+    fs::create_dir_all(&target).map_err(|e| format!("the folder {} cannot be written: {e}", target.display()))?;
+    let mut tally = Tally::default();
+    let mut good = true;
+    for arguments in commands(arguments) {
+        say(&format!("cargo {}", arguments.join(" ")));
+        good &= stream(command::cargo().args(&arguments).env(REPORT_VARIABLE, &report), &mut tally)?;
+    }
+    let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
+    // Only a file in the target directory.
+    drop(fs::remove_file(&report));
+    println!();
+    say(&format!("{tally}, in {} s", begin.elapsed().as_secs()));
+    say(&servers.to_string());
+    if !good {
+        return Err("some tests failed or could not be built; their output is above".to_owned());
+    }
+    // A few chosen tests may well need no server.
+    if servers.is_empty() && arguments.is_empty() {
+        return Err("no test ran on a real ZooKeeper, so this run proves little".to_owned());
+    }
+    Ok(())
+}
+
+/// All tests: those of the code, without benchmarks, then those of the documentation. Or what the caller wants.
+fn commands(arguments: &[String]) -> Vec<Vec<String>> {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    if arguments.is_empty() {
+        let code = ["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"];
+        let documentation = ["test", "--workspace", "--doc", "--no-fail-fast"];
+        return vec![owned(&code), owned(&documentation)];
+    }
+    let chosen = arguments.iter().take_while(|a| *a != "--").any(|a| a.starts_with("-p") || a.starts_with("--package"));
+    let all = if chosen { &["test"][..] } else { &["test", "--workspace"] };
+    vec![[owned(all), arguments.to_vec()].concat()]
+}
+
+/// Runs a command, passes its output on line by line and adds up its results. Returns whether it succeeded.
+fn stream(command: &mut Command, tally: &mut Tally) -> Result<bool, String> {
+    let broken = |e: io::Error| format!("cargo cannot be run: {e}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(broken)?;
+    let output = child.stdout.take().map(BufReader::new);
+    let mut console = io::stdout().lock();
+    // Bytes, as tests may print anything.
+    for line in output.into_iter().flat_map(|output| output.split(b'\n')) {
+        let line = line.map_err(broken)?;
+        tally.read(&String::from_utf8_lossy(&line));
+        console.write_all(&line).and_then(|()| console.write_all(b"\n")).map_err(broken)?;
+    }
+    Ok(child.wait().map_err(broken)?.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_tests_run_without_arguments() {
+        let commands = commands(&[]);
+        assert_eq!(commands.len(), 2);
+        assert!(commands.iter().all(|command| command.contains(&"--workspace".to_owned())));
+    }
+
+    #[test]
+    fn arguments_are_passed_on() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(commands(&words("some_name")), [words("test --workspace some_name")]);
+        assert_eq!(commands(&words("-p curator-test x")), [words("test -p curator-test x")]);
+        assert_eq!(commands(&words("x -- -p")), [words("test --workspace x -- -p")]);
+    }
+}
