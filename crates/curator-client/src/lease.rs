@@ -31,7 +31,7 @@
 //! the follower is cut off just after it passed on the third probe, the session ends at T. A rule such as "sₖ + ¾ T, and
 //! at most sₖ₋₁ + T" would promise 1.21 T.
 //!
-//! *What is taken off.* The lease ends T/16 before that bound. The rest is for the time between looking at the lease and
+//! *What is taken off.* The lease ends T/16 before that bound. That is for the time between looking at the lease and
 //! doing what it allows, and for clocks that are not equally fast.
 //!
 //! # Where the assumptions come in

@@ -1,5 +1,7 @@
 //! What a run of the model is about: who contends, what may go wrong, and which defect is put in on purpose.
 
+use std::fmt;
+
 use curator_recipes::lock::driver::{ContenderId, ContenderIdentity, LockInternalsDriver, StandardLockInternalsDriver, Verdict};
 use curator_recipes::lock::queue::Queue;
 
@@ -113,6 +115,12 @@ impl Scenario {
 
     pub(crate) fn driven_by(self, driver: &'static dyn LockInternalsDriver) -> Self {
         Self { driver, ..self }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} contenders behind {} others", self.contenders, self.others)
     }
 }
 

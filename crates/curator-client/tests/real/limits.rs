@@ -1,0 +1,116 @@
+//! What is refused before it can harm the session.
+
+use curator_client::{CreateMode, Error, Outcome};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::{behind_proxy, builder, direct, soon, unique};
+
+/// ZooKeeper's default for `jute.maxbuffer`.
+const LIMIT: usize = 0xf_ffff;
+
+#[tokio::test]
+async fn a_request_that_is_too_large_is_refused_and_harms_nobody() {
+    let (proxy, client) = behind_proxy().await;
+    let path = client.create().for_path(unique(), "").await.unwrap();
+    let data = vec![0; 2 << 20];
+    let transaction = client.transaction().set_data(&path, &data[..LIMIT / 2], None).unwrap();
+    let transaction = transaction.create(unique(), &data[..LIMIT / 2], CreateMode::Persistent).unwrap();
+    let errors = [
+        client.create().for_path(unique(), &data).await.unwrap_err(),
+        client.create().with_protection().for_path(unique(), &data).await.unwrap_err(),
+        client.set_data(&path, &data, None).await.unwrap_err(),
+        transaction.commit().await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::RequestTooLarge { limit: LIMIT, size, .. } if size > LIMIT), "{error}");
+        assert_eq!(error.outcome(), Outcome::NotApplied);
+        assert!(!error.is_retryable());
+    }
+    client.get_data(&path).await.unwrap();
+    assert_eq!(proxy.handshakes(), 1);
+}
+
+#[tokio::test]
+async fn the_largest_request_that_is_allowed_is_served() {
+    let (proxy, client) = behind_proxy().await;
+    let path = client.create().for_path(unique(), "").await.unwrap();
+    // Found by trying: the limit minus the size that the error names for no data at all.
+    let Err(Error::RequestTooLarge { size, .. }) = client.set_data(&path, vec![0; LIMIT], None).await else {
+        panic!("{LIMIT} bytes of data were not refused")
+    };
+    let largest = vec![7; LIMIT - (size - LIMIT)];
+    client.set_data(&path, &largest, None).await.unwrap();
+    assert_eq!(client.get_data(&path).await.unwrap().0, largest);
+    let create = client.create();
+    create.for_path(unique(), &largest[200..]).await.unwrap();
+    assert_eq!(proxy.handshakes(), 1);
+    client.set_data(&path, "", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_limit_can_be_set() {
+    let connect_string = TestingServer::shared().await.connect_string();
+    let client = builder(connect_string).max_request_size(1024).connect().await.unwrap();
+    let error = client.create().for_path(unique(), vec![0; 1024]).await.unwrap_err();
+    assert!(matches!(error, Error::RequestTooLarge { limit: 1024, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn watches_end_before_a_reconnect_becomes_impossible() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = builder(proxy.connect_string()).connect().await.unwrap();
+    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let session = client.session().await.unwrap();
+    let mut watches = Vec::new();
+    let refusal = loop {
+        let path = client.resolve(format!("{dir}/{:01000}", watches.len())).unwrap();
+        client.create().for_path(&path, "").await.unwrap();
+        match session.watch_data(&path).await {
+            Ok((_, _, watch)) => watches.push((path, watch)),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refusal, Error::TooManyWatches { .. }), "{refusal}");
+    assert!(watches.len() > 64, "only {} watches", watches.len());
+    assert!(!refusal.is_retryable());
+
+    // With all of them the client comes back, and every watch is there.
+    let mut states = client.connection_states();
+    proxy.cut();
+    assert!(soon("Reconnected", states.wait_for(curator_client::ConnectionState::Reconnected)).await);
+    assert_eq!(client.session().await.unwrap().id(), session.id());
+    let other = direct().await;
+    for (path, watch) in &mut watches {
+        other.delete().for_path(&path).await.unwrap();
+        assert_eq!(soon("the event", watch.fired()).await, curator_client::WatchEvent::Deleted);
+    }
+    drop(watches);
+    // What is dropped makes room.
+    session.watch_data(&dir).await.unwrap();
+    assert!(proxy.requests()[&OpCode::SetWatches] >= 1);
+}
+
+#[tokio::test]
+async fn many_watches_on_short_paths_survive_an_outage_too() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let session = client.session().await.unwrap();
+    let paths: Vec<_> = (0..2_000).map(|i| client.resolve(format!("{dir}/{i}")).unwrap()).collect();
+    for chunk in paths.chunks(100) {
+        let mut transaction = client.transaction();
+        for path in chunk {
+            transaction = transaction.create(path, "", CreateMode::Persistent).unwrap();
+        }
+        transaction.commit().await.unwrap();
+    }
+    let mut watches = Vec::new();
+    for request in paths.iter().map(|path| session.watch_data(path)).collect::<Vec<_>>() {
+        watches.push(request.await.unwrap().2);
+    }
+    let mut states = client.connection_states();
+    proxy.cut();
+    assert!(soon("Reconnected", states.wait_for(curator_client::ConnectionState::Reconnected)).await);
+    direct().await.delete().for_path(&paths[1_999]).await.unwrap();
+    assert_eq!(soon("the event", watches[1_999].fired()).await, curator_client::WatchEvent::Deleted);
+    assert_eq!(client.session().await.unwrap().id(), session.id());
+}

@@ -1,0 +1,80 @@
+//! Namespace and chroot: put before every path, taken off every result.
+
+use curator_client::{CreateMode, CuratorClient, TransactionResult};
+use curator_test::TestingServer;
+
+use crate::support::{builder, direct, unique};
+
+async fn in_namespace(namespace: &str) -> CuratorClient {
+    builder(TestingServer::shared().await.connect_string()).namespace(namespace).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_namespace_is_created_on_first_use() {
+    let (observer, namespace) = (direct().await, unique());
+    // As in Curator, without the slash.
+    let client = in_namespace(&format!("{}/inner", &namespace[1..])).await;
+    assert_eq!(observer.check_exists(&namespace).await.unwrap(), None);
+    client.create().for_path("/node", "data").await.unwrap();
+    assert_eq!(observer.get_data(format!("{namespace}/inner/node")).await.unwrap().0, b"data");
+}
+
+#[tokio::test]
+async fn results_say_nothing_of_the_namespace() {
+    let client = in_namespace(&unique()).await;
+    let path = client.create().for_path("/node", "").await.unwrap();
+    assert_eq!(path.as_str(), "/node");
+    let sequential = client.create().with_mode(CreateMode::EphemeralSequential).for_path("/n-", "").await.unwrap();
+    assert_eq!(sequential.as_str(), "/n-0000000001");
+    let protected = client.create().with_protection().for_path("/node/child", "").await.unwrap();
+    assert_eq!(protected.parent().unwrap().as_str(), "/node");
+    let results =
+        client.transaction().create("/other-", "", CreateMode::PersistentSequential).unwrap().commit().await.unwrap();
+    let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
+    assert_eq!(created.path.as_str(), "/other-0000000002");
+    let mut children = client.get_children("/").await.unwrap();
+    children.sort();
+    assert_eq!(children, ["n-0000000001", "node", "other-0000000002"]);
+}
+
+#[tokio::test]
+async fn every_operation_stays_in_its_namespace() {
+    let (one, other) = (in_namespace(&unique()).await, in_namespace(&unique()).await);
+    one.create().for_path("/node", "one").await.unwrap();
+    other.create().for_path("/node", "other").await.unwrap();
+    one.set_data("/node", "changed", None).await.unwrap();
+    assert_eq!(other.get_data("/node").await.unwrap().0, b"other");
+    one.delete().for_path("/node").await.unwrap();
+    assert!(one.check_exists("/node").await.unwrap().is_none());
+    assert!(other.check_exists("/node").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_namespace_lies_in_the_chroot() {
+    let (observer, chroot) = (direct().await, unique());
+    let connect_string = format!("{}{chroot}", TestingServer::shared().await.connect_string());
+    let client = builder(connect_string).namespace("inner").connect().await.unwrap();
+    let path = client.create().creating_parent_containers().for_path("/a/b", "").await.unwrap();
+    assert_eq!(path.as_str(), "/a/b");
+    assert!(observer.check_exists(format!("{chroot}/inner/a/b")).await.unwrap().is_some());
+    assert_eq!(client.resolve("/a").unwrap().as_str(), format!("{chroot}/inner/a"));
+    assert_eq!(client.unresolve(&client.resolve("/a").unwrap()).unwrap().as_str(), "/a");
+    assert!(client.unresolve(&observer.resolve("/a").unwrap()).is_err());
+}
+
+#[tokio::test]
+async fn the_root_of_a_namespace_is_a_node() {
+    let client = in_namespace(&unique()).await;
+    assert_eq!(client.check_exists("/").await.unwrap(), None);
+    client.create().for_path("/node", "").await.unwrap();
+    assert_eq!(client.check_exists("/").await.unwrap().unwrap().num_children, 1);
+    assert_eq!(client.get_children("/").await.unwrap(), ["node"]);
+}
+
+#[tokio::test]
+async fn a_missing_parent_inside_a_namespace_is_still_an_error() {
+    let client = in_namespace(&unique()).await;
+    assert!(client.create().for_path("/missing/node", "").await.is_err());
+    client.create().for_path("/node", "").await.unwrap();
+    assert!(client.create().for_path("/missing/node", "").await.is_err());
+}

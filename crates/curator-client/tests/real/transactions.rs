@@ -1,0 +1,85 @@
+//! Several operations, all or none.
+
+use curator_client::{CreateMode, Error, Outcome, TransactionResult};
+use curator_test::OpCode;
+
+use crate::support::{behind_proxy, direct, unique};
+
+#[tokio::test]
+async fn a_transaction_is_applied_as_a_whole() {
+    let client = direct().await;
+    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let old = client.create().for_path(format!("{dir}/old"), "").await.unwrap();
+    let transaction = client.transaction().check(&dir, Some(0)).unwrap();
+    let transaction = transaction.check(&dir, None).unwrap();
+    let transaction = transaction.create(format!("{dir}/n-"), "new", CreateMode::EphemeralSequential).unwrap();
+    let transaction = transaction.create(format!("{dir}/c"), "", CreateMode::Container).unwrap();
+    let transaction = transaction.set_data(&dir, "changed", Some(0)).unwrap();
+    let results = transaction.delete(&old, None).unwrap().commit().await.unwrap();
+    let [
+        TransactionResult::Checked,
+        TransactionResult::Checked,
+        TransactionResult::Created(numbered),
+        TransactionResult::Created(container),
+        TransactionResult::DataSet(stat),
+        TransactionResult::Deleted,
+    ] = &*results
+    else {
+        panic!("{results:?}")
+    };
+    assert_eq!(numbered.path.as_str(), format!("{dir}/n-0000000001"));
+    assert_eq!(numbered.stat.ephemeral_owner, client.session().await.unwrap().id());
+    assert_eq!(container.path.as_str(), format!("{dir}/c"));
+    assert_eq!(stat.version, 1);
+    assert_eq!(client.get_data(&numbered.path).await.unwrap(), (b"new".to_vec(), numbered.stat));
+    assert_eq!(client.check_exists(&old).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_failure_names_its_operation_and_undoes_the_rest() {
+    let client = direct().await;
+    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let (new, missing) = (format!("{dir}/new"), format!("{dir}/missing"));
+    let transaction = client.transaction().create(&new, "", CreateMode::Persistent).unwrap();
+    let transaction = transaction.set_data(&dir, "changed", None).unwrap();
+    let transaction = transaction.delete(&missing, None).unwrap();
+    let error = transaction.check(&dir, None).unwrap().commit().await.unwrap_err();
+    let Error::TransactionFailed { index: 2, source } = &error else { panic!("{error}") };
+    assert!(matches!(&**source, Error::NoNode { operation: "delete", path } if path.as_str() == missing), "{source}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert!(!error.is_retryable());
+    assert_eq!(client.check_exists(&new).await.unwrap(), None);
+    assert_eq!(client.get_data(&dir).await.unwrap().0, b"");
+}
+
+#[tokio::test]
+async fn a_failed_check_names_what_it_checked() {
+    let client = direct().await;
+    let path = client.create().for_path(unique(), "").await.unwrap();
+    let version = client.transaction().check(&path, Some(7)).unwrap().commit().await.unwrap_err();
+    let Error::TransactionFailed { index: 0, source } = version else { panic!("{version}") };
+    assert!(matches!(*source, Error::BadVersion { operation: "check", .. }), "{source}");
+    let missing = client.transaction().check(unique(), None).unwrap().commit().await.unwrap_err();
+    let Error::TransactionFailed { index: 0, source } = missing else { panic!("{missing}") };
+    assert!(matches!(*source, Error::NoNode { operation: "check", .. }), "{source}");
+}
+
+#[tokio::test]
+async fn an_empty_transaction_is_not_sent() {
+    let (proxy, client) = behind_proxy().await;
+    assert_eq!(client.transaction().commit().await.unwrap(), []);
+    assert_eq!(proxy.requests().get(&OpCode::Multi), None);
+}
+
+#[tokio::test]
+async fn a_lost_answer_leaves_it_open_what_happened() {
+    let (proxy, client) = behind_proxy().await;
+    let path = unique();
+    proxy.cut_before_reply(OpCode::Multi);
+    let transaction = client.transaction().create(&path, "", CreateMode::Persistent).unwrap();
+    let error = transaction.commit().await.unwrap_err();
+    assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert_eq!(proxy.requests()[&OpCode::Multi], 1);
+    assert!(client.check_exists(&path).await.unwrap().is_some());
+}

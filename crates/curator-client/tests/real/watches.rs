@@ -1,0 +1,157 @@
+//! One-shot watches: what they see, once, and that they leave nothing behind.
+
+use curator_client::{CreateMode, CuratorClient, WatchEvent};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use futures_util::FutureExt as _;
+
+use crate::support::{behind_proxy, builder, direct, ephemeral, eventually, soon, unique};
+
+async fn node(client: &CuratorClient) -> String {
+    client.create().for_path(unique(), "").await.unwrap().to_string()
+}
+
+/// Whether the server keeps a watch on `path`.
+async fn is_watched(path: &str) -> bool {
+    TestingServer::shared().await.watches_by_path().await.unwrap().contains_key(path)
+}
+
+#[tokio::test]
+async fn a_change_of_the_data_is_seen() {
+    let client = direct().await;
+    let path = node(&client).await;
+    let (data, stat, mut watch) = client.watch_data(&path).await.unwrap();
+    assert_eq!((data.as_slice(), stat.version), (b"".as_slice(), 0));
+    client.set_data(&path, "new", None).await.unwrap();
+    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
+    assert!(watch.connection_is_unbroken());
+}
+
+#[tokio::test]
+async fn a_deletion_is_seen() {
+    let client = direct().await;
+    let path = node(&client).await;
+    let (_, _, mut data) = client.watch_data(&path).await.unwrap();
+    let (_, mut children) = client.watch_children(&path).await.unwrap();
+    client.delete().for_path(&path).await.unwrap();
+    assert_eq!(soon("the event", data.fired()).await, WatchEvent::Deleted);
+    assert_eq!(soon("the event", children.fired()).await, WatchEvent::Deleted);
+}
+
+#[tokio::test]
+async fn children_that_come_and_go_are_seen() {
+    let (client, other) = (direct().await, direct().await);
+    let dir = node(&client).await;
+    let (children, mut come) = client.watch_children(&dir).await.unwrap();
+    assert!(children.is_empty());
+    let child = other.create().with_mode(CreateMode::Ephemeral).for_path(format!("{dir}/child"), "").await.unwrap();
+    assert_eq!(soon("the event", come.fired()).await, WatchEvent::ChildrenChanged);
+    let (children, mut gone) = client.watch_children(&dir).await.unwrap();
+    assert_eq!(children, [child.name()]);
+    other.close().await.unwrap();
+    assert_eq!(soon("the event", gone.fired()).await, WatchEvent::ChildrenChanged);
+}
+
+#[tokio::test]
+async fn a_watch_fires_once() {
+    let client = direct().await;
+    let path = node(&client).await;
+    let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
+    client.set_data(&path, "1", None).await.unwrap();
+    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
+    assert!(!is_watched(&path).await);
+    client.delete().for_path(&path).await.unwrap();
+    // It goes on saying what it saw.
+    assert_eq!(watch.fired().now_or_never(), Some(WatchEvent::DataChanged));
+}
+
+#[tokio::test]
+async fn a_watch_survives_dropped_waits() {
+    let client = direct().await;
+    let path = node(&client).await;
+    let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(watch.fired().now_or_never(), None);
+    }
+    client.set_data(&path, "1", None).await.unwrap();
+    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
+}
+
+#[tokio::test]
+async fn a_dropped_watch_is_taken_off_the_server() {
+    let client = direct().await;
+    let path = node(&client).await;
+    let (_, _, data) = client.watch_data(&path).await.unwrap();
+    let (_, children) = client.watch_children(&path).await.unwrap();
+    assert!(is_watched(&path).await);
+    drop(data);
+    assert!(is_watched(&path).await);
+    drop(children);
+    eventually("the end of the watch", async || !is_watched(&path).await).await;
+}
+
+#[tokio::test]
+async fn a_dropped_request_for_a_watch_leaves_none() {
+    let (proxy, client) = behind_proxy().await;
+    let path = client.resolve(node(&client).await).unwrap();
+    let session = client.session().await.unwrap();
+    proxy.hold_replies(OpCode::GetData);
+    let request = session.watch_data(&path);
+    soon("the answer", proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
+    assert!(is_watched(path.as_str()).await);
+    drop(request);
+    proxy.release_held();
+    eventually("the end of the watch", async || !is_watched(path.as_str()).await).await;
+}
+
+#[tokio::test]
+async fn a_watch_on_a_missing_node_leaves_nothing_behind() {
+    let client = direct().await;
+    let path = unique();
+    client.watch_data(&path).await.unwrap_err();
+    client.watch_children(&path).await.unwrap_err();
+    assert!(!is_watched(&path).await);
+}
+
+#[tokio::test]
+async fn a_watch_is_set_again_after_an_outage() {
+    let (proxy, client) = behind_proxy().await;
+    let other = direct().await;
+    let (changed, deleted, untouched) = (node(&client).await, node(&client).await, node(&client).await);
+    let (_, _, mut changed_watch) = client.watch_data(&changed).await.unwrap();
+    let (_, _, mut deleted_watch) = client.watch_data(&deleted).await.unwrap();
+    let (_, _, mut untouched_watch) = client.watch_data(&untouched).await.unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    // What happens during the outage is told after it.
+    other.set_data(&changed, "", None).await.unwrap();
+    other.delete().for_path(&deleted).await.unwrap();
+    proxy.refuse(false).unwrap();
+    assert_eq!(soon("the event", changed_watch.fired()).await, WatchEvent::DataChanged);
+    assert_eq!(soon("the event", deleted_watch.fired()).await, WatchEvent::Deleted);
+    assert!(!deleted_watch.connection_is_unbroken());
+    other.delete().for_path(&untouched).await.unwrap();
+    assert_eq!(soon("the event", untouched_watch.fired()).await, WatchEvent::Deleted);
+    assert!(!untouched_watch.connection_is_unbroken());
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_session() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = builder(proxy.connect_string()).connect().await.unwrap();
+    let path = node(&client).await;
+    let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
+    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    assert_eq!(soon("the end", watch.fired()).await, WatchEvent::SessionEnded);
+    assert_eq!(watch.fired().await, WatchEvent::SessionEnded);
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_client() {
+    let client = direct().await;
+    let (_, _, mut watch) = client.watch_data(ephemeral(&client).await).await.unwrap();
+    client.close().await.unwrap();
+    // The node goes with the session, and the client may be told of that before it is told of the end.
+    let event = soon("the end", watch.fired()).await;
+    assert!(matches!(event, WatchEvent::SessionEnded | WatchEvent::Deleted), "{event:?}");
+}
