@@ -156,8 +156,7 @@ impl CuratorClientBuilder {
         let timer = Timer::new(tokio::runtime::Handle::current());
         let (janitor, queue) = Janitor::new();
         let core = Arc::new(Core::new(options, timer, StateBoard::new(ConnectionState::Connected), janitor));
-        let janitor = tokio::spawn(queue.work(Arc::clone(&core)));
-        let supervisor = Supervisor::connect(&core, janitor).await?;
+        let supervisor = Supervisor::connect(&core, queue).await?;
         // Its owner is the client: it ends with `close`, or when the last handle is dropped.
         tokio::spawn(supervisor.run());
         Ok(CuratorClient::new(core))
@@ -188,7 +187,9 @@ impl CuratorClientBuilder {
         let root = namespace(self.namespace.as_deref())?.prefixed_by(servers.chroot());
         let lock_data = match self.lock_data {
             Some(data) => data,
-            None => local_address(&servers).await.map(|address| address.to_string()).unwrap_or_default().into_bytes().into(),
+            None => {
+                local_address(&servers).await.map(|address| address.to_string()).unwrap_or_default().into_bytes().into()
+            }
         };
         let retry_policy = match self.retry_policy {
             Some(policy) => policy,
@@ -196,7 +197,12 @@ impl CuratorClientBuilder {
         };
         Ok(Options {
             connect_string: self.connect_string,
-            link: LinkOptions { servers, session_timeout: self.session_timeout, auth: self.auth },
+            link: LinkOptions {
+                servers,
+                session_timeout: self.session_timeout,
+                connection_timeout: self.connection_timeout,
+                auth: self.auth,
+            },
             connection_timeout: self.connection_timeout,
             close_timeout: self.close_timeout,
             limits: Limits {

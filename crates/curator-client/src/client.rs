@@ -61,7 +61,8 @@ impl CuratorClient {
 
     /// Closes the session: first the pending deletes, then the session itself; each no longer than the close timeout.
     ///
-    /// Everything that waits on this client returns an error at once, in every clone. Closing again is harmless.
+    /// What waits for a session or for its next try returns [`Error::Closed`] at once, in every clone, and so does every
+    /// new call. A request that was sent gets its answer, or ends with the session. Closing again is harmless.
     ///
     /// # Errors
     ///

@@ -46,7 +46,15 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(options: Options, timer: Timer, states: StateBoard, janitor: Janitor) -> Self {
         let current = watch::Sender::new(None);
-        Self { options, timer, states, janitor, current, closing: watch::Sender::new(false), finished: watch::Sender::new(None) }
+        Self {
+            options,
+            timer,
+            states,
+            janitor,
+            current,
+            closing: watch::Sender::new(false),
+            finished: watch::Sender::new(None),
+        }
     }
 
     /// The current session; waits for one, no longer than the connection timeout.

@@ -220,6 +220,16 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
+    /// The request makes no sense, as one to delete the root. It was not sent.
+    #[error("{operation} {path}: {reason}")]
+    InvalidRequest {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The request is larger than a server accepts. It was not sent.
     #[error("{operation} {path}: the request has {size} bytes, the limit (jute.maxbuffer) is {limit}")]
     RequestTooLarge {

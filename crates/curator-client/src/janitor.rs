@@ -151,6 +151,13 @@ impl Ledger {
         }
     }
 
+    /// Nobody will work on what is left.
+    fn clear(&self) {
+        let mut entries = self.lock();
+        entries.pending.clear();
+        self.count.send_replace(0);
+    }
+
     fn remove(&self, id: u64) {
         let mut entries = self.lock();
         entries.pending.remove(&id);
@@ -187,11 +194,9 @@ impl JanitorQueue {
 
 impl Drop for JanitorQueue {
     fn drop(&mut self) {
-        // Nobody will work on these any more: their sessions end with the client.
+        // What belongs to the session ends with it. Who hands something over from now on finds the channel closed.
         self.jobs.close();
-        while let Ok((id, _)) = self.jobs.try_recv() {
-            self.ledger.remove(id);
-        }
+        self.ledger.clear();
     }
 }
 

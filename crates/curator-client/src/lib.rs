@@ -33,6 +33,8 @@
 //! | How do I make several requests cost one round trip? | [`Session`] |
 //! | What became of a delete whose connection broke? | [`Janitor`] |
 
+#[cfg(test)]
+mod auto_traits;
 mod builder;
 mod client;
 mod clock;
@@ -53,12 +55,13 @@ mod zk;
 pub use crate::builder::CuratorClientBuilder;
 pub use crate::client::CuratorClient;
 pub use crate::clock::ClockInstant;
-pub use crate::connect_string::{ConnectString, HostPort, InvalidConnectString};
+pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
 pub use crate::error::{Error, Outcome, Result, SessionEnd};
 pub use crate::janitor::{Janitor, PendingDelete};
 pub use crate::lease::Lease;
 pub use crate::node::create::CreateBuilder;
 pub use crate::node::delete::DeleteBuilder;
+pub use crate::node::protected::ProtectionId;
 pub use crate::node::transaction::Transaction;
 pub use crate::node::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};
 pub use crate::path::{InvalidPath, PathProblem, ZPath};

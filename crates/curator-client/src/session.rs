@@ -61,7 +61,8 @@ pub(crate) struct Limits {
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not take the request back: only its answer is lost.
+/// Dropping it does not take the request back: only its answer is lost. One that is kept, and neither awaited nor
+/// dropped, keeps its session open on the server, even when the client is closed.
 #[must_use = "the request is sent, but only its answer tells what became of it"]
 pub struct Request<T> {
     answer: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
@@ -159,6 +160,8 @@ impl Session {
                 return end;
             }
             tokio::select! {
+                // A timer panics when it is polled after the end of its runtime, which ends the session first.
+                biased;
                 _ = ends.changed() => {}
                 () = self.inner.timer.sleep(self.inner.lease.remaining()) => {}
             }
@@ -287,10 +290,14 @@ impl Session {
         sent.map(|results| results.into_iter().map(transaction_result).collect())
     }
 
-    /// A probe of the lease: a request that only the leader can answer.
+    /// A probe of the lease: a request that only the leader can answer. It does not count as a request under way, so
+    /// that a session cannot be lost because its client is busy.
     pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<()>)> + Send + 'static {
+        const NAME: &str = "probe";
+        let root = ZPath::root();
         let sent = ClockInstant::now();
-        let answer = self.sync(&ZPath::root());
+        let answer =
+            self.send_now(NAME, &root, |link| link.sync(&root), |error| translate(NAME, &ZPath::root(), error), ());
         async move { (sent, answer.await) }
     }
 
@@ -311,11 +318,26 @@ impl Session {
         call: impl FnOnce(&Link) -> Started<Result<T, E>>,
         describe: impl FnOnce(E) -> Error + Send + 'static,
     ) -> Request<T> {
+        match Arc::clone(&self.inner.in_flight).try_acquire_owned() {
+            Ok(permit) => self.send_now(operation, path, call, describe, permit),
+            Err(_) => {
+                let limit = self.inner.limits.in_flight;
+                Request::failed(Error::TooManyRequests { operation, path: path.clone(), limit })
+            }
+        }
+    }
+
+    /// Sends a request, and keeps `permit` until its answer is there.
+    fn send_now<T: Send + Unpin + 'static, E: Send + Unpin + 'static>(
+        &self,
+        operation: &'static str,
+        path: &ZPath,
+        call: impl FnOnce(&Link) -> Started<Result<T, E>>,
+        describe: impl FnOnce(E) -> Error + Send + 'static,
+        permit: impl Send + 'static,
+    ) -> Request<T> {
         let inner = &self.inner;
         let path = path.clone();
-        let Ok(permit) = Arc::clone(&inner.in_flight).try_acquire_owned() else {
-            return Request::failed(Error::TooManyRequests { operation, path, limit: inner.limits.in_flight });
-        };
         let Some(link) = self.link() else {
             let end = self.end().unwrap_or(SessionEnd::Closed);
             return Request::failed(Error::SessionEnded { operation, path, end, outcome: Outcome::NotApplied });

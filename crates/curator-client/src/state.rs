@@ -121,19 +121,19 @@ mod tests {
 
     #[tokio::test]
     async fn every_transition_arrives_in_order() {
-        let board = StateBoard::new(ConnectionState::Connected);
+        use ConnectionState::{Connected, Reconnected, Suspended};
+        let board = StateBoard::new(Connected);
         let mut states = board.subscribe();
         for _ in 0..3 {
-            board.publish(ConnectionState::Suspended);
-            board.publish(ConnectionState::Suspended);
-            board.publish(ConnectionState::Reconnected);
+            board.publish(Suspended);
+            board.publish(Suspended);
+            board.publish(Reconnected);
         }
         board.close();
         let mut seen = Vec::new();
         while let Some(state) = states.next().await {
             seen.push(state);
         }
-        use ConnectionState::{Connected, Reconnected, Suspended};
         assert_eq!(seen, [Connected, Suspended, Reconnected, Suspended, Reconnected, Suspended, Reconnected]);
     }
 

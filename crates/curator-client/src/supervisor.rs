@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use crate::clock::ClockInstant;
 use crate::core::Core;
 use crate::error::{Error, Result, SessionEnd};
+use crate::janitor::JanitorQueue;
 use crate::retry::{Persistently, Retrier};
 use crate::session::Session;
 use crate::state::ConnectionState;
@@ -39,7 +40,7 @@ impl Supervisor {
     /// # Errors
     ///
     /// When there is none within the connection timeout, or at once when the server refuses the credentials.
-    pub(crate) async fn connect(core: &Arc<Core>, janitor: JoinHandle<()>) -> Result<Self> {
+    pub(crate) async fn connect(core: &Arc<Core>, queue: JanitorQueue) -> Result<Self> {
         let mut retrier = Retrier::with_policy(core, Arc::new(Persistently));
         let mut last = None;
         let opening = async {
@@ -59,16 +60,11 @@ impl Supervisor {
                 Err(last.unwrap_or_else(|| failed(core, "no server answered the handshake")))
             }
         };
-        match opened {
-            Ok(opened) => {
-                core.current.send_replace(Some(opened.session.clone()));
-                Ok(Self { core: Arc::clone(core), opened, janitor })
-            }
-            Err(error) => {
-                janitor.abort();
-                Err(error)
-            }
-        }
+        let opened = opened?;
+        core.current.send_replace(Some(opened.session.clone()));
+        // Only now, so that a connect that fails or is dropped leaves no task behind.
+        let janitor = tokio::spawn(queue.work(Arc::clone(core)));
+        Ok(Self { core: Arc::clone(core), opened, janitor })
     }
 
     /// Runs until the client closes.

@@ -51,3 +51,37 @@ pub use crate::lock::{
     ContenderId, ContenderIdentity, InterProcessMutex, LockGuard, LockInternalsDriver, OwnerId, Participant, Queue,
     QueueEntry, StandardLockInternalsDriver, Verdict,
 };
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_send_and_sync<T: Send + Sync>() {}
+    fn is_send<T: Send>(_: &T) {}
+
+    /// Compiling is the test.
+    #[test]
+    fn everything_can_go_between_threads() {
+        is_send_and_sync::<InterProcessMutex>();
+        is_send_and_sync::<LockGuard>();
+        is_send_and_sync::<OwnerId>();
+        is_send_and_sync::<Participant>();
+        is_send_and_sync::<Error>();
+        let _futures_can_be_spawned = async |mutex: InterProcessMutex, guard: LockGuard, owner: OwnerId| {
+            let timeout = std::time::Duration::ZERO;
+            is_send(&mutex.acquire());
+            is_send(&mutex.acquire_timeout(timeout));
+            is_send(&mutex.try_acquire());
+            is_send(&mutex.acquire_as(&owner));
+            is_send(&mutex.participants());
+            is_send(&guard.lost());
+            is_send(&guard.run(async {}));
+            is_send(&guard.release());
+        };
+    }
+}

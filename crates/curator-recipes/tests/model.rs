@@ -10,15 +10,18 @@
 //!   it) and one node more, so that the queue changes behind its back.
 //! - One fault of each kind alone with the most contenders, then each pair of faults with fewer: a fault in the middle of
 //!   the recovery from another is where protocols break.
-//! - All faults together are searched by the tests that are ignored by default, as they take minutes.
+//! - Three faults, and one of each kind together, are searched by the tests that are ignored by default: they take
+//!   minutes.
 //!
 //! The last part puts defects in on purpose: a search that cannot find those would prove nothing.
 
 mod model {
     pub(crate) mod contender;
+    mod faults;
     pub(crate) mod scenario;
     pub(crate) mod search;
     pub(crate) mod server;
+    mod steps;
     pub(crate) mod world;
 }
 
@@ -46,17 +49,19 @@ const KINDS: [(&str, Faults); 7] = [
 
 #[test]
 fn without_faults() {
-    for contenders in 1..=5 {
-        holds(&format!("{contenders} contenders"), Scenario::of(contenders));
+    for scenario in (1..=5).map(Scenario::of).chain([Scenario::of(2).behind(5)]) {
+        holds(&scenario.to_string(), scenario);
     }
-    holds("behind 5 others", Scenario::of(2).behind(5));
 }
 
 #[test]
 fn one_fault() {
     for (kind, faults) in KINDS {
-        holds(&format!("4 contenders, {kind}"), Scenario::of(4).with(faults));
-        holds(&format!("2 behind 3 others, {kind}"), Scenario::of(2).behind(3).with(faults));
+        // A lost session lives on at the server for a while, which multiplies the states.
+        let most = if faults.lost_sessions == 0 { 4 } else { 3 };
+        for scenario in [Scenario::of(most), Scenario::of(2).behind(3)] {
+            holds(&format!("{scenario}, {kind}"), scenario.with(faults));
+        }
     }
 }
 
@@ -65,11 +70,10 @@ fn two_faults() {
     for (i, (kind, faults)) in KINDS.into_iter().enumerate() {
         for (other_kind, other) in KINDS.into_iter().skip(i) {
             let faults = faults.and(other);
-            // A lost session goes on to live at the server, which multiplies the states: one of the others stands in.
-            let scenario = if faults.lost_sessions == 0 { Scenario::of(3) } else { Scenario::of(2).behind(1) };
-            holds(&format!("{scenario}, {kind}, {other_kind}"), scenario.with(faults));
-            let scenario = Scenario::of(1).behind(3).with(faults);
-            holds(&format!("{scenario}, {kind}, {other_kind}"), scenario);
+            let most = if faults.lost_sessions == 0 { Scenario::of(3) } else { Scenario::of(2).behind(1) };
+            for scenario in [most, Scenario::of(1).behind(3)] {
+                holds(&format!("{scenario}, {kind}, {other_kind}"), scenario.with(faults));
+            }
         }
     }
 }
@@ -77,10 +81,11 @@ fn two_faults() {
 #[test]
 fn the_directory_comes_and_goes() {
     let reaped = Faults { reaps: 1, ..Faults::NONE };
-    holds("3 contenders, no directory", Scenario::of(3).without_directory());
+    let scenario = Scenario::of(3).without_directory();
+    holds(&scenario.to_string(), scenario);
     for (kind, faults) in KINDS {
         let scenario = Scenario::of(2).without_directory().with(faults.and(reaped));
-        holds(&format!("2 contenders, no directory, removed again, {kind}"), scenario);
+        holds(&format!("{scenario}, removed again, {kind}"), scenario);
     }
 }
 
@@ -88,12 +93,10 @@ fn the_directory_comes_and_goes() {
 #[test]
 fn a_driver_whose_queue_is_not_final() {
     let downgraded = Faults { downgrades: 1, ..Faults::NONE };
-    holds("3 contenders, look again", Scenario::of(3).driven_by(LOOKS_AGAIN));
     for (kind, faults) in KINDS {
-        let scenario = Scenario::of(1).behind(2).with(faults.and(downgraded)).driven_by(LOOKS_AGAIN);
-        holds(&format!("1 behind 2 others, a downgrade, look again, {kind}"), scenario);
-        let scenario = Scenario::of(3).with(faults).driven_by(LOOKS_AGAIN);
-        holds(&format!("3 contenders, look again, {kind}"), scenario);
+        for scenario in [Scenario::of(1).behind(2).with(faults.and(downgraded)), Scenario::of(3).with(faults)] {
+            holds(&format!("{scenario}, looks again, {kind}"), scenario.driven_by(LOOKS_AGAIN));
+        }
     }
     let believes_it_is_final = Scenario::of(1).behind(1).with(downgraded);
     breaks(RIGHTFUL, "a downgrade that the driver has ruled out", believes_it_is_final);
@@ -101,33 +104,39 @@ fn a_driver_whose_queue_is_not_final() {
 
 #[test]
 fn names_that_do_not_tell_whose_they_are() {
+    let disconnect = KINDS[0].1;
     for (kind, faults) in KINDS {
-        holds(&format!("3 contenders, ids in the data, {kind}"), Scenario::of(3).with(faults).driven_by(ANONYMOUS));
-        let lost = Faults { disconnects: 1, ..faults };
-        holds(&format!("2 contenders, ids in the data, {kind}"), Scenario::of(2).with(lost).driven_by(ANONYMOUS));
+        for scenario in [Scenario::of(3).with(faults), Scenario::of(2).with(faults.and(disconnect))] {
+            holds(&format!("{scenario}, ids in the data, {kind}"), scenario.driven_by(ANONYMOUS));
+        }
     }
 }
 
+/// Without this, the search could take for a quiet end what is in truth a contender that asks the same for ever.
 #[test]
 fn no_run_goes_round_in_circles() {
     for (kind, faults) in KINDS {
-        ends(&format!("3 contenders, {kind}"), &Scenario::of(3).with(faults));
-        ends(&format!("2 behind 2 others, {kind}"), &Scenario::of(2).behind(2).with(faults));
+        for scenario in [Scenario::of(3), Scenario::of(2).behind(2)] {
+            ends(&format!("{scenario}, {kind}"), &scenario.with(faults));
+        }
     }
-    ends("2 contenders, no directory", &Scenario::of(2).without_directory());
-    ends("3 contenders, look again", &Scenario::of(3).driven_by(LOOKS_AGAIN));
+    ends("no directory", &Scenario::of(2).without_directory());
+    ends("looks again", &Scenario::of(3).driven_by(LOOKS_AGAIN));
 }
 
 #[test]
 fn defects_are_found() {
-    let one = |kind: usize| KINDS[kind].1;
-    let [disconnect, _, _, lost_session, cancel, delete, _] = [0, 1, 2, 3, 4, 5, 6].map(one);
+    let [disconnect, _, _, lost_session, cancel, delete, write] = KINDS.map(|(_, faults)| faults);
     let cases = [
         (TWO_OWNERS, Scenario::of(2).with(lost_session).spoilt_by(Defect::AdoptsOverSessions)),
         (RIGHTFUL, Scenario::of(1).behind(1).with(delete).spoilt_by(Defect::IgnoresOwnWatch)),
         (SLEEPER, Scenario::of(2).spoilt_by(Defect::LosesAheadEvents)),
-        (RIGHTFUL, Scenario::of(1).behind(1).with(delete.and(disconnect)).spoilt_by(Defect::TrustsEventsAfterReconnect)),
+        (
+            RIGHTFUL,
+            Scenario::of(1).behind(1).with(delete.and(disconnect)).spoilt_by(Defect::TrustsEventsAfterReconnect),
+        ),
         (RIGHTFUL, Scenario::of(1).behind(1).with(delete).spoilt_by(Defect::ForgetsOrderOfEvents)),
+        (SLEEPER, Scenario::of(1).behind(1).with(write).spoilt_by(Defect::ForgetsOneOfTwoEvents)),
         (SLEEPER, Scenario::of(2).with(cancel).spoilt_by(Defect::HasNoJanitor)),
         (LEFTOVER, Scenario::of(1).with(cancel).spoilt_by(Defect::HasNoJanitor)),
     ];
@@ -139,10 +148,23 @@ fn defects_are_found() {
 }
 
 #[test]
-#[ignore = "takes minutes; for a release build"]
+#[ignore = "takes minutes, in a release build"]
+fn three_faults() {
+    for (i, (first, faults)) in KINDS.into_iter().enumerate() {
+        for (j, (second, more)) in KINDS.into_iter().enumerate().skip(i) {
+            for (third, most) in KINDS.into_iter().skip(j) {
+                let faults = faults.and(more).and(most);
+                for scenario in [Scenario::of(2), Scenario::of(1).behind(3)] {
+                    holds(&format!("{scenario}, {first}, {second}, {third}"), scenario.with(faults));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes minutes, in a release build"]
 fn all_faults() {
     let all = KINDS.into_iter().fold(Faults::NONE, |all, (_, faults)| all.and(faults));
-    holds("1 behind 2 others, all faults", Scenario::of(1).behind(2).with(all));
     holds("1 behind 3 others, all faults", Scenario::of(1).behind(3).with(all));
-    holds("2 contenders, all faults", Scenario::of(2).with(all));
 }

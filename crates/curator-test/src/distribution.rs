@@ -39,8 +39,8 @@ pub enum Origin {
     Debian,
 }
 
-/// Why no [`Distribution`] was found. The text says what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why no [`Distribution`] was found. The text says what to do about it, also through `Debug`, as `unwrap` prints it.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotFound {
     /// There is no ZooKeeper at any of the known places.
@@ -71,6 +71,12 @@ impl fmt::Display for NotFound {
                  `java` on PATH or set JAVA_HOME"
             ),
         }
+    }
+}
+
+impl fmt::Debug for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -221,7 +227,7 @@ mod tests {
 
     #[test]
     fn an_error_says_what_to_do() {
-        assert!(NotFound::ZooKeeper.to_string().contains("cargo xtask prepare"));
+        assert!(format!("{:?}", NotFound::ZooKeeper).contains("cargo xtask prepare"));
         assert!(NotFound::Home("/nowhere".into()).to_string().contains("/nowhere"));
         assert!(NotFound::Java.to_string().contains("JAVA_HOME"));
     }

@@ -1,11 +1,14 @@
 //! What can go wrong in the test tools.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, time::Duration};
 
 use crate::distribution::NotFound;
 
 /// Why a server, an ensemble or a proxy could not do what a test asked for.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` gives the same text as `Display`: a test that calls `unwrap` shall show the advice, and the server's log line
+/// by line.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// ZooKeeper or Java is not there. The text says what to install or run.
@@ -57,6 +60,12 @@ pub enum Error {
     /// An ensemble cannot have this number of members.
     #[error("an ensemble of {0} members is not possible: choose 1 to 9")]
     Members(usize),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

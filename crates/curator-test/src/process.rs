@@ -2,10 +2,12 @@
 
 use std::{
     ffi::OsString,
+    fs,
     io::{BufRead, BufReader},
     os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -15,6 +17,9 @@ use crate::error::Error;
 
 /// How often a process is looked at that is about to end.
 const POLL: Duration = Duration::from_millis(5);
+
+/// How long threads may take to stop. They do so when they next run.
+const PAUSE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a program and prints its process id. When the pipe at standard input closes, whoever held the other end is
 /// gone, even by SIGKILL: then the program is killed too, and its folder removed. When the program ends first, so
@@ -95,6 +100,29 @@ impl Process {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(e) => Err(Error::io("signal the JVM")(e.into())),
         }
+    }
+
+    /// Freezes the program, and waits until it stands still: a signal to a process reaches its threads one by one, so
+    /// one of them may still answer a client after the call.
+    pub(crate) fn pause(&mut self) -> Result<(), Error> {
+        self.signal(Signal::STOP)?;
+        let end = Instant::now() + PAUSE_PATIENCE;
+        while !self.stands_still() {
+            if Instant::now() > end {
+                return Err(Error::timeout("the JVM to stand still", PAUSE_PATIENCE));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Whether all threads are stopped or gone, as far as the system tells.
+    fn stands_still(&self) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).into_iter().flatten().flatten();
+        let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+        // `123 (name) T …`, where the name may hold anything.
+        let state = |stat: &str| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        stats.map(|stat| state(&stat)).all(|state| matches!(state, None | Some('T' | 't' | 'Z' | 'X')))
     }
 
     /// Kills the program and waits until it is gone: a few milliseconds.

@@ -1,4 +1,6 @@
 //! Lets `cargo xtask test` say how many real servers the tests ran on.
+//!
+//! `cargo xtask` compiles this file too; it therefore uses `std` alone.
 
 use std::{env, fs::OpenOptions, io::Write};
 

@@ -183,13 +183,14 @@ impl TestingServer {
         self.wait_until_serving().await
     }
 
-    /// Freezes the process (SIGSTOP). Connections stay open, and nobody answers.
+    /// Freezes the process (SIGSTOP), and waits until all its threads stand still: some milliseconds. Connections stay
+    /// open, the system accepts new ones, and nobody answers.
     ///
     /// # Errors
     ///
     /// [`Error::NotRunning`] when it is stopped.
     pub fn pause(&self) -> Result<(), Error> {
-        self.signal(Signal::STOP)
+        self.with_process(Process::pause)
     }
 
     /// Lets a frozen process go on (SIGCONT).
@@ -198,7 +199,7 @@ impl TestingServer {
     ///
     /// [`Error::NotRunning`] when it is stopped.
     pub fn resume(&self) -> Result<(), Error> {
-        self.signal(Signal::CONT)
+        self.with_process(|process| process.signal(Signal::CONT))
     }
 
     /// Waits until the server serves: alone, or as a part of an ensemble that has a quorum.
@@ -312,20 +313,15 @@ impl TestingServer {
         Some(srvr)
     }
 
-    fn signal(&self, signal: Signal) -> Result<(), Error> {
-        match self.process().as_mut() {
-            Some(process) => process.signal(signal),
-            None => Err(Error::NotRunning(self.address())),
-        }
+    fn with_process<R>(&self, act: impl FnOnce(&mut Process) -> Result<R, Error>) -> Result<R, Error> {
+        self.process().as_mut().map_or_else(|| Err(Error::NotRunning(self.address())), act)
     }
 
     fn check_alive(&self) -> Result<(), Error> {
-        let status = match self.process().as_mut() {
-            Some(process) => process.status(),
-            None => return Err(Error::NotRunning(self.address())),
-        };
-        let log = || self.log_tail();
-        status.map_or(Ok(()), |status| Err(Error::Ended { how: process::describe(status), log: log() }))
+        match self.with_process(|process| Ok(process.status()))? {
+            Some(status) => Err(Error::Ended { how: process::describe(status), log: self.log_tail() }),
+            None => Ok(()),
+        }
     }
 
     fn log_tail(&self) -> String {

@@ -7,6 +7,9 @@ mod debian;
 mod distribution;
 mod maven;
 mod prepare;
+#[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
+#[path = "../../curator-test/src/report.rs"]
+mod report;
 mod summary;
 mod test;
 

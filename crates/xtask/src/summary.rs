@@ -60,6 +60,7 @@ impl fmt::Display for Servers {
         let count: u64 = self.0.values().sum();
         match count {
             0 => write!(f, "no real ZooKeeper server was started"),
+            1 => write!(f, "1 real ZooKeeper server (version {}) was started", versions.join(", ")),
             _ => write!(f, "{count} real ZooKeeper servers (version {}) were started", versions.join(", ")),
         }
     }

@@ -8,14 +8,12 @@ use std::{
 };
 
 use crate::{
-    command, prepare, say,
+    command, prepare,
+    report::REPORT_VARIABLE,
+    say,
     summary::{Servers, Tally},
     target_dir,
 };
-
-/// Names the file that `curator-test` adds a line to for each server. The same as its `REPORT_VARIABLE`; a test there
-/// compares the two.
-const REPORT_VARIABLE: &str = "CURATOR_TEST_REPORT";
 
 /// Runs all tests, or `cargo test` with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {

@@ -82,18 +82,25 @@ impl CreateBuilder {
 async fn create_plain(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Result<Created> {
     let spec = &spec;
     retry(core, |session| async move {
-        let result = create_with_parents(core, &session, spec, parents).await;
         // The same call again would find the node of the first one, or make a second one.
-        result.map_err(|error| match error.outcome() {
+        let ambiguous = |error: Error| match error.outcome() {
             Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), source: Box::new(error) },
             Outcome::NotApplied => error,
-        })
+        };
+        create_with_parents(core, &session, spec, parents, ambiguous).await
     })
     .await
 }
 
-async fn create_with_parents(core: &Core, session: &Session, spec: &NodeSpec, parents: bool) -> Result<Created> {
-    match session.create(spec).await {
+/// `explain` is for the errors of the node itself; a parent can be created again.
+async fn create_with_parents(
+    core: &Core,
+    session: &Session,
+    spec: &NodeSpec,
+    parents: bool,
+    explain: impl Fn(Error) -> Error,
+) -> Result<Created> {
+    match session.create(spec).await.map_err(&explain) {
         Err(error @ Error::NoNode { .. }) => {
             let Some(parent) = spec.path.parent() else { return Err(error) };
             if parents {
@@ -104,7 +111,7 @@ async fn create_with_parents(core: &Core, session: &Session, spec: &NodeSpec, pa
             } else {
                 return Err(error);
             }
-            session.create(spec).await
+            session.create(spec).await.map_err(explain)
         }
         result => result,
     }
@@ -132,7 +139,7 @@ async fn create_protected(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Re
         };
         let result = match protected.recover(&session).await {
             Ok(Some(created)) => Ok(created),
-            Ok(None) => create_with_parents(core, &session, &protected.spec, parents).await,
+            Ok(None) => create_with_parents(core, &session, &protected.spec, parents, std::convert::identity).await,
             Err(error) => Err(error),
         };
         match result {

@@ -50,11 +50,8 @@ impl DeleteBuilder {
     pub async fn for_path(self, path: impl AsRef<str>) -> Result<()> {
         let core = self.client.core();
         let path = self.client.resolve(path)?;
-        let guarantee = Guarantee {
-            client: &self.client,
-            path: &path,
-            armed: self.guaranteed && self.version.is_none(),
-        };
+        let guarantee =
+            Guarantee { client: &self.client, path: &path, armed: self.guaranteed && self.version.is_none() };
         let in_doubt = AtomicBool::new(false);
         let result = retry(core, |session| {
             session.delete(&path, self.version).or_else(|error| {

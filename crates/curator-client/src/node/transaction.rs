@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use futures_util::TryFutureExt as _;
 
+use super::create::ensure_containers;
 use super::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};
 use crate::client::CuratorClient;
 use crate::error::{Error, Outcome, Result};
+use crate::path::ZPath;
 use crate::retry::retry;
+use crate::session::Session;
 
 /// Operations that are applied together or not at all (ZooKeeper's `multi`); made by [`CuratorClient::transaction`].
 #[derive(Debug, Clone)]
@@ -75,15 +78,29 @@ impl Transaction {
     /// A dropped transaction may still be applied, as a whole.
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
         let Some(first) = self.operations.first() else { return Ok(Vec::new()) };
-        let path = first.path().clone();
-        let results = retry(self.client.core(), |session| {
+        let path = first.path();
+        let results = retry(self.client.core(), |session| self.attempt(session, path)).await?;
+        results.into_iter().map(|result| self.unresolve(result)).collect()
+    }
+
+    async fn attempt(&self, session: Session, path: &ZPath) -> Result<Vec<TransactionResult>> {
+        let send = || {
             session.transact(self.operations.clone()).map_err(|error| match error.outcome() {
                 Outcome::Unknown => Error::Ambiguous { path: path.clone(), source: Box::new(error) },
                 Outcome::NotApplied => error,
             })
-        })
-        .await?;
-        results.into_iter().map(|result| self.unresolve(result)).collect()
+        };
+        let options = &self.client.core().options;
+        match send().await {
+            Err(Error::TransactionFailed { source, .. })
+                if matches!(*source, Error::NoNode { .. }) && !options.root.is_root() =>
+            {
+                // A namespace is created on first use.
+                ensure_containers(&session, &options.root, &options.acl).await?;
+                send().await
+            }
+            result => result,
+        }
     }
 
     fn unresolve(&self, result: TransactionResult) -> Result<TransactionResult> {

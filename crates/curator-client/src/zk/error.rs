@@ -25,6 +25,7 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
         ZkError::QuotaExceeded => Error::QuotaExceeded { operation, path },
         ZkError::Throttled => Error::Throttled { operation, path },
         ZkError::Unimplemented => Error::Unimplemented { operation, path },
+        ZkError::BadArguments(reason) => Error::InvalidRequest { operation, path, reason: (*reason).to_owned() },
         ZkError::AuthFailed => ended(operation, path, SessionEnd::AuthFailed),
         ZkError::SessionExpired | ZkError::SessionMoved => ended(operation, path, SessionEnd::Expired),
         ZkError::ClientClosed => ended(operation, path, SessionEnd::Closed),

@@ -19,6 +19,8 @@ use crate::path::ZPath;
 pub(crate) struct LinkOptions {
     pub(crate) servers: ConnectString,
     pub(crate) session_timeout: Duration,
+    /// How long one pass over the servers may take.
+    pub(crate) connection_timeout: Duration,
     pub(crate) auth: Vec<(String, Vec<u8>)>,
 }
 
@@ -41,10 +43,22 @@ pub(crate) struct Link {
 
 type Answer<T> = Started<Result<T, ZkError>>;
 
+/// What failed in a transaction: one operation, or the request as a whole.
+pub(crate) type FailedOperation = (Option<usize>, ZkError);
+
 impl Link {
     /// Opens a session: one pass over the servers, and no longer than the session timeout.
+    ///
+    /// The crate waits 2/5 of the session timeout for a server that says nothing, whether it connects or is connected.
+    /// That may be longer than the whole connect may take, so each server gets its share of that at most: a dead one
+    /// leaves time for the others.
     pub(crate) async fn open(options: &LinkOptions) -> Result<Self, ZkError> {
         let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
+        let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
+        let share = options.connection_timeout / servers.max(1);
+        if share < options.session_timeout / 5 * 2 {
+            connector = connector.with_connection_timeout(share);
+        }
         for (scheme, auth) in &options.auth {
             connector = connector.with_auth(scheme, auth);
         }
@@ -129,7 +143,7 @@ impl Link {
     pub(crate) fn transact(
         &self,
         operations: Vec<TransactionOperation>,
-    ) -> Started<Result<Vec<LinkTransactionResult>, (Option<usize>, ZkError)>> {
+    ) -> Started<Result<Vec<LinkTransactionResult>, FailedOperation>> {
         let client = self.client.clone();
         start(async move {
             let mut writer = client.new_multi_writer();
@@ -224,6 +238,8 @@ fn create_options(node: &NodeSpec) -> zookeeper_client::CreateOptions<'_> {
     };
     let options = mode.with_acls(acls);
     match ttl {
+        // The crate rounds down to milliseconds, and takes none for "no TTL" where it refuses zero.
+        Some(ttl) if ttl < Duration::from_millis(1) => options.with_ttl(Duration::ZERO),
         Some(ttl) => options.with_ttl(ttl),
         None => options,
     }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use curator_client::{CreateMode, Error, Outcome, ProtectionId};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{direct, ephemeral, unique};
+use crate::support::{builder, direct, ephemeral, eventually, unique};
 
 #[tokio::test]
 async fn every_kind_of_node_can_be_created() {
@@ -30,9 +31,7 @@ async fn every_kind_of_node_can_be_created() {
         } else {
             assert_eq!(path.name(), name);
         }
-        // ZooKeeper marks containers and nodes with a TTL in this field too.
-        assert_eq!(stat.ephemeral_owner == session.id(), mode.is_ephemeral(), "{mode:?}");
-        assert_eq!(stat.ephemeral_owner == 0, matches!(mode, CreateMode::Persistent | CreateMode::PersistentSequential));
+        assert_eq!(stat.ephemeral_owner, if mode.is_ephemeral() { session.id() } else { 0 }, "{mode:?}");
     }
 }
 
@@ -61,16 +60,73 @@ async fn a_sequential_node_may_be_nothing_but_its_number() {
 
 #[tokio::test]
 async fn missing_parents_become_containers() {
-    let client = direct().await;
-    let top = unique();
-    let path = format!("{top}/a/b/c");
-    client.create().creating_parent_containers().for_path(&path, "").await.unwrap();
-    // The server's mark for a container: the lowest number there is, in the field of the owner.
-    for parent in [top.clone(), format!("{top}/a"), format!("{top}/a/b")] {
-        assert_eq!(client.check_exists(&parent).await.unwrap().unwrap().ephemeral_owner, i64::MIN, "{parent}");
+    let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = builder(proxy.connect_string()).connect().await.unwrap();
+    client.create().creating_parent_containers().for_path("/top/a/b/c", "").await.unwrap();
+    // Parents that are there are left as they are.
+    proxy.reset_counts();
+    client.create().creating_parent_containers().for_path("/top/a/d", "").await.unwrap();
+    assert_eq!(proxy.requests().get(&OpCode::CreateContainer), None);
+    // The server removes containers that have had children, and no others.
+    client.create().for_path("/persistent", "").await.unwrap();
+    for path in ["/top/a/b/c", "/top/a/d"] {
+        client.delete().for_path(path).await.unwrap();
     }
-    // And parents that are there are left as they are.
-    client.create().creating_parent_containers().for_path(format!("{top}/a/d"), "").await.unwrap();
+    eventually("the end of the containers", async || client.check_exists("/top").await.unwrap().is_none()).await;
+    assert!(client.check_exists("/persistent").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_node_with_a_ttl_goes_when_its_time_is_over() {
+    let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
+    let client = builder(server.connect_string()).connect().await.unwrap();
+    let mode = CreateMode::PersistentWithTtl(Duration::from_millis(200));
+    client.create().with_mode(mode).for_path("/ttl", "").await.unwrap();
+    eventually("the end of the node", async || client.check_exists("/ttl").await.unwrap().is_none()).await;
+}
+
+#[tokio::test]
+async fn a_server_without_ttls_refuses_them() {
+    let server = TestingServer::builder().property("extendedTypesEnabled", "false").start().await.unwrap();
+    let client = builder(server.connect_string()).connect().await.unwrap();
+    let mode = CreateMode::PersistentWithTtl(Duration::from_secs(1));
+    let error = client.create().with_mode(mode).for_path("/ttl", "").await.unwrap_err();
+    assert!(matches!(error, Error::Unimplemented { .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    client.create().creating_parent_containers().for_path("/container/node", "").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_ttl_that_the_server_cannot_keep_is_refused() {
+    let client = direct().await;
+    for ttl in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
+        for mode in [CreateMode::PersistentWithTtl(ttl), CreateMode::PersistentSequentialWithTtl(ttl)] {
+            let path = unique();
+            let error = client.create().with_mode(mode).for_path(&path, "").await.unwrap_err();
+            assert!(matches!(error, Error::InvalidRequest { .. }), "{error}");
+            assert_eq!(error.outcome(), Outcome::NotApplied);
+            assert!(!error.is_retryable());
+            assert_eq!(client.check_exists(&path).await.unwrap(), None);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_root_is_always_there() {
+    let client = direct().await;
+    let errors = [
+        client.create().for_path("/", "").await.unwrap_err(),
+        client.create().with_protection().for_path("/", "").await.unwrap_err(),
+        client.delete().for_path("/").await.unwrap_err(),
+        client.delete().guaranteed().for_path("/").await.unwrap_err(),
+        client.transaction().delete("/", None).unwrap().commit().await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+        assert!(!error.is_retryable(), "{error}");
+    }
+    assert_eq!(client.janitor().pending(), 0);
 }
 
 #[tokio::test]
@@ -89,8 +145,6 @@ async fn a_node_that_exists_is_refused() {
     let error = client.create().for_path(&path, "second").await.unwrap_err();
     assert!(matches!(&error, Error::NodeExists { path: of, .. } if *of == path), "{error}");
     assert_eq!(client.get_data(&path).await.unwrap().0, b"first");
-    let root = client.create().with_protection().for_path("/", "").await.unwrap_err();
-    assert!(matches!(root, Error::NodeExists { .. }), "{root}");
 }
 
 #[tokio::test]

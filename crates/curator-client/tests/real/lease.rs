@@ -4,11 +4,14 @@ use std::time::{Duration, Instant};
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected};
 use curator_client::{ClockInstant, CuratorClient, SessionEnd, WatchEvent};
-use curator_test::{Direction, OpCode};
+use curator_test::{Direction, OpCode, TestingServer};
 
 use crate::support::{PATIENCE, builder, direct, ephemeral, expect, proxy, soon, watch_over};
 
-const SHORT: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_millis(1_500);
+
+/// Long enough that a loaded machine does not lose the session by itself.
+const MIDDLING: Duration = Duration::from_secs(4);
 
 /// How many clients are cut off, each at another point between two of its probes.
 const ROUNDS: u32 = 5;
@@ -56,17 +59,28 @@ async fn a_client_that_hears_nothing_knows_it_before_others_do() {
 #[tokio::test]
 async fn an_idle_session_keeps_its_lease() {
     let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(SHORT).connect().await.unwrap();
+    let client = builder(proxy.connect_string()).session_timeout(MIDDLING).connect().await.unwrap();
     let session = client.session().await.unwrap();
     let first = session.lease().valid_until();
     let end = Instant::now() + PATIENCE;
-    while session.lease().valid_until() < first + 3 * SHORT {
+    while session.lease().valid_until() < first + MIDDLING {
         assert!(session.is_valid());
         assert!(Instant::now() < end, "the lease does not move");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(client.connection_state(), Connected);
     assert_eq!(proxy.handshakes(), 1);
+}
+
+#[tokio::test]
+async fn a_lease_goes_by_the_timeout_that_the_server_grants() {
+    let connect_string = TestingServer::shared().await.connect_string();
+    let (client, before) = (builder(connect_string).session_timeout(Duration::from_secs(3_600)), ClockInstant::now());
+    let client = client.connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    assert_eq!(session.timeout(), Duration::from_secs(60));
+    assert!(session.lease().valid_until() < before + session.timeout());
+    assert!(session.lease().remaining() > session.timeout() / 2);
 }
 
 #[tokio::test]
@@ -91,9 +105,8 @@ async fn a_lease_that_is_over_never_comes_back() {
 
 #[tokio::test]
 async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
-    const TIMEOUT: Duration = Duration::from_secs(4);
     let (proxy, observer) = (proxy().await, direct().await);
-    let client = builder(proxy.connect_string()).session_timeout(TIMEOUT).connect().await.unwrap();
+    let client = builder(proxy.connect_string()).session_timeout(MIDDLING).connect().await.unwrap();
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
@@ -102,7 +115,7 @@ async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
     let lost_at = Instant::now();
     assert_eq!(soon("the end of the node", watch.fired()).await, WatchEvent::Deleted);
     // The server was sent requests all the time: on its own it would have waited for its timeout.
-    assert!(lost_at.elapsed() < TIMEOUT / 2, "the node went {:?} after the session", lost_at.elapsed());
+    assert!(lost_at.elapsed() < MIDDLING / 2, "the node went {:?} after the session", lost_at.elapsed());
 }
 
 #[tokio::test]
@@ -113,7 +126,7 @@ async fn a_runtime_that_is_stuck_does_not_make_a_lease_last() {
     let client = runtime.spawn(connecting).await.unwrap().unwrap();
     let session = client.session().await.unwrap();
     let (release, blocked) = std::sync::mpsc::channel::<()>();
-    runtime.spawn(async move { drop(blocked.recv()) });
+    runtime.spawn(async move { blocked.recv().unwrap_err() });
     watch_over(session.lease()).await;
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     drop(release);

@@ -86,7 +86,7 @@ async fn watches_end_before_a_reconnect_becomes_impossible() {
     }
     drop(watches);
     // What is dropped makes room.
-    session.watch_data(&dir).await.unwrap();
+    drop(session.watch_data(&dir).await.unwrap());
     assert!(proxy.requests()[&OpCode::SetWatches] >= 1);
 }
 

@@ -20,6 +20,18 @@ async fn a_namespace_is_created_on_first_use() {
 }
 
 #[tokio::test]
+async fn every_way_to_create_is_a_first_use() {
+    let protected = in_namespace(&unique()).await;
+    protected.create().with_protection().for_path("/node", "").await.unwrap();
+    let with_parents = in_namespace(&unique()).await;
+    with_parents.create().creating_parent_containers().for_path("/a/node", "").await.unwrap();
+    let transaction = in_namespace(&unique()).await;
+    let create = transaction.transaction().create("/node", "", CreateMode::Persistent).unwrap();
+    create.create("/node/child", "", CreateMode::Persistent).unwrap().commit().await.unwrap();
+    assert_eq!(transaction.get_children("/node").await.unwrap(), ["child"]);
+}
+
+#[tokio::test]
 async fn results_say_nothing_of_the_namespace() {
     let client = in_namespace(&unique()).await;
     let path = client.create().for_path("/node", "").await.unwrap();

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
 use curator_client::{ClockInstant, Error, Outcome, SessionEnd};
-use curator_test::{FaultProxy, TestingServer, close_session};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
-use crate::support::{LONG, PATIENCE, behind_proxy, builder, direct, ephemeral, expect, soon, watch_over, within};
+use crate::support::{
+    LONG, PATIENCE, behind_proxy, builder, direct, ephemeral, expect, proxy, soon, watch_over, within,
+};
 
 /// What a loaded machine may need to run a task that is due.
 const SCHEDULING: Duration = Duration::from_millis(1_500);
@@ -71,20 +73,36 @@ async fn reconnected_means_that_a_request_was_answered() {
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
     // The client crate says that it is connected as soon as it has sent its handshake.
-    proxy.hold_replies(curator_test::OpCode::Sync);
+    proxy.hold_replies(OpCode::Sync);
     proxy.reset_counts();
     proxy.cut();
     expect(&mut states, Suspended).await;
-    soon("a probe", proxy.wait_for_reply(curator_test::OpCode::Sync, 1)).await.unwrap();
+    soon("a probe", proxy.wait_for_reply(OpCode::Sync, 1)).await.unwrap();
     assert_eq!(client.connection_state(), Suspended);
     proxy.release_held();
     expect(&mut states, Reconnected).await;
 }
 
 #[tokio::test]
+async fn an_answer_that_is_overdue_is_doubt_too() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(6)).connect().await.unwrap();
+    let mut states = client.connection_states();
+    expect(&mut states, Connected).await;
+    let session = client.session().await.unwrap();
+    proxy.hold_replies(OpCode::Sync);
+    expect(&mut states, Suspended).await;
+    proxy.release_held();
+    expect(&mut states, Reconnected).await;
+    assert_eq!(client.session().await.unwrap().id(), session.id());
+    assert_eq!(proxy.handshakes(), 1, "the connection was never broken");
+}
+
+#[tokio::test]
 async fn a_pause_past_the_lease_is_a_loss_in_time_and_then_a_new_session() {
     let server = TestingServer::start().await.unwrap();
-    let client = builder(server.connect_string()).session_timeout(Duration::from_millis(1_500)).connect().await.unwrap();
+    let client =
+        builder(server.connect_string()).session_timeout(Duration::from_millis(1_500)).connect().await.unwrap();
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
     let session = client.session().await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use curator_client::{
-    ClockInstant, ConnectionState, ConnectionStates, CuratorClient, CuratorClientBuilder, CreateMode, Lease,
+    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, Lease,
 };
 use curator_test::{FaultProxy, TestingServer};
 

@@ -10,7 +10,7 @@ async fn node(client: &CuratorClient) -> String {
     client.create().for_path(unique(), "").await.unwrap().to_string()
 }
 
-/// Whether the server keeps a watch on `path`.
+/// Whether the server keeps a watch on the data of `path`. It says nothing of watches for children.
 async fn is_watched(path: &str) -> bool {
     TestingServer::shared().await.watches_by_path().await.unwrap().contains_key(path)
 }
@@ -80,13 +80,43 @@ async fn a_watch_survives_dropped_waits() {
 async fn a_dropped_watch_is_taken_off_the_server() {
     let client = direct().await;
     let path = node(&client).await;
-    let (_, _, data) = client.watch_data(&path).await.unwrap();
-    let (_, children) = client.watch_children(&path).await.unwrap();
+    let (_, _, first) = client.watch_data(&path).await.unwrap();
+    let (_, _, mut second) = client.watch_data(&path).await.unwrap();
+    let (_, mut children) = client.watch_children(&path).await.unwrap();
     assert!(is_watched(&path).await);
-    drop(data);
+    // What others still wait for stays.
+    drop(first);
+    client.sync(&path).await.unwrap();
     assert!(is_watched(&path).await);
-    drop(children);
+    client.set_data(&path, "", None).await.unwrap();
+    assert_eq!(soon("the event", second.fired()).await, WatchEvent::DataChanged);
+    let (_, _, last) = client.watch_data(&path).await.unwrap();
+    drop(last);
     eventually("the end of the watch", async || !is_watched(&path).await).await;
+    client.create().for_path(format!("{path}/child"), "").await.unwrap();
+    assert_eq!(soon("the event", children.fired()).await, WatchEvent::ChildrenChanged);
+}
+
+#[tokio::test]
+async fn a_dropped_watch_for_children_is_taken_off_the_server() {
+    let (proxy, client) = behind_proxy().await;
+    let path = node(&client).await;
+    let (_, children) = client.watch_children(&path).await.unwrap();
+    assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
+    drop(children);
+    soon("the removal", proxy.wait_for_reply(OpCode::RemoveWatches, 1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_watch_that_has_fired_costs_no_removal() {
+    let (proxy, client) = behind_proxy().await;
+    let path = node(&client).await;
+    let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
+    client.delete().for_path(&path).await.unwrap();
+    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::Deleted);
+    drop(watch);
+    client.sync("/").await.unwrap();
+    assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
 }
 
 #[tokio::test]

@@ -89,9 +89,11 @@ impl LockInternals {
 
     /// Owns the lock, or returns `None` when patience ends first.
     pub(crate) async fn acquire(&self, patience: Patience) -> Result<Option<Hold>> {
+        // Boxed, so that a user's future that acquires stays small.
+        let contend = Box::pin(self.contend(patience));
         match patience {
-            Patience::OneFlight => self.contend(patience).await,
-            Patience::Until(deadline) => self.before(deadline, self.contend(patience)).await,
+            Patience::OneFlight => contend.await,
+            Patience::Until(deadline) => self.before(deadline, contend).await,
         }
     }
 

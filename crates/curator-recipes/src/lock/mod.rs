@@ -13,9 +13,7 @@ mod participants;
 pub mod queue;
 mod watches;
 
-pub use self::driver::{
-    ContenderId, ContenderIdentity, LockInternalsDriver, StandardLockInternalsDriver, Verdict,
-};
+pub use self::driver::{ContenderId, ContenderIdentity, LockInternalsDriver, StandardLockInternalsDriver, Verdict};
 pub use self::guard::LockGuard;
 pub use self::mutex::InterProcessMutex;
 pub use self::owner::OwnerId;

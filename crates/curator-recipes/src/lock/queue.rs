@@ -37,7 +37,10 @@ impl Queue {
     /// # Errors
     ///
     /// [`SequenceOverflow`] if a contender's number is negative.
-    pub fn of<C>(children: impl IntoIterator<Item = C>, driver: &dyn LockInternalsDriver) -> Result<Self, SequenceOverflow>
+    pub fn of<C>(
+        children: impl IntoIterator<Item = C>,
+        driver: &dyn LockInternalsDriver,
+    ) -> Result<Self, SequenceOverflow>
     where
         C: AsRef<str> + Into<String>,
     {

@@ -1,6 +1,6 @@
 //! The client's side: a contest and the simplest shell that can drive it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use curator_recipes::lock::contest::{Answer, Contest, ContestError, Event, Request};
 use curator_recipes::lock::driver::ContenderId;
@@ -38,7 +38,10 @@ pub(crate) enum Phase {
     Flying(usize),
     Waiting,
     /// It believes that it owns the lock; `rightful` if that was true at some time.
-    Owning { node: String, rightful: bool },
+    Owning {
+        node: String,
+        rightful: bool,
+    },
     /// It has released or was cancelled, and its janitor is at work.
     Cleaning,
     Done,
@@ -123,12 +126,28 @@ impl Contender {
         matches!(self.phase, Phase::Owning { .. })
     }
 
+    pub(crate) fn fire(&mut self, name: &str, deleted: bool) {
+        let watches = std::mem::take(&mut self.watches).into_iter();
+        let (fired, kept): (Vec<_>, _) = watches.partition(|watch| watch.name == name);
+        self.watches = kept;
+        self.events.extend(fired.into_iter().map(|watch| Seen { watch, deleted }));
+    }
+
+    pub(crate) fn watches_each_node_once(&self) -> bool {
+        let names: BTreeSet<_> = self.watches.iter().map(|watch| &watch.name).collect();
+        names.len() == self.watches.len()
+    }
+
+    pub(crate) fn watches_node(&self, name: &str) -> bool {
+        self.watches.iter().any(|watch| watch.name == name)
+    }
+
     /// Which of the events at hand the shell may give next.
     pub(crate) fn deliverable(&self) -> impl Iterator<Item = usize> {
         let events = &self.events;
         (0..events.len()).filter(|&i| {
             // The first; or our own node's, which the shell looks at first; or any of those whose order is lost anyway.
-            i == 0 || (events[i].watch.own && events[i].deleted) || events.range(..=i).all(|seen| !seen.watch.certain)
+            i == 0 || events[i].watch.own || events.range(..=i).all(|seen| !seen.watch.certain)
         })
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use curator_recipes::lock::driver::{ContenderId, ContenderIdentity, LockInternalsDriver, StandardLockInternalsDriver, Verdict};
+use curator_recipes::lock::driver::{
+    ContenderId, ContenderIdentity, LockInternalsDriver, StandardLockInternalsDriver, Verdict,
+};
 use curator_recipes::lock::queue::Queue;
 
 /// One bounded world to search through.
@@ -58,6 +60,8 @@ pub(crate) enum Defect {
     TrustsEventsAfterReconnect,
     /// The deletion of a node before us is reported although our own node's deletion came before.
     ForgetsOrderOfEvents,
+    /// When our own node's event is given before one that is at hand already, the latter is forgotten.
+    ForgetsOneOfTwoEvents,
     /// A cancelled acquire is simply dropped.
     HasNoJanitor,
 }
@@ -120,7 +124,8 @@ impl Scenario {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} contenders behind {} others", self.contenders, self.others)
+        write!(f, "{} contenders behind {} others", self.contenders, self.others)?;
+        if self.directory { Ok(()) } else { f.write_str(", no directory") }
     }
 }
 

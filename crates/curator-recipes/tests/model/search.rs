@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, HasDiscoveries, Model, Path};
 
 use super::scenario::Scenario;
 use super::world::{Action, OWNED, World};
@@ -17,10 +17,8 @@ pub(crate) fn holds(name: &str, scenario: Scenario) {
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
     println!("{name}: {states} states, depth {depth}, {:.1?}", started.elapsed());
     for (property, path) in checker.discoveries() {
-        if property != OWNED {
-            let end = path.last_state().clone();
-            panic!("{name}: not so that {property}: {:?}\n{end:#?}", path.into_actions());
-        }
+        let end = path.last_state().clone();
+        assert!(property == OWNED, "{name}: not so that {property}: {:?}\n{end:#?}", path.into_actions());
     }
     checker.assert_any_discovery(OWNED);
 }
@@ -32,10 +30,9 @@ pub(crate) fn breaks(property: &'static str, name: &str, scenario: Scenario) {
     let search = scenario.checker().threads(2).finish_when(HasDiscoveries::AnyOf([property].into()));
     let checker = search.spawn_bfs().join();
     let states = checker.unique_state_count();
-    let path = checker.discovery(property);
-    let actions = path.unwrap_or_else(|| panic!("{name}: the search is blind, {property} in all {states} states"));
-    let actions = actions.into_actions();
-    println!("{name}: breaks \"{property}\" after {states} states, {:.1?}: {actions:?}", started.elapsed());
+    let path = checker.discovery(property).map(Path::into_actions);
+    assert!(path.is_some(), "{name}: the search is blind, {property} in all {states} states");
+    println!("{name}: not so that {property}, after {states} states, {:.1?}: {path:?}", started.elapsed());
 }
 
 /// Checks that no run goes round in circles. So every run comes to a quiet state, and of those the properties speak.
@@ -56,16 +53,18 @@ pub(crate) fn ends(name: &str, scenario: &Scenario) {
             }
             Visit::Enter(state) => {
                 let fingerprint = hasher.hash_one(&state);
-                match on_path.get(&fingerprint) {
-                    Some(true) => panic!("{name}: comes back to {state:#?}"),
-                    Some(false) => continue,
-                    None => {}
+                let seen = on_path.get(&fingerprint);
+                assert_ne!(seen, Some(&true), "{name}: comes back to {state:#?}");
+                if seen.is_some() {
+                    continue;
                 }
                 on_path.insert(fingerprint, true);
                 stack.push(Visit::Leave(fingerprint));
                 let mut actions: Vec<Action> = Vec::new();
                 scenario.actions(&state, &mut actions);
-                stack.extend(actions.into_iter().filter_map(|action| scenario.next_state(&state, action)).map(Visit::Enter));
+                stack.extend(
+                    actions.into_iter().filter_map(|action| scenario.next_state(&state, action)).map(Visit::Enter),
+                );
             }
         }
     }

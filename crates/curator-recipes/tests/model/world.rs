@@ -1,13 +1,10 @@
-//! Everything together: the actions that are possible, and what they do.
+//! Everything together: what can happen, and what must hold.
 
-use std::collections::{BTreeSet, VecDeque};
-
-use curator_recipes::lock::contest::{Answer, Event, Request, Step};
 use stateright::{Model, Property};
 
-use super::contender::{Call, Contender, Phase, Seen, Watch};
-use super::scenario::{Defect, Faults, Scenario};
-use super::server::{Creator, DyingSession, OTHERS, Server};
+use super::contender::{Contender, Phase};
+use super::scenario::{Faults, Scenario};
+use super::server::{Creator, OTHERS, Server};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
@@ -40,7 +37,11 @@ pub(crate) enum Action {
     Leave(usize),
     // Faults.
     /// Of the requests under way the first few are done, some more are lost, and the others wait for the next connection.
-    Disconnect { who: usize, done: usize, lost: usize },
+    Disconnect {
+        who: usize,
+        done: usize,
+        lost: usize,
+    },
     TimeOut(usize),
     /// A shell has lost sight of its watches.
     LoseWatches(usize),
@@ -77,6 +78,7 @@ impl Model for Scenario {
         let mut world = world.clone();
         world.act(self, action);
         world.note_the_first();
+        world.forget_the_past();
         Some(world)
     }
 
@@ -99,12 +101,8 @@ impl Model for Scenario {
             Property::always(SLEEPER, |_, world: &World| {
                 !world.is_quiet() || world.contenders.iter().all(|contender| contender.phase == Phase::Done)
             }),
-            Property::always(LEFTOVER, |_, world: &World| {
-                !world.is_quiet() || world.server.nodes.is_empty()
-            }),
-            Property::sometimes(OWNED, |_, world: &World| {
-                world.contenders.iter().any(Contender::believes)
-            }),
+            Property::always(LEFTOVER, |_, world: &World| !world.is_quiet() || world.server.nodes.is_empty()),
+            Property::sometimes(OWNED, |_, world: &World| world.contenders.iter().any(Contender::believes)),
         ]
     }
 }
@@ -191,388 +189,5 @@ impl World {
         let mut actions = Vec::new();
         self.progress(&mut actions);
         actions.is_empty()
-    }
-}
-
-/// What it does.
-impl World {
-    fn act(&mut self, scenario: &Scenario, action: Action) {
-        match action {
-            Action::Serve(who) => self.serve(scenario, who),
-            Action::Look(who, event) => self.look(scenario, who, event),
-            Action::Release(who) => self.release(who),
-            Action::Reconnect(who) => self.reconnect(scenario, who),
-            Action::ServeDying(place) => {
-                let dying = &mut self.server.dying[place];
-                let session = dying.id;
-                if let Some((prefix, creator)) = dying.creates.pop_front() {
-                    self.server.create(&prefix, session, creator);
-                }
-            }
-            Action::Expire(place) => {
-                let session = self.server.dying.remove(place).id;
-                let names = self.server.nodes.iter().filter(|node| node.session == session);
-                for name in names.map(|node| node.name.clone()).collect::<Vec<_>>() {
-                    self.delete(scenario, &name);
-                }
-            }
-            Action::Leave(place) => {
-                let name = self.server.nodes[place].name.clone();
-                self.delete(scenario, &name);
-            }
-            Action::Disconnect { who, done, lost } => {
-                self.faults.disconnects -= 1;
-                self.disconnect(scenario, who, done, lost);
-            }
-            Action::TimeOut(who) => {
-                self.faults.timeouts -= 1;
-                self.time_out(scenario, who);
-            }
-            Action::LoseWatches(who) => {
-                self.faults.lost_watches -= 1;
-                self.lose_watches(scenario, who);
-            }
-            Action::LoseSession(who) => {
-                self.faults.lost_sessions -= 1;
-                self.lose_session(scenario, who);
-            }
-            Action::Cancel(who) => {
-                self.faults.cancels -= 1;
-                self.cancel(scenario, who);
-            }
-            Action::Delete(place) => {
-                self.faults.deletes -= 1;
-                self.rob(scenario, place);
-            }
-            Action::Write(place) => {
-                self.faults.writes -= 1;
-                let name = self.server.nodes[place].name.clone();
-                self.fire(scenario, &name, false);
-            }
-            Action::Reap => {
-                self.faults.reaps -= 1;
-                self.server.reap();
-            }
-            Action::Downgrade(place) => {
-                self.faults.downgrades -= 1;
-                self.server.create_beside(place, "_c_another-lock-");
-            }
-        }
-    }
-
-    fn begin(&mut self, scenario: &Scenario, who: usize) {
-        self.contenders[who].next_contest();
-        let step = self.contenders[who].contest.start(scenario.driver);
-        self.perform(scenario, who, step);
-    }
-
-    /// The shell: does what the contest wants.
-    fn perform(&mut self, scenario: &Scenario, who: usize, step: Step) {
-        let contender = &mut self.contenders[who];
-        match step {
-            Step::Send { requests, .. } => {
-                contender.answers.clear();
-                contender.phase = Phase::Flying(requests.len());
-                contender.wire.extend(requests.into_iter().map(Call::Wanted));
-            }
-            Step::Wait => contender.phase = Phase::Waiting,
-            Step::Owned(node) => {
-                contender.phase = Phase::Owning { node: node.name, rightful: contender.was_first };
-                contender.wire.extend(contender.contest.surplus().iter().cloned().map(Call::Delete));
-                contender.answers.clear();
-                contender.watches.retain(|watch| watch.own);
-                contender.events.retain(|seen| seen.watch.own);
-            }
-            Step::Restart(_) => self.begin(scenario, who),
-            Step::Failed(error) => contender.phase = Phase::Failed(error),
-        }
-    }
-
-    fn serve(&mut self, scenario: &Scenario, who: usize) {
-        self.contenders[who].touched = true;
-        let Some(call) = self.contenders[who].wire.pop_front() else { return };
-        let wanted = matches!(call, Call::Wanted(_));
-        if let Call::Wanted(request) = &call {
-            self.place_watch(scenario, who, request);
-        }
-        let answer = self.apply(scenario, who, &call);
-        if wanted {
-            self.take_answer(scenario, who, answer);
-        }
-        self.finish_cleaning(who);
-    }
-
-    fn place_watch(&mut self, scenario: &Scenario, who: usize, request: &Request) {
-        let (name, own) = match request {
-            Request::WatchAhead { name } => (name, false),
-            Request::WatchOwn { name } => (name, true),
-            _ => return,
-        };
-        let ignored = if own { Defect::IgnoresOwnWatch } else { Defect::LosesAheadEvents };
-        if scenario.defect != Some(ignored) && self.server.node(name).is_some() {
-            let watch = Watch { name: name.clone(), own, certain: true };
-            self.contenders[who].watches.push(watch);
-        }
-    }
-
-    /// What the server does for a request.
-    fn apply(&mut self, scenario: &Scenario, who: usize, call: &Call) -> Answer {
-        let session = self.contenders[who].session();
-        match call {
-            Call::Wanted(request) | Call::Unwanted(request) => self.answer(scenario, who, session, request),
-            Call::Delete(name) => {
-                self.delete(scenario, &name.clone());
-                Answer::Missing
-            }
-            Call::Sweep(creator) => {
-                let nodes = self.server.nodes.iter().filter(|n| n.creator == *creator && n.session == session);
-                for name in nodes.map(|node| node.name.clone()).collect::<Vec<_>>() {
-                    self.delete(scenario, &name);
-                }
-                Answer::Missing
-            }
-        }
-    }
-
-    fn answer(&mut self, scenario: &Scenario, who: usize, session: i64, request: &Request) -> Answer {
-        match request {
-            Request::Create => {
-                let (prefix, creator) = self.create_of(scenario, who);
-                match self.server.create(&prefix, session, creator) {
-                    Some(node) => Answer::Created { name: node.name.clone(), czxid: node.czxid },
-                    None => Answer::NoParent,
-                }
-            }
-            Request::CreateParents => {
-                self.server.directory = true;
-                Answer::ParentsReady
-            }
-            Request::Sync => Answer::Synced,
-            Request::List if !self.server.directory => Answer::NoParent,
-            Request::List => Answer::Children(self.server.children()),
-            Request::Inspect { name } | Request::WatchAhead { name } | Request::WatchOwn { name } => {
-                let Some(node) = self.server.node(name) else { return Answer::Missing };
-                let contender = &self.contenders[who];
-                let adopts = scenario.defect == Some(Defect::AdoptsOverSessions) && contender.sessions > 1;
-                let ephemeral_owner = if adopts { contender.session() - 1 } else { node.session };
-                let is_ours = node.creator == contender.creator();
-                Answer::Node { ephemeral_owner, czxid: node.czxid, is_ours }
-            }
-        }
-    }
-
-    fn create_of(&self, scenario: &Scenario, who: usize) -> (String, Creator) {
-        let contender = &self.contenders[who];
-        let prefix = scenario.driver.node_prefix(&contender.contest.id());
-        (prefix, contender.creator())
-    }
-
-    fn take_answer(&mut self, scenario: &Scenario, who: usize, answer: Answer) {
-        let contender = &mut self.contenders[who];
-        contender.answers.push(answer);
-        if contender.phase == Phase::Flying(contender.answers.len()) {
-            let answers = std::mem::take(&mut contender.answers);
-            let step = contender.contest.answered(scenario.driver, answers);
-            self.perform(scenario, who, step);
-        }
-    }
-
-    fn look(&mut self, scenario: &Scenario, who: usize, event: usize) {
-        let contender = &mut self.contenders[who];
-        let Some(seen) = contender.events.remove(event) else { return };
-        if contender.phase == Phase::Waiting {
-            let step = contender.contest.observed(scenario.driver, seen.event());
-            self.perform(scenario, who, step);
-        } else {
-            // An owner learns that it has lost the lock.
-            contender.drop_contest();
-            contender.phase = Phase::Done;
-        }
-    }
-
-    fn release(&mut self, who: usize) {
-        let contender = &mut self.contenders[who];
-        let Phase::Owning { node, .. } = &contender.phase else { return };
-        contender.wire.push_back(Call::Delete(node.clone()));
-        contender.drop_contest();
-        contender.phase = Phase::Cleaning;
-    }
-
-    fn cancel(&mut self, scenario: &Scenario, who: usize) {
-        let contender = &mut self.contenders[who];
-        contender.touched = true;
-        contender.drop_contest();
-        contender.phase = Phase::Cleaning;
-        if scenario.defect != Some(Defect::HasNoJanitor) {
-            contender.wire.extend(contender.contest.surplus().iter().cloned().map(Call::Delete));
-            match contender.contest.node() {
-                Some(node) => contender.wire.push_back(Call::Delete(node.name.clone())),
-                None if contender.contest.may_exist() => contender.wire.push_back(Call::Sweep(contender.creator())),
-                None => {}
-            }
-        }
-        self.finish_cleaning(who);
-    }
-
-    fn finish_cleaning(&mut self, who: usize) {
-        let contender = &mut self.contenders[who];
-        if contender.phase == Phase::Cleaning && contender.wire.is_empty() {
-            contender.phase = Phase::Done;
-        }
-    }
-}
-
-/// What goes wrong.
-impl World {
-    fn disconnect(&mut self, scenario: &Scenario, who: usize, done: usize, lost: usize) {
-        let contender = &mut self.contenders[who];
-        contender.touched = true;
-        contender.connected = false;
-        for seen in &mut contender.events {
-            seen.watch.certain = scenario.defect == Some(Defect::TrustsEventsAfterReconnect);
-        }
-        let waiting = contender.wire.split_off(lost);
-        let under_way: Vec<_> = std::mem::replace(&mut contender.wire, waiting).into();
-        for (i, call) in under_way.into_iter().enumerate() {
-            if i < done {
-                self.apply(scenario, who, &call);
-            }
-            match call {
-                Call::Wanted(_) => self.take_answer(scenario, who, Answer::Unknown),
-                Call::Unwanted(_) => {}
-                again @ (Call::Delete(_) | Call::Sweep(_)) => self.contenders[who].wire.push_back(again),
-            }
-        }
-        self.finish_cleaning(who);
-    }
-
-    /// The client tells the server again what it watches; the server says what has happened meanwhile, in any order.
-    fn reconnect(&mut self, scenario: &Scenario, who: usize) {
-        let contender = &mut self.contenders[who];
-        contender.connected = true;
-        for watch in &mut contender.watches {
-            watch.certain = scenario.defect == Some(Defect::TrustsEventsAfterReconnect);
-        }
-        let gone = contender.watches.iter().filter(|watch| self.server.node(&watch.name).is_none());
-        for name in gone.map(|watch| watch.name.clone()).collect::<Vec<_>>() {
-            contender.fire(&name, true);
-        }
-        if scenario.defect == Some(Defect::TrustsEventsAfterReconnect) {
-            // The unluckiest order.
-            contender.events.make_contiguous().sort_by_key(|seen| seen.watch.own);
-        }
-    }
-
-    fn time_out(&mut self, scenario: &Scenario, who: usize) {
-        let contender = &mut self.contenders[who];
-        contender.touched = true;
-        let missing = contender.wire.iter().filter(|call| matches!(call, Call::Wanted(_))).count();
-        for call in &mut contender.wire {
-            call.disown();
-        }
-        for _ in 0..missing {
-            self.take_answer(scenario, who, Answer::Unknown);
-        }
-    }
-
-    fn lose_watches(&mut self, scenario: &Scenario, who: usize) {
-        let contender = &mut self.contenders[who];
-        contender.watches.clear();
-        contender.events.clear();
-        let step = contender.contest.observed(scenario.driver, Event::Uncertain);
-        self.perform(scenario, who, step);
-    }
-
-    fn lose_session(&mut self, scenario: &Scenario, who: usize) {
-        let create = self.create_of(scenario, who);
-        let contender = &mut self.contenders[who];
-        contender.touched = true;
-        contender.connected = true;
-        let old = contender.session();
-        contender.sessions += 1;
-        // Of what is under way, only creates can do harm.
-        let is_create = |call: &Call| matches!(call, Call::Wanted(Request::Create) | Call::Unwanted(Request::Create));
-        let creates: VecDeque<_> = contender.wire.iter().filter(|call| is_create(call)).map(|_| create.clone()).collect();
-        if !creates.is_empty() || self.server.nodes.iter().any(|node| node.session == old) {
-            self.server.dying.push(DyingSession { id: old, creates });
-        }
-        if scenario.defect == Some(Defect::AdoptsOverSessions) && matches!(contender.phase, Phase::Flying(_)) {
-            let unanswered = contender.wire.len();
-            contender.wire.clear();
-            for _ in 0..unanswered {
-                self.take_answer(scenario, who, Answer::Unknown);
-            }
-            return;
-        }
-        contender.wire.clear();
-        match contender.phase {
-            Phase::Flying(_) | Phase::Waiting => self.begin(scenario, who),
-            _ => {
-                contender.drop_contest();
-                contender.phase = Phase::Done;
-            }
-        }
-    }
-
-    /// Somebody deletes a contender's node.
-    fn rob(&mut self, scenario: &Scenario, place: usize) {
-        let node = self.server.nodes[place].clone();
-        if let Some(contender) = self.creator_of(node.creator) {
-            contender.robbed = true;
-        }
-        self.delete(scenario, &node.name);
-    }
-}
-
-/// What follows.
-impl World {
-    fn delete(&mut self, scenario: &Scenario, name: &str) {
-        self.server.nodes.retain(|node| node.name != name);
-        self.fire(scenario, name, true);
-    }
-
-    fn fire(&mut self, scenario: &Scenario, name: &str, deleted: bool) {
-        for contender in &mut self.contenders {
-            // What happens while there is no connection is found out after the next. For a write that is not modelled:
-            // the event comes at once, which differs only in that it comes early.
-            if contender.connected || !deleted {
-                contender.fire(name, deleted);
-            }
-            if scenario.defect == Some(Defect::ForgetsOrderOfEvents) {
-                contender.events.make_contiguous().sort_by_key(|seen| seen.watch.own);
-            }
-        }
-    }
-
-    /// Keeps in mind who has been first in the queue.
-    fn note_the_first(&mut self) {
-        if let Some(first) = self.server.nodes.first().map(|node| node.creator)
-            && let Some(contender) = self.creator_of(first)
-        {
-            contender.was_first = true;
-        }
-    }
-
-    /// The contender whose present contest has created a node.
-    fn creator_of(&mut self, creator: Creator) -> Option<&mut Contender> {
-        let Creator::Contest { contender, contest } = creator else { return None };
-        self.contenders.iter_mut().find(|c| c.number == contender && c.contests == contest)
-    }
-}
-
-impl Contender {
-    fn fire(&mut self, name: &str, deleted: bool) {
-        let (fired, kept) = std::mem::take(&mut self.watches).into_iter().partition(|watch| watch.name == name);
-        self.watches = kept;
-        self.events.extend(Vec::into_iter(fired).map(|watch| Seen { watch, deleted }));
-    }
-
-    fn watches_each_node_once(&self) -> bool {
-        let names: BTreeSet<_> = self.watches.iter().map(|watch| &watch.name).collect();
-        names.len() == self.watches.len()
-    }
-
-    fn watches_node(&self, name: &str) -> bool {
-        self.watches.iter().any(|watch| watch.name == name)
     }
 }

@@ -104,9 +104,11 @@ async fn absurd_options_and_unreachable_servers_are_errors_in_time() {
         assert!(matches!(&error, client::Error::InvalidOption { .. }), "{error}");
         assert!(error.to_string().contains("expected from 100 ms to 24 hours"), "{error}");
     }
-    for malformed in ["", ",", "host:", "host:port", "host:0", "host:65536", ":2181", "[::1", "h1,,h2", "h:1/a//b", "h:1/"]
+    for malformed in
+        ["", ",", "host:", "host:port", "host:0", "host:65536", ":2181", "[::1", "h1,,h2", "h:1/a//b", "h:1/"]
     {
-        let refused = soon(CuratorClient::builder(malformed).connection_timeout(Duration::from_secs(1)).connect()).await;
+        let refused =
+            soon(CuratorClient::builder(malformed).connection_timeout(Duration::from_secs(1)).connect()).await;
         match refused {
             Err(client::Error::InvalidConnectString(error)) => {
                 assert!(error.to_string().contains(malformed), "{malformed:?}: {error}");

@@ -147,7 +147,8 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
         proxy.reset_counts();
         proxy.hold_replies(held);
         let mutex: InterProcessMutex = mutex(&client, &path);
-        let acquiring = runtime.block_on(polled_until(async move { mutex.acquire().await }, proxy.wait_for_request(held, 1)));
+        let acquiring =
+            runtime.block_on(polled_until(async move { mutex.acquire().await }, proxy.wait_for_request(held, 1)));
         std::thread::spawn(move || drop(acquiring)).join().unwrap();
         proxy.release_held();
         runtime.block_on(nothing_left(&client, &path));

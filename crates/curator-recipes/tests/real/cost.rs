@@ -57,9 +57,8 @@ fn an_uncontended_acquire_is_one_round_trip_on_every_runtime() {
             tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
         ];
         for runtime in runtimes {
-            runtime.block_on(async {
-                if spawned { tokio::spawn(far_cycle()).await.unwrap() } else { far_cycle().await }
-            });
+            runtime
+                .block_on(async { if spawned { tokio::spawn(far_cycle()).await.unwrap() } else { far_cycle().await } });
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Most tests share one server, each on a path of its own; a test that counts the server's packets, stops it or kills
 //! its sessions starts its own.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
 mod bad_input;
 mod cancel;
 mod cost;

@@ -86,7 +86,10 @@ async fn re_entry_on_a_hold_of_a_lost_session_acquires_anew() {
     assert_ne!(anew.session_id(), lost.session_id());
     assert!(anew.fencing_token() > lost.fencing_token());
     let error = lost.release().await.unwrap_err();
-    assert!(matches!(&error, Error::Lost(lost) if lost.reason == LossReason::SessionLost(SessionEnd::Expired)), "{error}");
+    assert!(
+        matches!(&error, Error::Lost(lost) if lost.reason == LossReason::SessionLost(SessionEnd::Expired)),
+        "{error}"
+    );
     assert!(anew.is_valid());
     anew.release().await.unwrap();
 }

@@ -82,10 +82,7 @@ async fn an_acquire_that_waits_while_the_client_closes_fails_at_once() {
     let error = soon(waiting).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Client(client::Error::Closed)), "{error}");
     queue_of(&holder, &path, 1).await;
-    assert!(matches!(
-        mutex(&waiter, &path).acquire().await.unwrap_err(),
-        Error::Client(client::Error::Closed)
-    ));
+    assert!(matches!(mutex(&waiter, &path).acquire().await.unwrap_err(), Error::Client(client::Error::Closed)));
     guard.release().await.unwrap();
 }
 

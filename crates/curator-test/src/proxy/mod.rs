@@ -78,8 +78,8 @@ impl FaultProxy {
 
     /// Delays each frame by so much in each direction: a round trip takes twice that.
     ///
-    /// Frames keep their order and do not wait for each other: each one leaves that long after it arrived, or up to
-    /// about a millisecond later.
+    /// Frames keep their order and do not wait for each other: each one leaves that long after it arrived, or a
+    /// millisecond or two later.
     pub fn set_delay(&self, delay: Duration) {
         self.shared.update(|state| state.faults.delay = delay);
     }

@@ -35,7 +35,11 @@ pub(super) enum Next {
 
 impl Plan {
     /// What the node at place `own` has to wait for; `None` if it owns the lock.
-    pub(super) fn of(driver: &dyn LockInternalsDriver, queue: &Queue, own: usize) -> Result<Option<Self>, ContestError> {
+    pub(super) fn of(
+        driver: &dyn LockInternalsDriver,
+        queue: &Queue,
+        own: usize,
+    ) -> Result<Option<Self>, ContestError> {
         let Some(near) = Blocker::of(driver, queue, own)? else { return Ok(None) };
         if !driver.predecessors_are_final() {
             // Whatever goes, something may have come before us. There is nothing to gain from looking further ahead.

@@ -1,0 +1,92 @@
+//! What is shared between threads, and moved between them, is checked when the tests are compiled.
+
+use std::time::Duration;
+
+use crate::node::find::NodeFinder;
+use crate::*;
+
+fn send_sync<T: Send + Sync + 'static>() {}
+fn send<T: Send + 'static>() {}
+/// Never awaited: only the type counts.
+fn is_send<F: Future + Send>(_future: F) {}
+
+#[test]
+fn handles_can_be_shared() {
+    send_sync::<CuratorClient>();
+    send_sync::<CuratorClientBuilder>();
+    send_sync::<Session>();
+    send_sync::<Lease>();
+    send_sync::<Janitor>();
+    send_sync::<ConnectionStates>();
+    send_sync::<Retrier>();
+    send_sync::<CreateBuilder>();
+    send_sync::<DeleteBuilder>();
+    send_sync::<Transaction>();
+    send_sync::<NodeFinder>();
+}
+
+#[test]
+fn values_can_be_shared() {
+    send_sync::<Error>();
+    send_sync::<PendingDelete>();
+    send_sync::<ConnectionState>();
+    send_sync::<SessionEnd>();
+    send_sync::<ClockInstant>();
+    send_sync::<Deadline>();
+    send_sync::<ZPath>();
+    send_sync::<ConnectString>();
+    send_sync::<NodeSpec>();
+    send_sync::<Created>();
+    send_sync::<TransactionOperation>();
+    send_sync::<TransactionResult>();
+    send_sync::<ProtectionId>();
+    send_sync::<std::sync::Arc<dyn RetryPolicy>>();
+}
+
+/// These are futures, or hold one: somebody polls them, and nobody else can look at them meanwhile.
+#[test]
+fn futures_can_be_moved() {
+    send::<Request<Created>>();
+    send::<Watch>();
+}
+
+/// Compiled and never called.
+#[allow(dead_code)]
+fn futures_of_methods_are_send(
+    builder: CuratorClientBuilder,
+    client: &CuratorClient,
+    session: &Session,
+    watch: &mut Watch,
+    states: &mut ConnectionStates,
+    retrier: &mut Retrier,
+    finder: &NodeFinder,
+    path: &ZPath,
+    error: Error,
+) {
+    is_send(builder.connect());
+    is_send(client.close());
+    is_send(client.closing());
+    is_send(client.session());
+    is_send(client.sleep_until(Deadline::after(Duration::ZERO)));
+    is_send(client.ensure_containers(session, path));
+    is_send(client.create().for_path("/", ""));
+    is_send(client.create().with_protection().for_path(path, ""));
+    is_send(client.delete().guaranteed().for_path("/"));
+    is_send(client.transaction().commit());
+    is_send(client.get_data("/"));
+    is_send(client.watch_data("/"));
+    is_send(client.check_exists("/"));
+    is_send(client.get_children("/"));
+    is_send(client.watch_children("/"));
+    is_send(client.set_data("/", "", None));
+    is_send(client.sync("/"));
+    is_send(client.janitor().idle());
+    is_send(session.ended());
+    is_send(session.get_data(path));
+    is_send(watch.fired());
+    is_send(states.next());
+    is_send(states.wait_for(ConnectionState::Lost));
+    is_send(retrier.pause(error));
+    is_send(retrier.again());
+    is_send(finder.find(session));
+}

@@ -1,0 +1,184 @@
+//! The end of a client.
+
+use std::time::{Duration, Instant};
+
+use curator_client::{CuratorClient, Error, RetryForever, SessionEnd};
+use curator_test::{OpCode, TestingServer};
+
+use crate::support::{PATIENCE, behind_proxy, builder, direct, ephemeral, eventually, proxy, soon, unique};
+
+/// A close timeout that a test waits for.
+const CLOSE: Duration = Duration::from_millis(500);
+/// What a loaded machine may need on top.
+const SLACK: Duration = Duration::from_millis(1_500);
+
+async fn has_session(id: i64) -> bool {
+    TestingServer::shared().await.sessions().await.unwrap().iter().any(|session| session.session_id == id)
+}
+
+async fn id_of(client: &CuratorClient) -> i64 {
+    client.session().await.unwrap().id()
+}
+
+#[tokio::test]
+async fn a_closed_client_has_left_nothing_on_the_server() {
+    let (client, observer) = (direct().await, direct().await);
+    let node = ephemeral(&client).await;
+    let id = id_of(&client).await;
+    assert!(has_session(id).await);
+    client.close().await.unwrap();
+    assert_eq!(observer.check_exists(&node).await.unwrap(), None);
+    assert!(!has_session(id).await);
+}
+
+#[tokio::test]
+async fn closing_again_is_harmless() {
+    let client = direct().await;
+    let clone = client.clone();
+    let (one, other) = tokio::join!(client.close(), clone.close());
+    one.unwrap();
+    other.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_close_goes_on() {
+    let client = direct().await;
+    let id = id_of(&client).await;
+    let mut close = Box::pin(client.close());
+    assert!(futures_util::FutureExt::now_or_never(&mut close).is_none());
+    drop(close);
+    eventually("the end of the session", async || !has_session(id).await).await;
+}
+
+#[tokio::test]
+async fn nothing_works_after_a_close() {
+    let client = direct().await;
+    let session = client.session().await.unwrap();
+    let mut states = client.connection_states();
+    client.close().await.unwrap();
+    let started = Instant::now();
+    let errors = [
+        client.get_data("/").await.unwrap_err(),
+        client.create().for_path(unique(), "").await.unwrap_err(),
+        client.create().with_protection().for_path(unique(), "").await.unwrap_err(),
+        client.delete().guaranteed().for_path(unique()).await.unwrap_err(),
+        client.transaction().check("/", None).unwrap().commit().await.unwrap_err(),
+        client.session().await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::Closed), "{error}");
+        assert!(!error.is_retryable());
+    }
+    let error = session.get_data(&client.resolve("/").unwrap()).await.unwrap_err();
+    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
+    assert!(started.elapsed() < PATIENCE / 6);
+    assert_eq!(session.end(), Some(SessionEnd::Closed));
+    assert!(!session.is_valid());
+    assert!(client.current_session().is_none());
+    assert!(soon("the first state", states.next()).await.is_some());
+    assert_eq!(soon("the end of the states", states.next()).await, None);
+    soon("closing", client.closing()).await;
+    assert_eq!(client.janitor().pending(), 0);
+}
+
+#[tokio::test]
+async fn closing_waits_for_pending_deletes() {
+    let (proxy, client) = behind_proxy().await;
+    let path = client.create().for_path(unique(), "").await.unwrap();
+    proxy.cut_before_request(OpCode::Delete);
+    client.janitor().delete(&path);
+    client.close().await.unwrap();
+    assert_eq!(client.janitor().pending(), 0);
+    assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn closing_during_an_outage_is_bounded() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).close_timeout(CLOSE).connect().await.unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    let started = Instant::now();
+    let error = soon("the close", client.close()).await.unwrap_err();
+    assert!(matches!(error, Error::CloseUnconfirmed { after: CLOSE }), "{error}");
+    assert!(started.elapsed() < CLOSE + SLACK, "{:?}", started.elapsed());
+    assert!(matches!(client.close().await, Err(Error::CloseUnconfirmed { .. })));
+}
+
+#[tokio::test]
+async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_pending() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).close_timeout(CLOSE).connect().await.unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    for _ in 0..100 {
+        client.janitor().delete(&client.resolve(unique()).unwrap());
+    }
+    let started = Instant::now();
+    soon("the close", client.close()).await.unwrap_err();
+    assert!(started.elapsed() < 2 * CLOSE + SLACK, "{:?}", started.elapsed());
+    // Nobody works on them any more.
+    soon("the janitor", client.janitor().idle()).await;
+    assert_eq!(client.janitor().pending(), 0);
+}
+
+#[tokio::test]
+async fn closing_after_a_loss_does_not_wait_for_a_new_session() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1)).close_timeout(CLOSE);
+    let client = client.connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    soon("the loss", session.ended()).await;
+    let started = Instant::now();
+    // Whether the old session has ended on the server is not known; that it took no longer is what counts.
+    drop(soon("the close", client.close()).await);
+    assert!(started.elapsed() < CLOSE + SLACK, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_pause_between_two_tries_ends_with_the_client() {
+    let proxy = proxy().await;
+    let policy = RetryForever::new(Duration::from_secs(3_600)).unwrap();
+    let client = builder(proxy.connect_string()).retry_policy(policy).connect().await.unwrap();
+    proxy.cut_before_reply(OpCode::GetData);
+    let read = tokio::spawn({
+        let client = client.clone();
+        async move { client.get_data("/").await }
+    });
+    let mut states = client.connection_states();
+    assert!(soon("Reconnected", states.wait_for(curator_client::ConnectionState::Reconnected)).await);
+    client.close().await.unwrap();
+    let error = soon("the error", read).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Closed), "{error}");
+}
+
+#[tokio::test]
+async fn an_operation_under_way_ends_with_the_client() {
+    let (proxy, client) = behind_proxy().await;
+    proxy.hold_replies(OpCode::GetData);
+    proxy.reset_counts();
+    let read = tokio::spawn({
+        let client = client.clone();
+        async move { client.get_data("/").await }
+    });
+    soon("the request", proxy.wait_for_request(OpCode::GetData, 1)).await.unwrap();
+    let close = tokio::spawn(async move { client.close().await });
+    let error = soon("the error", read).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
+    proxy.release_held();
+    soon("the close", close).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn dropping_the_last_clone_closes_the_session() {
+    let client = direct().await;
+    let clone = client.clone();
+    let id = id_of(&client).await;
+    drop(client);
+    clone.get_data("/").await.unwrap();
+    drop(clone);
+    eventually("the end of the session", async || !has_session(id).await).await;
+}

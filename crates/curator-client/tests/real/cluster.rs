@@ -1,0 +1,127 @@
+//! An ensemble whose members freeze: a session is lost or moved, and never both trusted and gone.
+
+use std::time::Duration;
+
+use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
+use curator_client::{CuratorClient, SessionEnd};
+use curator_test::TestingCluster;
+
+use crate::support::{builder, ephemeral, eventually, expect, soon, watch_over};
+
+const SHORT: Duration = Duration::from_millis(1_500);
+const LONG: Duration = Duration::from_secs(30);
+
+/// Three members that are patient with each other for longer than a short session lives.
+async fn ensemble() -> TestingCluster {
+    TestingCluster::builder().sync_limit(30).start(3).await.unwrap()
+}
+
+/// A member that does not lead.
+async fn follower(cluster: &TestingCluster) -> usize {
+    (cluster.leader().await.unwrap() + 1) % 3
+}
+
+async fn connect(connect_string: String, session_timeout: Duration) -> CuratorClient {
+    builder(connect_string).session_timeout(session_timeout).connect().await.unwrap()
+}
+
+/// Waits until `observer` sees that `node` is gone, and checks at that moment that `client` knows it.
+async fn gone(observer: &CuratorClient, node: &str, client: &CuratorClient) {
+    let session = client.current_session();
+    eventually("the end of the node", async || match observer.check_exists(node).await {
+        Ok(None) => {
+            assert!(session.as_ref().is_none_or(|session| !session.is_valid()), "trusted and gone");
+            true
+        }
+        _ => false,
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_freezes_takes_its_sessions_with_it_in_time() {
+    let cluster = ensemble().await;
+    let follower = follower(&cluster).await;
+    let leader = cluster.leader().await.unwrap();
+    let observer = connect(cluster.member(leader).connect_string(), LONG).await;
+    let client = connect(cluster.member(follower).connect_string(), SHORT).await;
+    let mut states = client.connection_states();
+    expect(&mut states, Connected).await;
+    let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
+    cluster.member(follower).pause().unwrap();
+    tokio::join!(watch_over(session.lease()), gone(&observer, &node, &client));
+    assert!(soon("Lost", states.wait_for(Lost)).await);
+    assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
+    cluster.member(follower).resume().unwrap();
+    assert!(soon("Reconnected", states.wait_for(Reconnected)).await);
+    assert!(!session.is_valid());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
+    let cluster = ensemble().await;
+    let follower = follower(&cluster).await;
+    let leader = cluster.leader().await.unwrap();
+    let client = connect(cluster.member(follower).connect_string(), SHORT).await;
+    let mut states = client.connection_states();
+    expect(&mut states, Connected).await;
+    let session = client.session().await.unwrap();
+    let path = client.resolve("/").unwrap();
+    cluster.member(leader).pause().unwrap();
+    // For syncLimit ticks the follower waits for its leader, and goes on answering reads.
+    let reads = async {
+        let mut answered = 0;
+        while session.get_data(&path).await.is_ok() {
+            answered += 1;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        answered
+    };
+    let (_, answered) = tokio::join!(watch_over(session.lease()), reads);
+    assert!(answered > 0);
+    assert!(soon("Lost", states.wait_for(Lost)).await);
+    assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
+    // The others elect a leader, and the client comes back.
+    assert!(soon("Reconnected", states.wait_for(Reconnected)).await);
+    assert_eq!(client.session().await.unwrap().epoch(), 2);
+    cluster.member(leader).resume().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_with_time_moves_when_its_leader_freezes() {
+    let cluster = ensemble().await;
+    let leader = cluster.leader().await.unwrap();
+    let client = connect(cluster.connect_string(), LONG).await;
+    let mut states = client.connection_states();
+    expect(&mut states, Connected).await;
+    let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
+    cluster.member(leader).pause().unwrap();
+    expect(&mut states, Suspended).await;
+    expect(&mut states, Reconnected).await;
+    assert!(session.is_valid());
+    assert_eq!(client.session().await.unwrap().id(), session.id());
+    assert_eq!(client.check_exists(&node).await.unwrap().unwrap().ephemeral_owner, session.id());
+    let now = cluster.member_of_session(session.id()).await;
+    assert!(now.is_some_and(|member| member != leader), "{now:?}");
+    cluster.member(leader).resume().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_moves_when_its_member_dies() {
+    let cluster = ensemble().await;
+    let client = connect(cluster.connect_string(), LONG).await;
+    let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
+    let mut states = client.connection_states();
+    expect(&mut states, Connected).await;
+    let member = cluster.member_of_session(session.id()).await.unwrap();
+    cluster.member(member).kill().unwrap();
+    expect(&mut states, Suspended).await;
+    expect(&mut states, Reconnected).await;
+    assert!(client.check_exists(&node).await.unwrap().is_some());
+    assert_eq!(client.session().await.unwrap().id(), session.id());
+    let now = cluster.member_of_session(session.id()).await;
+    assert!(now.is_some_and(|now| now != member), "{now:?}");
+}

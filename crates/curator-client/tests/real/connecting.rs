@@ -1,0 +1,130 @@
+//! Connecting: to somebody, to nobody, to a server that does not answer.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use curator_client::{CuratorClient, Error, Outcome};
+use curator_test::{Direction, FaultProxy, TestingServer};
+
+use crate::support::{builder, eventually, proxy, soon};
+
+const CONNECTION: Duration = Duration::from_millis(800);
+/// What a loaded machine may need on top.
+const SLACK: Duration = Duration::from_millis(1_500);
+
+async fn fails_in_time(connect_string: String, session_timeout: Duration) {
+    let started = Instant::now();
+    let connect =
+        CuratorClient::builder(&connect_string).session_timeout(session_timeout).connection_timeout(CONNECTION);
+    let error = soon("the error", connect.connect()).await.unwrap_err();
+    let took = started.elapsed();
+    assert!((CONNECTION..CONNECTION + SLACK).contains(&took), "{error} after {took:?}");
+    assert!(matches!(error, Error::ConnectFailed { after: CONNECTION, .. }), "{error}");
+    assert!(error.to_string().contains(&connect_string), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert!(error.is_retryable());
+}
+
+#[tokio::test]
+async fn a_connect_to_nobody_ends_at_the_connection_timeout() {
+    let proxy = proxy().await;
+    proxy.refuse(true).unwrap();
+    fails_in_time(proxy.connect_string(), Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_connect_to_a_black_hole_ends_at_the_connection_timeout() {
+    let proxy = proxy().await;
+    proxy.black_hole(Direction::Both);
+    for session_timeout in [1, 60] {
+        fails_in_time(proxy.connect_string(), Duration::from_secs(session_timeout)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connect_to_a_server_that_says_nothing_ends_at_the_connection_timeout() {
+    // The system accepts the connection; nobody reads from it.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    fails_in_time(listener.local_addr().unwrap().to_string(), Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_connect_to_a_server_that_answers_no_request_ends_at_the_connection_timeout() {
+    let proxy = proxy().await;
+    proxy.hold_replies(curator_test::OpCode::Sync);
+    fails_in_time(proxy.connect_string(), Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_up_in_time_is_found() {
+    let proxy = proxy().await;
+    proxy.refuse(true).unwrap();
+    let connecting = tokio::spawn(builder(proxy.connect_string()).connect());
+    tokio::task::yield_now().await;
+    proxy.refuse(false).unwrap();
+    let client = soon("the connection", connecting).await.unwrap().unwrap();
+    client.get_data("/").await.unwrap();
+}
+
+#[tokio::test]
+async fn one_dead_server_among_others_does_not_matter() {
+    let (dead, alive) = (proxy().await, proxy().await);
+    dead.black_hole(Direction::Both);
+    let refusing = proxy().await;
+    refusing.refuse(true).unwrap();
+    let connect_string = [&dead, &alive, &refusing].map(FaultProxy::connect_string).join(",");
+    // A client begins with any of them; so many times would have to begin with the right one.
+    for _ in 0..6 {
+        let connect = CuratorClient::builder(&connect_string).session_timeout(Duration::from_secs(60));
+        let client = connect.connection_timeout(Duration::from_secs(3)).connect().await.unwrap();
+        client.get_data("/").await.unwrap();
+        client.close().await.unwrap();
+    }
+    assert!(dead.handshakes() > 0);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_credentials_is_an_error_at_once() {
+    let connect_string = TestingServer::shared().await.connect_string();
+    let started = Instant::now();
+    let error = builder(&connect_string).authorization("no-such-scheme", "x").connect().await.unwrap_err();
+    assert!(matches!(error, Error::ConnectRefused { .. }), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(!error.is_retryable());
+    assert!(error.to_string().contains(&connect_string), "{error}");
+}
+
+#[tokio::test]
+async fn a_bad_connect_string_is_refused_before_anything_is_sent() {
+    for text in ["", ",", "host:0", "host:99999", "host:port", ":2181", "a,,b", "host/a//b", "host/a,other/b"] {
+        let error = CuratorClient::builder(text).connect().await.unwrap_err();
+        assert!(matches!(error, Error::InvalidConnectString(_)), "{text:?}: {error}");
+        assert!(!error.is_retryable());
+    }
+}
+
+#[tokio::test]
+async fn a_client_knows_its_address_towards_the_servers() {
+    let connect_string = TestingServer::shared().await.connect_string();
+    let client = builder(&connect_string).connect().await.unwrap();
+    assert_eq!(&**client.default_lock_data(), b"127.0.0.1");
+    let client = builder(&connect_string).default_lock_data(*b"me").connect().await.unwrap();
+    assert_eq!(&**client.default_lock_data(), b"me");
+}
+
+#[tokio::test]
+async fn a_connect_that_failed_or_was_dropped_leaves_no_task_behind() {
+    let proxy = proxy().await;
+    proxy.refuse(true).unwrap();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let connect = || builder(proxy.connect_string()).connection_timeout(CONNECTION).connect();
+    connect().await.unwrap_err();
+    eventually("the end of all tasks", async || tasks() == before).await;
+    drop(tokio::time::timeout(Duration::from_millis(100), connect()).await.unwrap_err());
+    eventually("the end of all tasks", async || tasks() == before).await;
+    // Nor does one that succeeded, when its client is dropped.
+    proxy.refuse(false).unwrap();
+    drop(connect().await.unwrap());
+    eventually("the end of all tasks", async || tasks() == before).await;
+}

@@ -1,0 +1,124 @@
+//! No operation waits for ever.
+
+use std::time::{Duration, Instant};
+
+use curator_client::{CuratorClient, Error, Outcome, RetryNTimes};
+use curator_test::{Direction, FaultProxy, OpCode};
+
+use crate::support::{builder, eventually, proxy, soon};
+
+const OPERATION: Duration = Duration::from_millis(300);
+const CONNECTION: Duration = Duration::from_millis(600);
+/// What a loaded machine may need on top.
+const SLACK: Duration = Duration::from_millis(1_500);
+
+/// A client that makes one try.
+async fn once(session_timeout: Duration) -> (FaultProxy, CuratorClient) {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(session_timeout).operation_timeout(OPERATION);
+    let client = client.retry_policy(RetryNTimes::new(0, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    (proxy, client)
+}
+
+/// Runs an operation that must fail after `least`, and not much later.
+async fn fails_after<T: std::fmt::Debug>(
+    least: Duration,
+    operation: impl Future<Output = curator_client::Result<T>>,
+) -> Error {
+    let started = Instant::now();
+    let error = soon("the error", operation).await.unwrap_err();
+    let took = started.elapsed();
+    assert!((least..least + SLACK).contains(&took), "{error} after {took:?}");
+    error
+}
+
+#[tokio::test]
+async fn an_operation_during_an_outage_ends_at_the_operation_timeout() {
+    let (proxy, client) = once(Duration::from_secs(20)).await;
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    eventually("the outage", async || proxy.connections() == 0).await;
+    let mut states = client.connection_states();
+    assert!(soon("Suspended", states.wait_for(curator_client::ConnectionState::Suspended)).await);
+    let error = fails_after(OPERATION, client.get_data("/")).await;
+    assert!(matches!(error, Error::OperationTimeout { operation: "get data of", after: OPERATION, .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert!(error.is_retryable());
+}
+
+#[tokio::test]
+async fn an_operation_whose_answer_never_comes_ends_at_the_operation_timeout() {
+    let (proxy, client) = once(Duration::from_secs(20)).await;
+    proxy.swallow_next_reply(OpCode::GetData);
+    let error = fails_after(OPERATION, client.get_data("/")).await;
+    assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
+    // The connection is none the worse for it.
+    client.get_data("/").await.unwrap();
+    assert_eq!(proxy.handshakes(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_was_not_looked_at_ends_at_the_same_time() {
+    let (proxy, client) = once(Duration::from_secs(20)).await;
+    proxy.swallow_next_reply(OpCode::Exists);
+    let session = client.session().await.unwrap();
+    let path = client.resolve("/").unwrap();
+    let started = Instant::now();
+    let (swallowed, answered) = (session.exists(&path), session.exists(&path));
+    answered.await.unwrap();
+    // The time counts from the call.
+    tokio::time::sleep(OPERATION).await;
+    let error = soon("the error", swallowed).await.unwrap_err();
+    assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
+    assert!(started.elapsed() < OPERATION + SLACK);
+}
+
+#[tokio::test]
+async fn without_an_operation_timeout_the_session_timeout_counts() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1));
+    let client = client.retry_policy(RetryNTimes::new(0, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    proxy.swallow_next_reply(OpCode::GetData);
+    let error = fails_after(session.timeout(), client.get_data("/")).await;
+    assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1)).connection_timeout(CONNECTION);
+    let client = client.retry_policy(RetryNTimes::new(0, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.black_hole(Direction::Both);
+    soon("the loss", session.ended()).await;
+    let error = fails_after(CONNECTION, client.get_data("/")).await;
+    assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert!(error.is_retryable());
+    assert!(error.to_string().contains(&proxy.connect_string()), "{error}");
+    let error = fails_after(CONNECTION, client.session()).await;
+    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+    // And it is served again as soon as there is a session.
+    proxy.heal();
+    proxy.refuse(false).unwrap();
+    let mut states = client.connection_states();
+    assert!(soon("Reconnected", states.wait_for(curator_client::ConnectionState::Reconnected)).await);
+    client.get_data("/").await.unwrap();
+}
+
+#[tokio::test]
+async fn an_operation_under_way_ends_with_its_session() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1));
+    let client = client.operation_timeout(Duration::from_secs(600)).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let path = client.resolve("/").unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.black_hole(Direction::Both);
+    let error = soon("the error", session.get_data(&path)).await.unwrap_err();
+    let is_over = matches!(error, Error::SessionEnded { end: curator_client::SessionEnd::LeaseOver, .. });
+    assert!(is_over || matches!(error, Error::ConnectionLost { .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+}

@@ -1,0 +1,145 @@
+//! Requests are sent by the call: what is not waited for shares a round trip.
+
+use std::time::Duration;
+
+use curator_client::{ConnectionState, CreateMode, CuratorClient, NodeSpec, Session, TransactionOperation};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use tokio::runtime::Builder;
+
+use crate::support::{builder, direct, soon, unique};
+
+/// Long enough that nothing is answered before the second of two requests is sent.
+const ONE_WAY: Duration = Duration::from_millis(5);
+
+/// A client behind a slow network whose background work is not counted.
+async fn far_away() -> (FaultProxy, CuratorClient) {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = builder(proxy.connect_string()).connect().await.unwrap();
+    proxy.ignore(OpCode::Sync);
+    proxy.set_delay(ONE_WAY);
+    (proxy, client)
+}
+
+/// A create and a list in one flight, several times.
+async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, session: &Session) {
+    const FLIGHTS: u64 = 5;
+    let dir = direct().await.create().for_path(unique(), "").await.unwrap();
+    let path = dir.child("n-").unwrap();
+    let acl = client.default_acl().clone();
+    let node = NodeSpec { path, data: [].into(), mode: CreateMode::EphemeralSequential, acl };
+    proxy.reset_counts();
+    for _ in 0..FLIGHTS {
+        let (created, children) = (session.create(&node), session.get_children(&dir));
+        let (created, children) = (created.await.unwrap(), children.await.unwrap());
+        assert!(children.contains(&created.path.name().to_owned()), "the list is older than the create");
+    }
+    assert_eq!(proxy.round_trips(), FLIGHTS);
+}
+
+#[tokio::test]
+async fn two_calls_are_one_round_trip() {
+    let (proxy, client) = far_away().await;
+    two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn two_calls_in_a_spawned_task_are_one_round_trip() {
+    let (proxy, client) = far_away().await;
+    let session = client.session().await.unwrap();
+    tokio::spawn(async move { two_at_once(&proxy, &client, &session).await }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_calls_on_many_threads_are_one_round_trip() {
+    let (proxy, client) = far_away().await;
+    two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_calls_in_a_spawned_task_on_many_threads_are_one_round_trip() {
+    let (proxy, client) = far_away().await;
+    let session = client.session().await.unwrap();
+    tokio::spawn(async move { two_at_once(&proxy, &client, &session).await }).await.unwrap();
+}
+
+#[tokio::test]
+async fn two_calls_on_another_runtime_are_one_round_trip() {
+    let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (proxy, client) = home.spawn(far_away()).await.unwrap();
+    two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
+    home.shutdown_background();
+}
+
+#[tokio::test]
+async fn two_calls_are_one_round_trip_after_an_outage_too() {
+    let (proxy, client) = far_away().await;
+    let session = client.session().await.unwrap();
+    for _ in 0..3 {
+        let mut states = client.connection_states();
+        proxy.cut();
+        assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+        two_at_once(&proxy, &client, &session).await;
+    }
+}
+
+#[tokio::test]
+async fn two_calls_are_one_round_trip_in_a_new_session_too() {
+    let (proxy, client) = far_away().await;
+    let mut states = client.connection_states();
+    let server = TestingServer::shared().await;
+    curator_test::close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    assert!(soon("Lost", states.wait_for(ConnectionState::Lost)).await);
+    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn requests_are_sent_although_nobody_polls_them() {
+    let (proxy, client) = far_away().await;
+    let session = client.session().await.unwrap();
+    let path = client.resolve("/").unwrap();
+    proxy.reset_counts();
+    let missing = client.resolve(unique()).unwrap();
+    let acl = client.default_acl().clone();
+    let node = NodeSpec { path: missing.clone(), data: [].into(), mode: CreateMode::Ephemeral, acl };
+    let check = TransactionOperation::Check { path: path.clone(), version: None };
+    let requests: [(OpCode, Box<dyn Send>); 7] = [
+        (OpCode::GetData, Box::new(session.watch_data(&path))),
+        (OpCode::Exists, Box::new(session.exists(&path))),
+        (OpCode::Create2, Box::new(session.create(&node))),
+        (OpCode::SetData, Box::new(session.set_data(&missing, b"", None))),
+        (OpCode::Delete, Box::new(session.delete(&missing, None))),
+        (OpCode::Multi, Box::new(session.transact(vec![check]))),
+        (OpCode::Sync, Box::new(session.sync(&path))),
+    ];
+    for (op, _) in &requests {
+        soon("the request", proxy.wait_for_request(*op, 1)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_request_is_carried_out_all_the_same() {
+    let (_proxy, client) = far_away().await;
+    let session = client.session().await.unwrap();
+    let path = client.create().for_path(unique(), "").await.unwrap();
+    drop(session.set_data(&path, b"new", None));
+    assert_eq!(client.get_data(&path).await.unwrap().0, b"new");
+}
+
+#[tokio::test]
+async fn requests_are_served_in_the_order_of_the_calls() {
+    let (_proxy, client) = far_away().await;
+    let session = client.session().await.unwrap();
+    let path = client.create().for_path(unique(), "").await.unwrap();
+    let writes: Vec<_> = (0..100).map(|i| session.set_data(&path, format!("{i}").as_bytes(), Some(i))).collect();
+    let read = session.get_data(&path);
+    let delete = session.delete(&path, Some(100));
+    let after = session.exists(&path);
+    // Each write asks for the version that the one before it left; the answers are taken in the opposite order.
+    assert_eq!(after.await.unwrap(), None);
+    delete.await.unwrap();
+    assert_eq!(read.await.unwrap().0, b"99");
+    for write in writes.into_iter().rev() {
+        write.await.unwrap();
+    }
+}

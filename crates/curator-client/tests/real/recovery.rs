@@ -1,0 +1,211 @@
+//! Creates whose answer, or whose request, was lost.
+
+use std::time::Duration;
+
+use curator_client::{ConnectionState, CreateMode, CuratorClient, Error, Outcome, RetryForever, RetryNTimes, ZPath};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+
+use crate::support::{behind_proxy, builder, direct, eventually, proxy, soon, unique};
+
+const PAUSE: Duration = Duration::from_millis(20);
+
+async fn directory(client: &CuratorClient) -> ZPath {
+    client.create().for_path(unique(), "").await.unwrap()
+}
+
+/// Starts a protected create under `dir`.
+fn protected(
+    client: &CuratorClient,
+    dir: &ZPath,
+) -> impl Future<Output = curator_client::Result<ZPath>> + Send + 'static {
+    let create = client.create().with_protection().with_mode(CreateMode::EphemeralSequential);
+    create.for_path(format!("{dir}/lock-"), "data")
+}
+
+/// The node that a create returned is the only one, and belongs to the client's session.
+async fn is_the_only_one(client: &CuratorClient, dir: &ZPath, path: &ZPath) {
+    assert_eq!(client.get_children(dir).await.unwrap(), [path.name()]);
+    let (data, stat) = client.get_data(path).await.unwrap();
+    assert_eq!(data, b"data");
+    assert_eq!(stat.ephemeral_owner, client.session().await.unwrap().id());
+}
+
+#[tokio::test]
+async fn a_protected_node_is_found_again_when_its_answer_is_cut_off() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = directory(&client).await;
+    proxy.reset_counts();
+    proxy.cut_before_reply(OpCode::Create2);
+    let path = soon("the create", protected(&client, &dir)).await.unwrap();
+    is_the_only_one(&client, &dir, &path).await;
+    assert_eq!(proxy.requests()[&OpCode::Create2], 1);
+    assert_eq!(client.janitor().pending(), 0);
+}
+
+#[tokio::test]
+async fn a_protected_node_is_found_again_when_its_answer_never_comes() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).operation_timeout(Duration::from_millis(300)).connect().await.unwrap();
+    let dir = directory(&client).await;
+    proxy.reset_counts();
+    proxy.swallow_next_reply(OpCode::Create2);
+    let path = soon("the create", protected(&client, &dir)).await.unwrap();
+    is_the_only_one(&client, &dir, &path).await;
+    assert_eq!(proxy.requests()[&OpCode::Create2], 1);
+}
+
+#[tokio::test]
+async fn a_protected_node_is_created_once_when_its_request_is_cut_off() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = directory(&client).await;
+    proxy.reset_counts();
+    proxy.cut_before_request(OpCode::Create2);
+    let path = soon("the create", protected(&client, &dir)).await.unwrap();
+    is_the_only_one(&client, &dir, &path).await;
+    assert_eq!(proxy.requests()[&OpCode::Create2], 2);
+    assert!(path.name().ends_with("lock-0000000000"), "{path}");
+}
+
+#[tokio::test]
+async fn a_persistent_protected_node_is_found_again_too() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = directory(&client).await;
+    for mode in [CreateMode::Persistent, CreateMode::PersistentSequential] {
+        proxy.cut_before_reply(OpCode::Create2);
+        let create = client.create().with_protection().with_mode(mode).for_path(format!("{dir}/node-"), "");
+        let path = soon("the create", create).await.unwrap();
+        assert_eq!(client.get_children(&dir).await.unwrap(), [path.name()], "{mode:?}");
+        client.delete().for_path(&path).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn missing_parents_do_not_matter_when_an_answer_is_lost() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = format!("{}/a/b", unique());
+    // The first create finds no parent, and the answer about the parent is lost.
+    proxy.cut_before_reply(OpCode::CreateContainer);
+    let create = client.create().with_protection().creating_parent_containers().with_mode(CreateMode::Ephemeral);
+    let path = soon("the create", create.for_path(format!("{dir}/node"), "data")).await.unwrap();
+    is_the_only_one(&client, &client.resolve(&dir).unwrap(), &path).await;
+}
+
+#[tokio::test]
+async fn a_parent_whose_answer_was_lost_is_created_again() {
+    let (proxy, client) = behind_proxy().await;
+    proxy.cut_before_reply(OpCode::CreateContainer);
+    let create = client.create().creating_parent_containers().for_path(format!("{}/node", unique()), "");
+    let path = soon("the create", create).await.unwrap();
+    assert!(client.check_exists(&path).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn after_a_lost_session_a_protected_create_starts_afresh() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = builder(proxy.connect_string()).retry_policy(RetryForever::new(PAUSE).unwrap());
+    let client = client.connect().await.unwrap();
+    let dir = directory(&client).await;
+    let observer = direct().await;
+    let old = client.session().await.unwrap();
+    // The node is created, its answer never comes, and the session ends.
+    proxy.swallow_next_reply(OpCode::Create2);
+    proxy.reset_counts();
+    let create = tokio::spawn(protected(&client, &dir));
+    soon("the answer", proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
+    let [first] = &*observer.get_children(&dir).await.unwrap() else { panic!("there is no node") };
+    let first_id = first[..39].to_owned();
+    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    let path = soon("the create", create).await.unwrap().unwrap();
+    assert_eq!(client.session().await.unwrap().epoch(), old.epoch() + 1);
+    assert!(!path.name().starts_with(&first_id), "{path} has the id of the node of a dead session");
+    is_the_only_one(&client, &dir, &path).await;
+}
+
+#[tokio::test]
+async fn the_node_of_a_dying_session_is_not_adopted() {
+    // The session is lost for the client while the server still keeps it, with its node (CURATOR issue 1121).
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1));
+    let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).connect().await.unwrap();
+    let dir = directory(&client).await;
+    let old = client.session().await.unwrap();
+    proxy.hold_replies(OpCode::Create2);
+    proxy.hold_replies(OpCode::Sync);
+    let create = tokio::spawn(protected(&client, &dir));
+    soon("the loss", old.ended()).await;
+    proxy.release_held();
+    let path = soon("the create", create).await.unwrap().unwrap();
+    let session = client.session().await.unwrap();
+    assert!(session.epoch() > old.epoch());
+    let stat = client.check_exists(&path).await.unwrap().unwrap();
+    assert_eq!(stat.ephemeral_owner, session.id());
+    eventually("one node", async || client.get_children(&dir).await.unwrap() == [path.name()]).await;
+}
+
+#[tokio::test]
+async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = directory(&client).await;
+    for (mode, op) in [
+        (CreateMode::EphemeralSequential, OpCode::Create2),
+        (CreateMode::Persistent, OpCode::Create2),
+        (CreateMode::Container, OpCode::CreateContainer),
+    ] {
+        let mut states = client.connection_states();
+        proxy.reset_counts();
+        proxy.cut_before_reply(op);
+        let create = client.create().with_mode(mode).for_path(format!("{dir}/{mode:?}"), "");
+        let error = soon("the error", create).await.unwrap_err();
+        let Error::Ambiguous { source, .. } = &error else { panic!("{error}") };
+        assert!(matches!(**source, Error::ConnectionLost { .. }), "{source}");
+        assert_eq!(error.outcome(), Outcome::Unknown);
+        assert!(!error.is_retryable());
+        assert_eq!(proxy.requests()[&op], 1);
+        assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    }
+    assert_eq!(client.get_children(&dir).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_dropped_protected_create_leaves_nothing() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = directory(&client).await;
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::Create2);
+    let create = tokio::spawn(protected(&client, &dir));
+    soon("the answer", proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
+    let observer = direct().await;
+    assert_eq!(observer.get_children(&dir).await.unwrap().len(), 1);
+    create.abort();
+    assert!(create.await.unwrap_err().is_cancelled());
+    assert_eq!(client.janitor().pending(), 1);
+    proxy.release_held();
+    soon("the janitor", client.janitor().idle()).await;
+    assert!(observer.get_children(&dir).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_protected_create_that_is_given_up_leaves_nothing() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).retry_policy(RetryNTimes::new(0, PAUSE).unwrap());
+    let client = client.connect().await.unwrap();
+    let dir = directory(&client).await;
+    proxy.cut_before_reply(OpCode::Create2);
+    let error = soon("the error", protected(&client, &dir)).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    soon("the janitor", client.janitor().idle()).await;
+    assert!(client.get_children(&dir).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_write_without_a_version_is_tried_again_and_one_with_a_version_is_not() {
+    let (proxy, client) = behind_proxy().await;
+    let path = directory(&client).await;
+    proxy.cut_before_reply(OpCode::SetData);
+    assert_eq!(soon("the write", client.set_data(&path, "1", None)).await.unwrap().version, 2);
+    proxy.cut_before_reply(OpCode::SetData);
+    let error = soon("the error", client.set_data(&path, "2", Some(2))).await.unwrap_err();
+    assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
+    assert_eq!(client.get_data(&path).await.unwrap().0, b"2");
+}

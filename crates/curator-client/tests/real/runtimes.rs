@@ -1,0 +1,203 @@
+//! The client on runtimes of every kind, on threads without one, and after the end of its own.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use curator_client::{CuratorClient, WatchEvent};
+use curator_test::TestingServer;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{PATIENCE, builder, direct, ephemeral, eventually, unique};
+
+fn multi_thread() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// A client that lives on `runtime`.
+async fn on(runtime: &Runtime) -> CuratorClient {
+    let connect = builder(TestingServer::shared().await.connect_string()).connect();
+    runtime.spawn(connect).await.unwrap().unwrap()
+}
+
+/// Runs `work` on a thread without a runtime, and waits for it with a bound; a panic there is a panic here.
+fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::spawn(move || drop(sender.send(work())));
+    match receiver.recv_timeout(PATIENCE) {
+        Ok(value) => value,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the thread is stuck"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
+    }
+}
+
+/// Drives a future without any runtime.
+fn drive<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let mut future = std::pin::pin!(future);
+    let waker = std::task::Waker::from(std::sync::Arc::new(Unpark(std::thread::current())));
+    loop {
+        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+            return value;
+        }
+        std::thread::park();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_without_a_runtime_can_use_a_client() {
+    let client = direct().await;
+    let path = client.create().for_path(unique(), "data").await.unwrap();
+    let data = tokio::task::spawn_blocking({
+        let (client, path) = (client.clone(), path.clone());
+        move || on_a_plain_thread(move || drive(client.get_data(&path)))
+    });
+    assert_eq!(data.await.unwrap().unwrap().0, b"data");
+    let data = tokio::task::spawn_blocking({
+        let client = client.clone();
+        move || on_a_plain_thread(move || client.block_on(client.get_data(&path)))
+    });
+    assert_eq!(data.await.unwrap().unwrap().0, b"data");
+}
+
+#[tokio::test]
+async fn another_runtime_can_use_a_client() {
+    let (home, other) = (multi_thread(), multi_thread());
+    let client = on(&home).await;
+    let path = client.create().for_path(unique(), "data").await.unwrap();
+    let data = other.spawn({
+        let client = client.clone();
+        async move { client.get_data(&path).await }
+    });
+    assert_eq!(data.await.unwrap().unwrap().0, b"data");
+    other.shutdown_background();
+    client.get_data("/").await.unwrap();
+    client.close().await.unwrap();
+    home.shutdown_background();
+}
+
+#[tokio::test]
+async fn after_the_end_of_its_runtime_a_client_returns_errors() {
+    for round in 0..4 {
+        let home = multi_thread();
+        let client = on(&home).await;
+        let session = client.session().await.unwrap();
+        home.shutdown_timeout_in_the_background();
+        let clone = client.clone();
+        let errors = on_a_plain_thread(move || {
+            let path = clone.resolve("/").unwrap();
+            let mut errors = Vec::new();
+            errors.push(drive(clone.get_data("/")).unwrap_err());
+            errors.push(drive(clone.create().for_path(unique(), "")).unwrap_err());
+            errors.push(drive(clone.create().with_protection().for_path(unique(), "")).unwrap_err());
+            errors.push(drive(clone.delete().guaranteed().for_path(unique())).unwrap_err());
+            errors.push(drive(clone.session()).unwrap_err());
+            errors.push(drive(clone.close()).unwrap_err());
+            errors.push(drive(session.get_data(&path)).unwrap_err());
+            drive(session.ended());
+            assert!(!session.is_valid());
+            errors
+        });
+        assert_eq!(errors.len(), 7, "round {round}");
+        assert!(errors.iter().all(|error| !error.is_retryable()), "{errors:?}");
+        assert_eq!(client.janitor().pending(), 0);
+        drop(client);
+    }
+}
+
+#[tokio::test]
+async fn what_waits_while_the_runtime_ends_returns_and_does_not_panic() {
+    for _ in 0..8 {
+        let home = multi_thread();
+        let client = on(&home).await;
+        let session = client.session().await.unwrap();
+        let path = client.create().for_path(unique(), "").await.unwrap();
+        let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
+        let mut states = client.connection_states();
+        let (started, all_wait) = mpsc::channel();
+        let mut waiting: Vec<_> = (0..8)
+            .map(|_| {
+                let (client, session, started) = (client.clone(), session.clone(), started.clone());
+                std::thread::spawn(move || {
+                    started.send(()).unwrap();
+                    drive(session.ended());
+                    drive(client.closing());
+                })
+            })
+            .collect();
+        waiting.push(std::thread::spawn(move || {
+            started.send(()).unwrap();
+            drive(async { while states.next().await.is_some() {} });
+            assert_eq!(drive(watch.fired()), WatchEvent::SessionEnded);
+        }));
+        for _ in &waiting {
+            all_wait.recv_timeout(PATIENCE).unwrap();
+        }
+        home.shutdown_timeout_in_the_background();
+        on_a_plain_thread(move || waiting.into_iter().for_each(|thread| thread.join().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_busy_thread_meets_the_end_of_the_runtime_without_a_panic() {
+    for _ in 0..8 {
+        let home = multi_thread();
+        let client = on(&home).await;
+        let (started, is_busy) = mpsc::channel();
+        let busy = std::thread::spawn(move || {
+            loop {
+                if let Err(error) = drive(client.get_data("/")) {
+                    return error;
+                }
+                let _ = started.send(());
+            }
+        });
+        is_busy.recv_timeout(PATIENCE).unwrap();
+        home.shutdown_timeout_in_the_background();
+        let error = on_a_plain_thread(move || busy.join().unwrap());
+        assert!(!error.is_retryable(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_on_a_current_thread_runtime_closes_in_block_on() {
+    let connect_string = TestingServer::shared().await.connect_string();
+    let node = std::thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = builder(connect_string).connect().await.unwrap();
+            let node = ephemeral(&client).await;
+            client.close().await.unwrap();
+            node
+        })
+    });
+    let node = tokio::task::spawn_blocking(|| node.join().unwrap()).await.unwrap();
+    assert_eq!(direct().await.check_exists(&node).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_runtime_that_just_stops_leaves_the_session_to_its_timeout() {
+    let home = multi_thread();
+    let connect = builder(TestingServer::shared().await.connect_string()).session_timeout(Duration::from_secs(1));
+    let client = home.spawn(connect.connect()).await.unwrap().unwrap();
+    let node = ephemeral(&client).await;
+    home.shutdown_timeout_in_the_background();
+    drop(client);
+    let observer = direct().await;
+    eventually("the end of the node", async || observer.check_exists(&node).await.unwrap().is_none()).await;
+}
+
+trait Shutdown {
+    /// Ends the runtime and waits for that, on another thread because a runtime must not be waited for in one.
+    fn shutdown_timeout_in_the_background(self);
+}
+
+impl Shutdown for Runtime {
+    fn shutdown_timeout_in_the_background(self) {
+        on_a_plain_thread(move || self.shutdown_timeout(PATIENCE));
+    }
+}
