@@ -46,6 +46,9 @@ pub enum ContenderIdentity {
     /// In its name, as in Curator.
     Name,
     /// At the start of its data: for layouts whose names have no unique part.
+    ///
+    /// Such names can come again when the directory is deleted and made anew, by somebody who has deleted the waiting
+    /// nodes before: a list alone cannot tell. Names with an id in them have no such doubt.
     Data,
 }
 
