@@ -28,5 +28,8 @@ fn custom_driver() {
     let printed = run("custom_driver");
     assert!(printed.contains("web-3 holds the lock: /curator-examples/shared-lock/web-3-W-0000000000"), "{printed}");
     assert!(printed.contains("batch-1-W-0000000002 (waits)"), "{printed}");
-    assert!(printed.contains("batch-1 holds the lock: /curator-examples/shared-lock/batch-1-W-0000000002"), "{printed}");
+    assert!(
+        printed.contains("batch-1 holds the lock: /curator-examples/shared-lock/batch-1-W-0000000002"),
+        "{printed}"
+    );
 }

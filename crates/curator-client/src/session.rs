@@ -144,8 +144,12 @@ impl Session {
     /// Why the session is over, if it is.
     #[must_use]
     pub fn end(&self) -> Option<SessionEnd> {
-        let end = *self.inner.end.borrow();
-        end.or_else(|| (!self.inner.lease.is_valid()).then_some(SessionEnd::LeaseOver))
+        let told = || *self.inner.end.borrow();
+        if let Some(end) = told() {
+            return Some(end);
+        }
+        // `finish` says why before it revokes the lease, so whoever finds it revoked finds the reason too.
+        (!self.inner.lease.is_valid()).then(|| told().unwrap_or(SessionEnd::LeaseOver))
     }
 
     /// Waits until the session is over. Does not depend on any other task: when the lease runs out, this returns.
@@ -170,12 +174,12 @@ impl Session {
 
     /// Ends the session for everybody who holds a handle. The first reason stays.
     pub(crate) fn finish(&self, end: SessionEnd) {
-        self.inner.lease.revoke();
         self.inner.end.send_if_modified(|current| {
             let first = current.is_none();
             current.get_or_insert(end);
             first
         });
+        self.inner.lease.revoke();
         let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(link);
     }

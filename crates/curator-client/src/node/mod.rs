@@ -24,7 +24,7 @@ pub enum CreateMode {
     Ephemeral,
     /// As `Ephemeral`; the server appends a ten-digit number to the name.
     EphemeralSequential,
-    /// The server removes it some time after its last child went. Servers from 3.5.3 on.
+    /// The server removes it some time after its last child went. Servers from 3.5.1 on.
     Container,
     /// As `Persistent`; the server removes it when it had no children and no change for this long. Only where the
     /// server has `extendedTypesEnabled`.

@@ -85,7 +85,8 @@ impl CuratorClient {
     ///
     /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the
     /// connection. With a version, an unknown outcome is [`Error::Ambiguous`] and not tried again: the second try could
-    /// not tell our own change from another's.
+    /// not tell our own change from another's. Without one it is tried again, and so can overwrite what somebody else has
+    /// written since the first try.
     ///
     /// # Cancel safety
     ///

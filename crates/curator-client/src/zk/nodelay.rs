@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 
 use crate::connect_string::ConnectString;
 
-/// The addresses of the servers, to know their sockets by.
+/// The addresses of the servers, to know their sockets by. Looked up once for each session: a server that changes its
+/// address meanwhile is reached without the option.
 #[derive(Debug, Clone)]
 pub(crate) struct Peers(Vec<SocketAddr>);
 

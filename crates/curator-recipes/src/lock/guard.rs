@@ -1,7 +1,9 @@
 //! What a holder has in hand.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use curator_client::{ClockInstant, ZPath};
 
@@ -38,16 +40,19 @@ impl LockGuard {
         self.shared.token()
     }
 
-    /// Whether the lock is certainly held now. Reads the clock, so it is right even when no task has run for a while,
-    /// as after a stop of the process; but it is right for *this moment* only. What must not happen after a loss needs
-    /// the [fencing token](Self::fencing_token).
+    /// Whether the session of the lock is certainly alive now, and nothing is known of a deletion of the lock's node.
+    ///
+    /// Reads the clock, so it is right even when no task has run for a while, as after a stop of the process; but it is
+    /// right for *this moment* only. What must not happen after a loss needs the
+    /// [fencing token](Self::fencing_token). That somebody has deleted the node is known once [`lost`](Self::lost) or
+    /// [`run`](Self::run) has been polled, or if the acquire had to wait.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.shared.loss().is_none()
     }
 
-    /// Until when the lock is certainly held if nothing more is heard from the servers. While all is well this moves on.
-    /// A moment in the past after a loss of the session.
+    /// Until when the session of the lock is certainly alive if nothing more is heard from the servers. While all is well
+    /// this moves on. A moment in the past after a loss of the session.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
         self.shared.session().lease().valid_until()
@@ -67,9 +72,10 @@ impl LockGuard {
 
     /// Drives a future while the lock is held, and drops it when the lock is lost.
     ///
-    /// It is dropped before another client can have the lock, provided that this process runs: the lease ends some time
-    /// before a server can expire the session. It is *not* dropped in time if the process is stopped, or if the future
-    /// blocks its thread.
+    /// The clock is read each time before the future is polled, so no step of it begins after the lease is over, not even
+    /// when this process was stopped meanwhile. A step that has begun is not interrupted: a future that blocks its
+    /// thread, or a process that is stopped in the middle of a step, can be late. Only the
+    /// [fencing token](Self::fencing_token) helps then.
     ///
     /// # Errors
     ///
@@ -79,11 +85,19 @@ impl LockGuard {
     ///
     /// Dropping this drops `future`; the lock stays held.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockLost> {
-        tokio::select! {
-            biased;
-            lost = self.lost() => Err(lost),
-            output = future => Ok(output),
-        }
+        let mut lost = pin!(self.lost());
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(lost));
+            }
+            // The timer behind `lost` stands still while the machine sleeps; the lease's clock does not.
+            if let Some(reason) = self.shared.loss() {
+                return Poll::Ready(Err(self.shared.lock_lost(reason)));
+            }
+            future.as_mut().poll(cx).map(Ok)
+        })
+        .await
     }
 
     /// The lock's node, as it is called on the server (chroot and namespace included).
@@ -104,8 +118,8 @@ impl LockGuard {
         &self.owner
     }
 
-    /// Releases, and says how it went. If this is not the owner's last guard, the lock stays held and no request is
-    /// made.
+    /// Releases, and says how it went. If this is not the owner's last guard, the lock stays held, no request is made, and
+    /// there is no error.
     ///
     /// # Errors
     ///

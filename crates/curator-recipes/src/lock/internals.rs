@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use curator_client::node::find::NodeFinder;
-use curator_client::{
-    CreateMode, Created, CuratorClient, Deadline, NodeSpec, Request as Sent, Session, SessionEnd, Stat, Watch, ZPath,
-};
+use curator_client::{CuratorClient, Deadline, Session, SessionEnd, ZPath};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
-use super::contender::Contender;
-use super::contest::{Answer, Contest, ContestError, Pace, Request, Step};
+use super::contest::{Contest, ContestError, Pace, Request, Step};
 use super::driver::{ContenderId, ContenderIdentity, LockInternalsDriver};
 use super::hold::Hold;
-use super::watches::Watches;
+use super::shell::Shell;
 use crate::error::{Error, Result};
-use crate::fencing_token::FencingToken;
 
 /// How long to wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +22,7 @@ pub(crate) enum Patience {
 
 /// The engine under every lock: takes one place in one queue, and waits until it owns.
 ///
-/// After Curator's class of the same name. What it does is decided by [`Contest`]; this sends the requests.
+/// After Curator's class of the same name. What it does is decided by [`Contest`]; the [`Shell`] sends the requests.
 #[derive(Debug, Clone)]
 pub(crate) struct LockInternals {
     client: CuratorClient,
@@ -71,6 +66,10 @@ impl LockInternals {
         &*self.driver
     }
 
+    pub(crate) fn data(&self) -> &Arc<[u8]> {
+        &self.data
+    }
+
     pub(crate) fn overflow(&self, node: String) -> Error {
         Error::SequenceOverflow { dir: self.dir.clone(), node }
     }
@@ -92,7 +91,7 @@ impl LockInternals {
         // Boxed, so that a user's future that acquires stays small.
         let contend = Box::pin(self.contend(patience));
         match patience {
-            Patience::OneFlight => contend.await,
+            Patience::OneFlight => self.before(Deadline::NEVER, contend).await,
             Patience::Until(deadline) => self.before(deadline, contend).await,
         }
     }
@@ -114,6 +113,7 @@ impl LockInternals {
         loop {
             let session = match self.session(patience).await {
                 Ok(session) => session,
+                Err(error) if patience == Patience::OneFlight => return Err(error.into()),
                 Err(error) => {
                     failures.pause(error).await?;
                     continue;
@@ -137,7 +137,7 @@ impl LockInternals {
                     failures.reset();
                 }
                 Outcome::PlaceDeleted => {
-                    if !places_lost.again().await? {
+                    if patience == Patience::OneFlight || !places_lost.again().await? {
                         return Err(Error::PlaceDeleted { dir: self.dir.clone() });
                     }
                 }
@@ -205,7 +205,11 @@ impl LockInternals {
                     shell.clean_up(contest.surplus())?;
                     return Ok(Outcome::Owned(shell.into_hold(&node.name, node.czxid)?));
                 }
-                Step::Restart(_) => return Ok(Outcome::PlaceDeleted),
+                Step::Restart(_) => {
+                    // It is gone; by now another's node may have its name.
+                    shell.place_is_gone();
+                    return Ok(Outcome::PlaceDeleted);
+                }
                 Step::Failed(ContestError::SequenceOverflow(overflow)) => return Err(self.overflow(overflow.name)),
                 Step::Failed(error) => return Err(self.protocol(error)),
             };
@@ -214,153 +218,6 @@ impl LockInternals {
 
     fn protocol(&self, cause: impl ToString) -> Error {
         Error::Protocol { dir: self.dir.clone(), cause: cause.to_string() }
-    }
-}
-
-/// Sends the requests of one contest.
-struct Shell<'a> {
-    internals: &'a LockInternals,
-    session: &'a Session,
-    node: NodeSpec,
-    contender: Contender,
-    watches: Watches,
-    /// What made the last flight incomplete.
-    failure: Option<curator_client::Error>,
-}
-
-/// A request that is on its way.
-enum Flying {
-    Create(Sent<Created>),
-    CreateParents,
-    Sync(Sent<()>),
-    List(Sent<Vec<String>>),
-    Inspect(Sent<(Vec<u8>, Stat)>),
-    WatchAhead(String, Sent<(Vec<u8>, Stat, Watch)>),
-    WatchOwn(Sent<(Vec<u8>, Stat, Watch)>),
-}
-
-impl<'a> Shell<'a> {
-    fn new(internals: &'a LockInternals, session: &'a Session, id: ContenderId) -> Result<Self> {
-        let LockInternals { client, dir, driver, data } = internals;
-        let prefix = driver.node_prefix(&id);
-        let finder = NodeFinder::by_name(dir, prefix.clone());
-        let (finder, data) = match driver.identity() {
-            ContenderIdentity::Name => (finder, Arc::clone(data)),
-            ContenderIdentity::Data => {
-                let id = id.to_string().into_bytes();
-                (finder.with_data(id.clone()), [&id, &**data].concat().into())
-            }
-        };
-        let node = NodeSpec {
-            path: dir.join(&prefix).map_err(curator_client::Error::from)?,
-            data,
-            mode: CreateMode::EphemeralSequential,
-            acl: Arc::clone(client.default_acl()),
-        };
-        let contender = Contender::new(client, session, finder);
-        Ok(Self { internals, session, node, contender, watches: Watches::default(), failure: None })
-    }
-
-    /// One flight: everything is sent before anything is awaited.
-    ///
-    /// # Errors
-    ///
-    /// What trying again cannot mend. The rest becomes [`Answer::Unknown`].
-    async fn fly(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>> {
-        let flying = requests.into_iter().map(|request| self.send(request)).collect::<Result<Vec<_>>>()?;
-        let mut answers = Vec::with_capacity(flying.len());
-        for request in flying {
-            let answer = match self.answer(request).await {
-                Ok(answer) => answer,
-                Err(error) if error.is_retryable() => {
-                    self.failure = Some(error);
-                    Answer::Unknown
-                }
-                Err(error) => return Err(error.into()),
-            };
-            answers.push(answer);
-        }
-        Ok(answers)
-    }
-
-    fn send(&mut self, request: Request) -> Result<Flying> {
-        let session = self.session;
-        Ok(match request {
-            Request::Create => {
-                self.contender.arm();
-                Flying::Create(session.create(&self.node))
-            }
-            Request::CreateParents => Flying::CreateParents,
-            Request::Sync => Flying::Sync(session.sync(self.internals.dir())),
-            Request::List => Flying::List(session.get_children(self.internals.dir())),
-            Request::Inspect { name } => Flying::Inspect(session.get_data(&self.child(&name)?)),
-            Request::WatchAhead { name } => {
-                let request = session.watch_data(&self.child(&name)?);
-                Flying::WatchAhead(name, request)
-            }
-            Request::WatchOwn { name } => Flying::WatchOwn(session.watch_data(&self.child(&name)?)),
-        })
-    }
-
-    async fn answer(&mut self, request: Flying) -> curator_client::Result<Answer> {
-        let LockInternals { client, dir, .. } = self.internals;
-        let found = match request {
-            Flying::Create(request) => match request.await {
-                Ok(created) => {
-                    let answer = Answer::Created { name: created.path.name().to_owned(), czxid: created.stat.czxid };
-                    self.contender.found(created.path);
-                    return Ok(answer);
-                }
-                Err(curator_client::Error::NoNode { .. }) => return Ok(Answer::NoParent),
-                Err(error) => return Err(error),
-            },
-            Flying::CreateParents => client.ensure_containers(self.session, dir).await.map(|()| Answer::ParentsReady),
-            Flying::Sync(request) => request.await.map(|()| Answer::Synced),
-            Flying::List(request) => match request.await {
-                Err(curator_client::Error::NoNode { .. }) => return Ok(Answer::NoParent),
-                children => children.map(Answer::Children),
-            },
-            Flying::Inspect(request) => request.await.map(|(data, stat)| self.node(&data, &stat)),
-            Flying::WatchAhead(name, request) => request.await.map(|(data, stat, watch)| {
-                self.watches.set_ahead(name, watch);
-                self.node(&data, &stat)
-            }),
-            Flying::WatchOwn(request) => request.await.map(|(data, stat, watch)| {
-                self.watches.set_own(watch);
-                self.node(&data, &stat)
-            }),
-        };
-        match found {
-            Err(curator_client::Error::NoNode { .. }) => Ok(Answer::Missing),
-            found => found,
-        }
-    }
-
-    fn node(&self, data: &[u8], stat: &Stat) -> Answer {
-        Answer::Node {
-            ephemeral_owner: stat.ephemeral_owner,
-            czxid: stat.czxid,
-            is_ours: self.contender.finder().matches_data(data),
-        }
-    }
-
-    fn child(&self, name: &str) -> Result<ZPath> {
-        Ok(self.internals.dir().join(name).map_err(curator_client::Error::from)?)
-    }
-
-    /// Nodes that a create made although its answer, and so the next try, said otherwise.
-    fn clean_up(&self, surplus: &[String]) -> Result<()> {
-        for name in surplus {
-            self.internals.client.janitor().delete_owned(self.session, &self.child(name)?);
-        }
-        Ok(())
-    }
-
-    fn into_hold(self, name: &str, czxid: i64) -> Result<Hold> {
-        let path = self.child(name)?;
-        let Self { internals, session, contender, watches, .. } = self;
-        contender.disarm();
-        Ok(Hold::new(&internals.client, session, path, FencingToken::new(czxid), watches.into_own()))
     }
 }
 

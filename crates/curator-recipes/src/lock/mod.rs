@@ -11,6 +11,7 @@ mod mutex;
 mod owner;
 mod participants;
 pub mod queue;
+mod shell;
 mod watches;
 
 pub use self::driver::{ContenderId, ContenderIdentity, LockInternalsDriver, StandardLockInternalsDriver, Verdict};

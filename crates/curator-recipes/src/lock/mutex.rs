@@ -34,11 +34,12 @@ use crate::error::Result;
 ///
 /// # Guarantees
 ///
-/// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same time.
+/// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same time, unless somebody
+///   deletes a lock node by hand.
 /// - *Fair*: owners get the lock in the order in which their nodes reached the ensemble.
 /// - *Reentrant*: an [owner](OwnerId) that holds the lock gets another guard without a request.
-/// - *Herd-free*: a release wakes the next waiter, and one more that steps forward.
-/// - *Honest*: a guard knows when its lock is lost, before anybody else can have it.
+/// - *Herd-free*: a release wakes the next waiter, and one more that makes ready.
+/// - *Honest*: a guard knows when its session is lost, before anybody else can have the lock.
 /// - *Cancel-safe*: any future may be dropped at any await; no node stays, and nobody waits for it.
 ///
 /// What they rest on is written in the project's `docs/guarantees.md`.
@@ -127,8 +128,10 @@ impl InterProcessMutex {
         self.acquire_timeout_as(&OwnerId::current(), timeout).await
     }
 
-    /// Takes the lock if it is free: `None` if somebody has it. One round trip, and no retries: without a connection it
-    /// fails.
+    /// Takes the lock if it is free: `None` if somebody has it, or if another future of the same owner is acquiring it.
+    ///
+    /// One round trip, when the path is there already, and no retries. Without a session it fails at once; when the
+    /// connection is in doubt, it waits for its answers no longer than the operation timeout.
     ///
     /// # Errors
     ///

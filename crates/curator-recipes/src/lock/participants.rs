@@ -25,7 +25,8 @@ pub struct Participant {
     pub session_id: i64,
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
-    /// Its data: by default the address of its client.
+    /// Its data: by default the address of its client. Where a driver keeps the contender's id in the data
+    /// ([`ContenderIdentity::Data`](super::ContenderIdentity::Data)), its 36 characters come first.
     pub data: Vec<u8>,
 }
 

@@ -13,6 +13,8 @@ use super::contest::Event;
 pub(crate) struct Watches {
     own: Option<Watch>,
     ahead: Vec<(String, Watch)>,
+    /// Seen ahead, and not told yet because something of our own node came first.
+    kept: Option<Event>,
 }
 
 impl Watches {
@@ -45,17 +47,25 @@ impl Watches {
             if let Poll::Ready(end) = ended.as_mut().poll(cx) {
                 return Poll::Ready(Err(end));
             }
-            let seen = match self.poll_own(cx) {
-                Poll::Ready(event) => Poll::Ready(event),
-                Poll::Pending => match self.poll_ahead(cx) {
-                    Poll::Ready(event) => match self.poll_own(cx) {
-                        Poll::Ready(earlier) => Poll::Ready(earlier),
-                        Poll::Pending => Poll::Ready(event),
-                    },
-                    Poll::Pending => Poll::Pending,
+            let seen = self.poll_own(cx);
+            if seen.is_ready() {
+                return seen.map(|event| event.ok_or_else(|| over(session)));
+            }
+            let ahead = match self.kept.take() {
+                Some(event) => Some(event),
+                None => match self.poll_ahead(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(event) => event,
                 },
             };
-            seen.map(|event| event.ok_or_else(|| session.end().unwrap_or(SessionEnd::Expired)))
+            let Some(ahead) = ahead else { return Poll::Ready(Err(over(session))) };
+            match self.poll_own(cx) {
+                Poll::Pending => Poll::Ready(Ok(ahead)),
+                Poll::Ready(earlier) => {
+                    self.kept = Some(ahead);
+                    Poll::Ready(earlier.ok_or_else(|| over(session)))
+                }
+            }
         })
         .await
     }
@@ -85,4 +95,8 @@ impl Watches {
         }
         Poll::Pending
     }
+}
+
+fn over(session: &Session) -> SessionEnd {
+    session.end().unwrap_or(SessionEnd::Expired)
 }

@@ -194,3 +194,14 @@ impl LockInternalsDriver for Impatient {
         }
     }
 }
+
+/// One of each kind that can happen to any lock.
+pub(crate) const KINDS: [(&str, Faults); 7] = [
+    ("a lost connection", Faults { disconnects: 1, ..Faults::NONE }),
+    ("a time-out", Faults { timeouts: 1, ..Faults::NONE }),
+    ("lost watches", Faults { lost_watches: 1, ..Faults::NONE }),
+    ("a lost session", Faults { lost_sessions: 1, ..Faults::NONE }),
+    ("a cancel", Faults { cancels: 1, ..Faults::NONE }),
+    ("a deleted node", Faults { deletes: 1, ..Faults::NONE }),
+    ("a write", Faults { writes: 1, ..Faults::NONE }),
+];

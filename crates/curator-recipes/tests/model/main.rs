@@ -2,7 +2,7 @@
 //!
 //! What is searched is the contest that ships, with the driver that ships. Around it stand a server with one directory
 //! and, for each contender, a session: a wire on which requests keep their order, one-shot watches whose events keep
-//! their order, and the simplest shell that obeys a contest. See `model/` for what can happen.
+//! their order, and the simplest shell that obeys a contest. See `steps.rs` and `faults.rs` for what can happen.
 //!
 //! Bounds, and why these:
 //!
@@ -10,24 +10,21 @@
 //!   it) and one node more, so that the queue changes behind its back.
 //! - One fault of each kind alone with the most contenders, then each pair of faults with fewer: a fault in the middle of
 //!   the recovery from another is where protocols break.
-//! - Three faults, and one of each kind together, are searched by the tests that are ignored by default: they take
-//!   minutes.
+//! - Three faults, and one of each kind together, take minutes: `deep.rs` has them.
 //!
 //! The last part puts defects in on purpose: a search that cannot find those would prove nothing.
 
-mod model {
-    pub(crate) mod contender;
-    mod faults;
-    pub(crate) mod scenario;
-    pub(crate) mod search;
-    pub(crate) mod server;
-    mod steps;
-    pub(crate) mod world;
-}
+mod contender;
+mod faults;
+mod scenario;
+mod search;
+mod server;
+mod steps;
+mod world;
 
-use model::scenario::{Anonymous, Defect, Faults, Impatient, LooksAgain, Scenario};
-use model::search::{breaks, ends, holds};
-use model::world::{LEFTOVER, RIGHTFUL, SLEEPER, TWO_OWNERS};
+use scenario::{Anonymous, Defect, Faults, Impatient, KINDS, LooksAgain, Scenario};
+use search::{breaks, ends, holds};
+use world::{LEFTOVER, RIGHTFUL, SLEEPER, TWO_OWNERS};
 
 use curator_recipes::lock::driver::StandardLockInternalsDriver;
 
@@ -35,17 +32,6 @@ const MUTEX: StandardLockInternalsDriver = StandardLockInternalsDriver::new();
 const LOOKS_AGAIN: &LooksAgain = &LooksAgain(MUTEX);
 const ANONYMOUS: &Anonymous = &Anonymous(MUTEX);
 const IMPATIENT: &Impatient = &Impatient(MUTEX);
-
-/// One of each kind that can happen to any lock.
-const KINDS: [(&str, Faults); 7] = [
-    ("a lost connection", Faults { disconnects: 1, ..Faults::NONE }),
-    ("a time-out", Faults { timeouts: 1, ..Faults::NONE }),
-    ("lost watches", Faults { lost_watches: 1, ..Faults::NONE }),
-    ("a lost session", Faults { lost_sessions: 1, ..Faults::NONE }),
-    ("a cancel", Faults { cancels: 1, ..Faults::NONE }),
-    ("a deleted node", Faults { deletes: 1, ..Faults::NONE }),
-    ("a write", Faults { writes: 1, ..Faults::NONE }),
-];
 
 #[test]
 fn without_faults() {
@@ -145,26 +131,4 @@ fn defects_are_found() {
     }
     breaks(RIGHTFUL, "an impatient driver, others", Scenario::of(1).behind(2).driven_by(IMPATIENT));
     breaks(TWO_OWNERS, "an impatient driver", Scenario::of(3).with(cancel).driven_by(IMPATIENT));
-}
-
-#[test]
-#[ignore = "takes minutes, in a release build"]
-fn three_faults() {
-    for (i, (first, faults)) in KINDS.into_iter().enumerate() {
-        for (j, (second, more)) in KINDS.into_iter().enumerate().skip(i) {
-            for (third, most) in KINDS.into_iter().skip(j) {
-                let faults = faults.and(more).and(most);
-                for scenario in [Scenario::of(2), Scenario::of(1).behind(3)] {
-                    holds(&format!("{scenario}, {first}, {second}, {third}"), scenario.with(faults));
-                }
-            }
-        }
-    }
-}
-
-#[test]
-#[ignore = "takes minutes, in a release build"]
-fn all_faults() {
-    let all = KINDS.into_iter().fold(Faults::NONE, |all, (_, faults)| all.and(faults));
-    holds("1 behind 3 others, all faults", Scenario::of(1).behind(3).with(all));
 }
