@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
-use curator_client::{CuratorClient, SessionEnd};
+use curator_client::{ClockInstant, CuratorClient, SessionEnd};
 use curator_test::TestingCluster;
 
 use crate::support::{builder, ephemeral, eventually, expect, soon, watch_over};
@@ -50,7 +50,9 @@ async fn a_follower_that_freezes_takes_its_sessions_with_it_in_time() {
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     cluster.member(follower).pause().unwrap();
-    tokio::join!(watch_over(session.lease()), gone(&observer, &node, &client));
+    let paused_at = ClockInstant::now();
+    let (promised, ()) = tokio::join!(watch_over(session.lease()), gone(&observer, &node, &client));
+    assert!(promised < paused_at + session.timeout());
     assert!(soon("Lost", states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     cluster.member(follower).resume().unwrap();
@@ -69,17 +71,20 @@ async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
     let session = client.session().await.unwrap();
     let path = client.resolve("/").unwrap();
     cluster.member(leader).pause().unwrap();
+    let paused_at = ClockInstant::now();
     // For syncLimit ticks the follower waits for its leader, and goes on answering reads.
     let reads = async {
-        let mut answered = 0;
+        let mut last_answer = paused_at;
         while session.get_data(&path).await.is_ok() {
-            answered += 1;
+            last_answer = ClockInstant::now();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        answered
+        last_answer
     };
-    let (_, answered) = tokio::join!(watch_over(session.lease()), reads);
-    assert!(answered > 0);
+    let (promised, last_answer) = tokio::join!(watch_over(session.lease()), reads);
+    assert!(last_answer > paused_at + session.timeout() / 4, "the follower does not answer reads");
+    // What the follower answers by itself proves nothing.
+    assert!(promised < paused_at + session.timeout(), "the lease was renewed without a leader");
     assert!(soon("Lost", states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     // The others elect a leader, and the client comes back.

@@ -32,12 +32,14 @@ async fn cut_off_once(direction: Direction, observer: &CuratorClient, round: u32
     // Another phase in each round; nothing depends on it.
     tokio::time::sleep(session.lease().probe_interval() * round / ROUNDS).await;
     proxy.black_hole(direction);
+    let cut_at = ClockInstant::now();
     let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {
         assert_eq!(soon("the end of the node", watch.fired()).await, WatchEvent::Deleted);
         assert!(!session.is_valid(), "the node is gone, and its owner still trusts its session");
         ClockInstant::now()
     });
     assert!(promised < gone_at);
+    assert!(promised < cut_at + session.timeout(), "the lease was renewed by nobody");
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
 }
 

@@ -107,10 +107,12 @@ async fn a_pause_past_the_lease_is_a_loss_in_time_and_then_a_new_session() {
     expect(&mut states, Connected).await;
     let session = client.session().await.unwrap();
     server.pause().unwrap();
+    let paused_at = ClockInstant::now();
     let (promised, lost_at) = tokio::join!(watch_over(session.lease()), async {
         assert!(soon("the loss", states.wait_for(Lost)).await);
         ClockInstant::now()
     });
+    assert!(promised < paused_at + session.timeout(), "the lease was renewed by nobody");
     assert!(lost_at >= promised, "the lease was given up before its end");
     let late = lost_at.saturating_duration_since(promised);
     assert!(late < SCHEDULING, "Lost came {late:?} after the end of the lease");

@@ -178,8 +178,10 @@ impl LockInternals {
                     match (pace, shell.failure.take()) {
                         (Pace::Retry, Some(error)) => retrier.pause(error).await?,
                         (Pace::Retry, None) => {
+                            // The directory vanishes as often as it is made.
                             if !retrier.again().await? {
-                                return Err(self.protocol("its directory vanishes as often as it is created"));
+                                let (operation, path) = ("contend for", self.dir.clone());
+                                return Err(curator_client::Error::NoNode { operation, path }.into());
                             }
                         }
                         (Pace::Now, _) => {}

@@ -17,10 +17,11 @@ mod steps;
 mod world;
 
 use scenario::{Faults, KINDS, Scenario};
-use search::holds;
+use search::{Tally, holds};
 
 #[test]
 fn three_faults() {
+    let _tally = Tally::of("three faults");
     for (i, (first, faults)) in KINDS.into_iter().enumerate() {
         for (j, (second, more)) in KINDS.into_iter().enumerate().skip(i) {
             for (third, most) in KINDS.into_iter().skip(j) {
@@ -35,6 +36,7 @@ fn three_faults() {
 
 #[test]
 fn all_faults() {
+    let _tally = Tally::of("all faults");
     let all = KINDS.into_iter().fold(Faults::NONE, |all, (_, faults)| all.and(faults));
     holds("1 behind 3 others, all faults", Scenario::of(1).behind(3).with(all));
 }

@@ -23,7 +23,7 @@ mod steps;
 mod world;
 
 use scenario::{Anonymous, Defect, Faults, Impatient, KINDS, LooksAgain, Scenario};
-use search::{breaks, ends, holds};
+use search::{Tally, breaks, ends, holds};
 use world::{LEFTOVER, RIGHTFUL, SLEEPER, TWO_OWNERS};
 
 use curator_recipes::lock::driver::StandardLockInternalsDriver;
@@ -35,6 +35,7 @@ const IMPATIENT: &Impatient = &Impatient(MUTEX);
 
 #[test]
 fn without_faults() {
+    let _tally = Tally::of("without faults");
     for scenario in (1..=5).map(Scenario::of).chain([Scenario::of(2).behind(5)]) {
         holds(&scenario.to_string(), scenario);
     }
@@ -42,6 +43,7 @@ fn without_faults() {
 
 #[test]
 fn one_fault() {
+    let _tally = Tally::of("one fault");
     for (kind, faults) in KINDS {
         // A lost session lives on at the server for a while, which multiplies the states.
         let most = if faults.lost_sessions == 0 { 4 } else { 3 };
@@ -53,6 +55,7 @@ fn one_fault() {
 
 #[test]
 fn two_faults() {
+    let _tally = Tally::of("two faults");
     for (i, (kind, faults)) in KINDS.into_iter().enumerate() {
         for (other_kind, other) in KINDS.into_iter().skip(i) {
             let faults = faults.and(other);
@@ -66,6 +69,7 @@ fn two_faults() {
 
 #[test]
 fn the_directory_comes_and_goes() {
+    let _tally = Tally::of("the directory comes and goes");
     let reaped = Faults { reaps: 1, ..Faults::NONE };
     let scenario = Scenario::of(3).without_directory();
     holds(&scenario.to_string(), scenario);
@@ -78,6 +82,7 @@ fn the_directory_comes_and_goes() {
 /// Before a writer that waits, a write lock may become a read lock.
 #[test]
 fn a_driver_whose_queue_is_not_final() {
+    let _tally = Tally::of("a driver whose queue is not final");
     let downgraded = Faults { downgrades: 1, ..Faults::NONE };
     for (kind, faults) in KINDS {
         for scenario in [Scenario::of(1).behind(2).with(faults.and(downgraded)), Scenario::of(3).with(faults)] {
@@ -90,6 +95,7 @@ fn a_driver_whose_queue_is_not_final() {
 
 #[test]
 fn names_that_do_not_tell_whose_they_are() {
+    let _tally = Tally::of("names that do not tell whose they are");
     let disconnect = KINDS[0].1;
     for (kind, faults) in KINDS {
         for scenario in [Scenario::of(3).with(faults), Scenario::of(2).with(faults.and(disconnect))] {
@@ -101,6 +107,7 @@ fn names_that_do_not_tell_whose_they_are() {
 /// Without this, the search could take for a quiet end what is in truth a contender that asks the same for ever.
 #[test]
 fn no_run_goes_round_in_circles() {
+    let _tally = Tally::of("no run goes round in circles");
     for (kind, faults) in KINDS {
         for scenario in [Scenario::of(3), Scenario::of(2).behind(2)] {
             ends(&format!("{scenario}, {kind}"), &scenario.with(faults));
@@ -112,6 +119,7 @@ fn no_run_goes_round_in_circles() {
 
 #[test]
 fn defects_are_found() {
+    let _tally = Tally::of("defects are found");
     let [disconnect, _, _, lost_session, cancel, delete, write] = KINDS.map(|(_, faults)| faults);
     let cases = [
         (TWO_OWNERS, Scenario::of(2).with(lost_session).spoilt_by(Defect::AdoptsOverSessions)),

@@ -1,7 +1,9 @@
 //! Searching a scenario, and what is expected of the search.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
 use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model, Path};
@@ -9,12 +11,44 @@ use stateright::{Checker, HasDiscoveries, Model, Path};
 use super::scenario::Scenario;
 use super::world::{Action, OWNED, World};
 
+thread_local! {
+    /// Searches, and the states that they have seen, in the test of this thread.
+    static SEARCHED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+fn count(states: usize) {
+    SEARCHED.set((SEARCHED.get().0 + 1, SEARCHED.get().1 + states as u64));
+}
+
+/// Says at the end of a test how much was searched, also when the test passes and its output is kept back.
+pub(crate) struct Tally {
+    test: &'static str,
+    started: Instant,
+}
+
+impl Tally {
+    pub(crate) fn of(test: &'static str) -> Self {
+        SEARCHED.set((0, 0));
+        Self { test, started: Instant::now() }
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        let ((searches, states), took) = (SEARCHED.get(), self.started.elapsed());
+        // `println!` would be kept back.
+        let line = format!("model: {}: {searches} searches, {states} states, {took:.1?}\n", self.test);
+        std::io::stdout().lock().write_all(line.as_bytes()).unwrap_or_default();
+    }
+}
+
 /// Looks at all the states there are. None may break a property, and somewhere the lock must be owned.
 #[track_caller]
 pub(crate) fn holds(name: &str, scenario: Scenario) {
     let started = Instant::now();
     let checker = scenario.checker().threads(2).spawn_bfs().join();
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+    count(states);
     println!("{name}: {states} states, depth {depth}, {:.1?}", started.elapsed());
     for (property, path) in checker.discoveries() {
         let end = path.last_state().clone();
@@ -32,6 +66,7 @@ pub(crate) fn breaks(property: &'static str, name: &str, scenario: Scenario) {
     let states = checker.unique_state_count();
     let path = checker.discovery(property).map(Path::into_actions);
     assert!(path.is_some(), "{name}: the search is blind, {property} in all {states} states");
+    count(states);
     println!("{name}: not so that {property}, after {states} states, {:.1?}: {path:?}", started.elapsed());
 }
 
@@ -68,6 +103,7 @@ pub(crate) fn ends(name: &str, scenario: &Scenario) {
             }
         }
     }
+    count(on_path.len());
     println!("{name}: every run ends, {} states, {:.1?}", on_path.len(), started.elapsed());
 }
 

@@ -9,6 +9,7 @@ mod bad_input;
 mod cancel;
 mod cost;
 mod custom_driver;
+mod directory;
 mod exclusive;
 mod loss;
 mod participants;
