@@ -1,7 +1,7 @@
 //! The acquire protocol of every lock over one queue, as a state machine without I/O.
 //!
 //! A [`Contest`] says what to send and what to wait for; a shell does it and reports back. So the protocol can be
-//! checked against every order of events and every fault: the model in `tests/model.rs` does that with this very code.
+//! checked against every order of events and every fault: the model in `tests/model` does that with this very code.
 //!
 //! The idea is the lock recipe of ZooKeeper as in Curator's `LockInternals`, with three changes:
 //!

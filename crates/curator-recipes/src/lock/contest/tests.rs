@@ -1,4 +1,4 @@
-//! Each branch of the protocol by itself. That they fit together is shown by the model in `tests/model.rs`.
+//! Each branch of the protocol by itself. That they fit together is shown by the model in `tests/model`.
 
 use proptest::prelude::*;
 use uuid::Uuid;
