@@ -23,11 +23,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let report = target.join(format!("servers-{}.txt", id()));
     fs::create_dir_all(&target).map_err(|e| format!("the folder {} cannot be written: {e}", target.display()))?;
     let mut tally = Tally::default();
-    let mut good = true;
-    for arguments in commands(arguments) {
-        say(&format!("cargo {}", arguments.join(" ")));
-        good &= stream(command::cargo().args(&arguments).env(REPORT_VARIABLE, &report), &mut tally)?;
-    }
+    let line = command_line(arguments);
+    say(&format!("cargo {}", line.join(" ")));
+    let good = stream(command::cargo().args(&line).env(REPORT_VARIABLE, &report), &mut tally)?;
     let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
     // Only a file in the target directory.
     drop(fs::remove_file(&report));
@@ -44,17 +42,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// All tests: those of the code, without benchmarks, then those of the documentation. Or what the caller wants.
-fn commands(arguments: &[String]) -> Vec<Vec<String>> {
+/// All tests, those of the documentation too, or what the caller wants.
+///
+/// Without a choice of targets, cargo also builds the examples as programs, which their own tests run.
+fn command_line(arguments: &[String]) -> Vec<String> {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     if arguments.is_empty() {
-        let code = ["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"];
-        let documentation = ["test", "--workspace", "--doc", "--no-fail-fast"];
-        return vec![owned(&code), owned(&documentation)];
+        return owned(&["test", "--workspace", "--no-fail-fast"]);
     }
     let chosen = arguments.iter().take_while(|a| *a != "--").any(|a| a.starts_with("-p") || a.starts_with("--package"));
     let all = if chosen { &["test"][..] } else { &["test", "--workspace"] };
-    vec![[owned(all), arguments.to_vec()].concat()]
+    [owned(all), arguments.to_vec()].concat()
 }
 
 /// Runs a command, passes its output on line by line and adds up its results. Returns whether it succeeded.
@@ -78,16 +76,14 @@ mod tests {
 
     #[test]
     fn all_tests_run_without_arguments() {
-        let commands = commands(&[]);
-        assert_eq!(commands.len(), 2);
-        assert!(commands.iter().all(|command| command.contains(&"--workspace".to_owned())));
+        assert_eq!(command_line(&[]), ["test", "--workspace", "--no-fail-fast"]);
     }
 
     #[test]
     fn arguments_are_passed_on() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(commands(&words("some_name")), [words("test --workspace some_name")]);
-        assert_eq!(commands(&words("-p curator-test x")), [words("test -p curator-test x")]);
-        assert_eq!(commands(&words("x -- -p")), [words("test --workspace x -- -p")]);
+        assert_eq!(command_line(&words("some_name")), words("test --workspace some_name"));
+        assert_eq!(command_line(&words("-p curator-test x")), words("test -p curator-test x"));
+        assert_eq!(command_line(&words("x -- -p")), words("test --workspace x -- -p"));
     }
 }

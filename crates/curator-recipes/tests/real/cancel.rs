@@ -214,6 +214,8 @@ async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
     let (steady, path) = (crate::support::client().await, path("drop-session"));
+    // The directory is there, so the next create is that of the place in the queue.
+    nothing_left(&client, &path).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);
     let acquiring = polled_until(mutex.acquire(), queue_of(&steady, &path, 1)).await;
