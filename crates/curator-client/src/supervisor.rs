@@ -99,6 +99,9 @@ impl Supervisor {
         let mut link = LinkState::Connected;
         // Only the answer to a probe that was sent after the last doubt ends the doubt.
         let mut doubt_since = ClockInstant::now();
+        // The latest probe, while it has no answer. An older one whose answer was lost does not count once a later one
+        // has come back.
+        let mut awaited = None;
         loop {
             let left = session.lease().remaining();
             if left.is_zero() {
@@ -118,35 +121,41 @@ impl Supervisor {
                             next_probe = Deadline::after(Duration::ZERO);
                         }
                     }
-                    // The crate merges states, so even "connected" after "connected" was an interruption.
-                    true
+                    // What was sent over the old connection is lost. The crate merges states, so even "connected" after
+                    // "connected" was an interruption.
+                    awaited = None;
+                    Some(ClockInstant::now())
                 }
                 Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
                     Ok(()) => {
                         session.lease().probe_answered(sent);
+                        awaited = awaited.filter(|awaited| *awaited > sent);
                         if link == LinkState::Connected && sent >= doubt_since {
                             core.states.publish_confirmed();
                         }
-                        false
+                        None
                     }
                     Err(error) => {
                         tracing::debug!(%error, "probe failed");
-                        true
+                        // The end of an older one says nothing: a later one has come back, or will tell.
+                        awaited.take_if(|awaited| *awaited <= sent).map(|_| ClockInstant::now())
                     }
                 },
                 () = core.timer.sleep_until(next_probe) => {
                     next_probe = Deadline::after(interval);
-                    let overdue = !probes.is_empty();
+                    let now = ClockInstant::now();
+                    let overdue = awaited.is_some();
                     // While the connection is down the crate would only queue it; the change of state sends one.
                     if link == LinkState::Connected {
+                        awaited = Some(now);
                         probes.push(session.probe());
                     }
-                    overdue
+                    overdue.then_some(now)
                 }
-                () = core.timer.sleep(left) => false,
+                () = core.timer.sleep(left) => None,
             };
-            if in_doubt {
-                doubt_since = ClockInstant::now();
+            if let Some(since) = in_doubt {
+                doubt_since = since;
                 core.states.publish(ConnectionState::Suspended);
             }
         }

@@ -22,10 +22,12 @@ async fn id_of(client: &CuratorClient) -> i64 {
 
 #[tokio::test]
 async fn a_closed_client_has_left_nothing_on_the_server() {
-    let (client, observer) = (direct().await, direct().await);
+    let ((proxy, client), observer) = (behind_proxy().await, direct().await);
     let node = ephemeral(&client).await;
     let id = id_of(&client).await;
     assert!(has_session(id).await);
+    // So far away that it makes a difference whether the answer is waited for.
+    proxy.set_delay(Duration::from_millis(50));
     client.close().await.unwrap();
     assert_eq!(observer.check_exists(&node).await.unwrap(), None);
     assert!(!has_session(id).await);

@@ -69,20 +69,23 @@ async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
     let session = client.session().await.unwrap();
+    // Its own probes are too far apart to meet the pause.
+    let bystander = connect(cluster.member(follower).connect_string(), 2 * LONG).await;
+    let reader = bystander.session().await.unwrap();
     let path = client.resolve("/").unwrap();
     cluster.member(leader).pause().unwrap();
     let paused_at = ClockInstant::now();
     // For syncLimit ticks the follower waits for its leader, and goes on answering reads.
     let reads = async {
         let mut last_answer = paused_at;
-        while session.get_data(&path).await.is_ok() {
+        while session.is_valid() && reader.get_data(&path).await.is_ok() {
             last_answer = ClockInstant::now();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         last_answer
     };
     let (promised, last_answer) = tokio::join!(watch_over(session.lease()), reads);
-    assert!(last_answer > paused_at + session.timeout() / 4, "the follower does not answer reads");
+    assert!(last_answer > paused_at + session.timeout() / 2, "the follower does not answer reads");
     // What the follower answers by itself proves nothing.
     assert!(promised < paused_at + session.timeout(), "the lease was renewed without a leader");
     assert!(soon("Lost", states.wait_for(Lost)).await);

@@ -125,13 +125,16 @@ async fn after_a_lost_session_a_protected_create_starts_afresh() {
 #[tokio::test]
 async fn the_node_of_a_dying_session_is_not_adopted() {
     // The session is lost for the client while the server still keeps it, with its node (CURATOR issue 1121).
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1));
+    let (proxy, observer) = (proxy().await, direct().await);
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(3));
     let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).connect().await.unwrap();
     let dir = directory(&client).await;
     let old = client.session().await.unwrap();
-    proxy.hold_replies(OpCode::Create2);
+    proxy.swallow_next_reply(OpCode::Create2);
     proxy.hold_replies(OpCode::Sync);
+    for _ in 0..100 {
+        proxy.cut_before_request(OpCode::CloseSession);
+    }
     let create = tokio::spawn(protected(&client, &dir));
     soon("the loss", old.ended()).await;
     proxy.release_held();
@@ -140,7 +143,8 @@ async fn the_node_of_a_dying_session_is_not_adopted() {
     assert!(session.epoch() > old.epoch());
     let stat = client.check_exists(&path).await.unwrap().unwrap();
     assert_eq!(stat.ephemeral_owner, session.id());
-    eventually("one node", async || client.get_children(&dir).await.unwrap() == [path.name()]).await;
+    assert_eq!(observer.get_children(&dir).await.unwrap().len(), 2, "the old node went too early for this test");
+    eventually("the end of the old node", async || observer.get_children(&dir).await.unwrap() == [path.name()]).await;
 }
 
 #[tokio::test]
