@@ -50,8 +50,7 @@ fn futures_can_be_moved() {
     send::<Watch>();
 }
 
-/// Compiled and never called.
-#[allow(dead_code)]
+#[allow(dead_code, clippy::too_many_arguments, reason = "compiled and never called")]
 fn futures_of_methods_are_send(
     builder: CuratorClientBuilder,
     client: &CuratorClient,

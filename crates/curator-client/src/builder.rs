@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::client::CuratorClient;
 use crate::connect_string::ConnectString;
-use crate::core::{Core, Options};
 use crate::error::{Error, Result};
 use crate::janitor::Janitor;
 use crate::path::ZPath;
 use crate::retry::{ExponentialBackoffRetry, RetryPolicy};
 use crate::session::Limits;
+use crate::shared::{Options, Shared};
 use crate::state::{ConnectionState, StateBoard};
 use crate::supervisor::Supervisor;
 use crate::timer::Timer;
@@ -155,11 +155,11 @@ impl CuratorClientBuilder {
         let options = self.validate().await?;
         let timer = Timer::new(tokio::runtime::Handle::current());
         let (janitor, queue) = Janitor::new();
-        let core = Arc::new(Core::new(options, timer, StateBoard::new(ConnectionState::Connected), janitor));
-        let supervisor = Supervisor::connect(&core, queue).await?;
+        let shared = Arc::new(Shared::new(options, timer, StateBoard::new(ConnectionState::Connected), janitor));
+        let supervisor = Supervisor::connect(&shared, queue).await?;
         // Its owner is the client: it ends with `close`, or when the last handle is dropped.
         tokio::spawn(supervisor.run());
-        Ok(CuratorClient::new(core))
+        Ok(CuratorClient::new(shared))
     }
 
     async fn validate(self) -> Result<Options> {

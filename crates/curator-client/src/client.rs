@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::builder::CuratorClientBuilder;
-use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::janitor::Janitor;
 use crate::node::create::{CreateBuilder, ensure_containers};
@@ -13,6 +12,7 @@ use crate::node::transaction::Transaction;
 use crate::path::ZPath;
 use crate::retry::{Persistently, Retrier};
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::state::{ConnectionState, ConnectionStates};
 use crate::zk::Acl;
 
@@ -34,12 +34,12 @@ pub struct CuratorClient {
 /// Closes the client when the last clone goes.
 #[derive(Debug)]
 struct Handle {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.core.close();
+        self.shared.close();
     }
 }
 
@@ -51,12 +51,12 @@ impl CuratorClient {
         CuratorClientBuilder::new(connect_string.into())
     }
 
-    pub(crate) fn new(core: Arc<Core>) -> Self {
-        Self { handle: Arc::new(Handle { core }) }
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { handle: Arc::new(Handle { shared }) }
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.handle.core
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
     }
 
     /// Closes the session: first the pending deletes, then the session itself; each no longer than the close timeout.
@@ -72,11 +72,11 @@ impl CuratorClient {
     ///
     /// The closing goes on when the future is dropped.
     pub async fn close(&self) -> Result<()> {
-        self.core().close();
-        if self.core().finished().await {
+        self.shared().close();
+        if self.shared().finished().await {
             Ok(())
         } else {
-            Err(Error::CloseUnconfirmed { after: self.core().options.close_timeout })
+            Err(Error::CloseUnconfirmed { after: self.shared().options.close_timeout })
         }
     }
 
@@ -86,19 +86,19 @@ impl CuratorClient {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn closing(&self) {
-        self.core().closing().await;
+        self.shared().closing().await;
     }
 
     /// The state of the connection.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
-        self.core().states.current()
+        self.shared().states.current()
     }
 
     /// Every transition from now on; the first item is the state of now.
     #[must_use]
     pub fn connection_states(&self) -> ConnectionStates {
-        self.core().states.subscribe()
+        self.shared().states.subscribe()
     }
 
     /// The session of now; waits for one after a loss, no longer than the connection timeout.
@@ -111,13 +111,13 @@ impl CuratorClient {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn session(&self) -> Result<Session> {
-        self.core().session().await
+        self.shared().session().await
     }
 
     /// The session of now, if there is one.
     #[must_use]
     pub fn current_session(&self) -> Option<Session> {
-        self.core().current.borrow().clone().filter(|session| session.end().is_none())
+        self.shared().current.borrow().clone().filter(|session| session.end().is_none())
     }
 
     /// Creates a node, with options.
@@ -138,19 +138,19 @@ impl CuratorClient {
     /// Deletes that are not done yet, and a way to add some.
     #[must_use]
     pub fn janitor(&self) -> &Janitor {
-        &self.core().janitor
+        &self.shared().janitor
     }
 
     /// The retries of one operation that is not simply "the same call again", by this client's policy.
     #[must_use]
     pub fn retrier(&self) -> Retrier {
-        Retrier::new(self.core())
+        Retrier::new(self.shared())
     }
 
     /// Retries that do not end before the client closes: for duties that must not be given up. From 50 ms to 1 s apart.
     #[must_use]
     pub fn persistent_retrier(&self) -> Retrier {
-        Retrier::with_policy(self.core(), Arc::new(Persistently))
+        Retrier::with_policy(self.shared(), Arc::new(Persistently))
     }
 
     /// Creates what is missing of `dir` (a path on the server), in `session`, as containers.
@@ -164,7 +164,7 @@ impl CuratorClient {
     /// Some of the containers may be there already; the server removes unused containers by itself once they have had
     /// a child.
     pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
-        ensure_containers(session, dir, &self.core().options.acl).await
+        ensure_containers(session, dir, &self.shared().options.acl).await
     }
 
     /// The path on the server: with the chroot and the namespace put before `path`.
@@ -174,7 +174,7 @@ impl CuratorClient {
     /// [`Error::InvalidPath`].
     pub fn resolve(&self, path: impl AsRef<str>) -> Result<ZPath> {
         let path = ZPath::new(path.as_ref())?;
-        Ok(path.prefixed_by(&self.core().options.root))
+        Ok(path.prefixed_by(&self.shared().options.root))
     }
 
     /// The path in the namespace of a path on the server.
@@ -183,28 +183,28 @@ impl CuratorClient {
     ///
     /// [`Error::Unexpected`] for a path outside the namespace.
     pub fn unresolve(&self, path: &ZPath) -> Result<ZPath> {
-        path.strip_prefix(&self.core().options.root).ok_or_else(|| Error::Unexpected {
+        path.strip_prefix(&self.shared().options.root).ok_or_else(|| Error::Unexpected {
             operation: "name",
             path: path.clone(),
-            cause: format!("it is not under {}", self.core().options.root),
+            cause: format!("it is not under {}", self.shared().options.root),
         })
     }
 
     /// The data that lock nodes get if nothing else is said.
     #[must_use]
     pub fn default_lock_data(&self) -> &Arc<[u8]> {
-        &self.core().options.lock_data
+        &self.shared().options.lock_data
     }
 
     /// The ACL that nodes get if nothing else is said.
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
-        &self.core().options.acl
+        &self.shared().options.acl
     }
 
     /// Sleeps on the runtime of this client, whoever polls the future; for timeouts that work on plain threads too.
     pub fn sleep_until(&self, deadline: crate::Deadline) -> impl Future<Output = ()> + Send + use<> {
-        self.core().timer.sleep_until(deadline)
+        self.shared().timer.sleep_until(deadline)
     }
 
     /// Runs a future of this client on a plain thread, to its end.
@@ -214,6 +214,6 @@ impl CuratorClient {
     /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there could stop the very
     /// runtime that the future needs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.core().timer.runtime().block_on(future)
+        self.shared().timer.runtime().block_on(future)
     }
 }

@@ -9,12 +9,12 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
 
-use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::node::find::NodeFinder;
 use crate::path::ZPath;
 use crate::retry::{Persistently, Retrier};
 use crate::session::{Request, Session};
+use crate::shared::Shared;
 
 /// A delete that is not done yet.
 #[derive(Debug, Clone)]
@@ -154,7 +154,14 @@ impl Ledger {
     /// Nobody will work on what is left.
     fn clear(&self) {
         let mut entries = self.lock();
-        entries.pending.clear();
+        for PendingDelete { path, last_error } in std::mem::take(&mut entries.pending).into_values() {
+            let last_error = last_error.as_ref().map(tracing::field::display);
+            tracing::warn!(
+                path,
+                last_error,
+                "not deleted before the client closed; an ephemeral node goes with its session"
+            );
+        }
         self.count.send_replace(0);
     }
 
@@ -178,13 +185,13 @@ type Work = Pin<Box<dyn Future<Output = u64> + Send>>;
 
 impl JanitorQueue {
     /// Works until the task is aborted: the supervisor does that at the end.
-    pub(crate) async fn work(mut self, core: Arc<Core>) {
+    pub(crate) async fn work(mut self, shared: Arc<Shared>) {
         let mut under_way: FuturesUnordered<Work> = FuturesUnordered::new();
         loop {
             tokio::select! {
                 Some(done) = under_way.next(), if !under_way.is_empty() => self.ledger.remove(done),
                 Some((id, job)) = self.jobs.recv(), if under_way.len() < AT_ONCE => {
-                    under_way.push(Box::pin(finish(Arc::clone(&core), Arc::clone(&self.ledger), id, job)));
+                    under_way.push(Box::pin(finish(Arc::clone(&shared), Arc::clone(&self.ledger), id, job)));
                 }
                 else => return,
             }
@@ -201,9 +208,9 @@ impl Drop for JanitorQueue {
 }
 
 /// Tries until the node is gone, the session is over, or the server says "never".
-async fn finish(core: Arc<Core>, ledger: Arc<Ledger>, id: u64, mut job: Job) -> u64 {
-    let mut retrier = Retrier::with_policy(&core, Arc::new(Persistently)).even_while_closing();
-    while let Err(error) = attempt(&core, &mut job).await {
+async fn finish(shared: Arc<Shared>, ledger: Arc<Ledger>, id: u64, mut job: Job) -> u64 {
+    let mut retrier = Retrier::with_policy(&shared, Arc::new(Persistently)).even_while_closing();
+    while let Err(error) = attempt(&shared, &mut job).await {
         ledger.note(id, &error);
         if job.session_is_over() {
             break;
@@ -216,9 +223,9 @@ async fn finish(core: Arc<Core>, ledger: Arc<Ledger>, id: u64, mut job: Job) -> 
     id
 }
 
-async fn attempt(core: &Core, job: &mut Job) -> Result<()> {
+async fn attempt(shared: &Shared, job: &mut Job) -> Result<()> {
     match job {
-        Job::Path(path) => gone(core.session_even_while_closing().await?.delete(path, None).await),
+        Job::Path(path) => gone(shared.session_even_while_closing().await?.delete(path, None).await),
         Job::Owned { session, path, sent, .. } => {
             let request = sent.take().unwrap_or_else(|| session.delete(path, None));
             gone(request.await)

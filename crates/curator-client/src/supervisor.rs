@@ -8,11 +8,11 @@ use futures_util::stream::FuturesUnordered;
 use tokio::task::JoinHandle;
 
 use crate::clock::ClockInstant;
-use crate::core::Core;
 use crate::error::{Error, Result, SessionEnd};
 use crate::janitor::JanitorQueue;
 use crate::retry::{Persistently, Retrier};
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::state::ConnectionState;
 use crate::timer::Deadline;
 use crate::zk::link::{Link, LinkState, LinkStates};
@@ -29,7 +29,7 @@ struct Opened {
 ///
 /// Ends when the client closes. If the runtime drops it instead, the session ends for everybody all the same.
 pub(crate) struct Supervisor {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     opened: Opened,
     janitor: JoinHandle<()>,
 }
@@ -40,12 +40,12 @@ impl Supervisor {
     /// # Errors
     ///
     /// When there is none within the connection timeout, or at once when the server refuses the credentials.
-    pub(crate) async fn connect(core: &Arc<Core>, queue: JanitorQueue) -> Result<Self> {
-        let mut retrier = Retrier::with_policy(core, Arc::new(Persistently));
+    pub(crate) async fn connect(shared: &Arc<Shared>, queue: JanitorQueue) -> Result<Self> {
+        let mut retrier = Retrier::with_policy(shared, Arc::new(Persistently));
         let mut last = None;
         let opening = async {
             loop {
-                match open(core, 1).await {
+                match open(shared, 1).await {
                     Ok(opened) => return Ok(opened),
                     Err(error) => {
                         last = Some(error.clone());
@@ -56,15 +56,15 @@ impl Supervisor {
         };
         let opened = tokio::select! {
             opened = opening => opened,
-            () = core.timer.sleep(core.options.connection_timeout) => {
-                Err(last.unwrap_or_else(|| failed(core, "no server answered the handshake")))
+            () = shared.timer.sleep(shared.options.connection_timeout) => {
+                Err(last.unwrap_or_else(|| failed(shared, "no server answered the handshake")))
             }
         };
         let opened = opened?;
-        core.current.send_replace(Some(opened.session.clone()));
+        shared.current.send_replace(Some(opened.session.clone()));
         // Only now, so that a connect that fails or is dropped leaves no task behind.
-        let janitor = tokio::spawn(queue.work(Arc::clone(core)));
-        Ok(Self { core: Arc::clone(core), opened, janitor })
+        let janitor = tokio::spawn(queue.work(Arc::clone(shared)));
+        Ok(Self { shared: Arc::clone(shared), opened, janitor })
     }
 
     /// Runs until the client closes.
@@ -76,24 +76,24 @@ impl Supervisor {
                 break;
             }
             tracing::warn!(session = format_args!("{:#x}", self.opened.session.id()), %end, "session lost");
-            self.core.states.publish(ConnectionState::Lost);
+            self.shared.states.publish(ConnectionState::Lost);
             let Some(opened) = self.reopen().await else { break };
             self.opened = opened;
-            self.core.current.send_replace(Some(self.opened.session.clone()));
-            self.core.states.publish(ConnectionState::Reconnected);
+            self.shared.current.send_replace(Some(self.opened.session.clone()));
+            self.shared.states.publish(ConnectionState::Reconnected);
         }
         let confirmed = tokio::select! {
             () = self.opened.states.terminated() => true,
-            () = self.core.timer.sleep(self.core.options.close_timeout) => false,
+            () = self.shared.timer.sleep(self.shared.options.close_timeout) => false,
         };
-        self.core.finish(confirmed);
+        self.shared.finish(confirmed);
     }
 
     /// Keeps the session until it ends, and says why it ended.
     async fn keep(&mut self) -> SessionEnd {
-        let Self { core, opened: Opened { session, states, peers }, .. } = self;
+        let Self { shared, opened: Opened { session, states, peers }, .. } = self;
         let interval = session.lease().probe_interval();
-        let mut closing = std::pin::pin!(core.closing_and_drained());
+        let mut closing = std::pin::pin!(shared.closing_and_drained());
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut link = LinkState::Connected;
@@ -131,7 +131,7 @@ impl Supervisor {
                         session.lease().probe_answered(sent);
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         if link == LinkState::Connected && sent >= doubt_since {
-                            core.states.publish_confirmed();
+                            shared.states.publish_confirmed();
                         }
                         None
                     }
@@ -141,7 +141,7 @@ impl Supervisor {
                         awaited.take_if(|awaited| *awaited <= sent).map(|_| ClockInstant::now())
                     }
                 },
-                () = core.timer.sleep_until(next_probe) => {
+                () = shared.timer.sleep_until(next_probe) => {
                     next_probe = Deadline::after(interval);
                     let now = ClockInstant::now();
                     let overdue = awaited.is_some();
@@ -152,30 +152,30 @@ impl Supervisor {
                     }
                     overdue.then_some(now)
                 }
-                () = core.timer.sleep(left) => None,
+                () = shared.timer.sleep(left) => None,
             };
             if let Some(since) = in_doubt {
                 doubt_since = since;
-                core.states.publish(ConnectionState::Suspended);
+                shared.states.publish(ConnectionState::Suspended);
             }
         }
     }
 
     /// Opens sessions until one stands. `None` when the client closes.
     async fn reopen(&self) -> Option<Opened> {
-        let core = &self.core;
-        let mut retrier = Retrier::with_policy(core, Arc::new(Persistently));
+        let shared = &self.shared;
+        let mut retrier = Retrier::with_policy(shared, Arc::new(Persistently));
         loop {
             let opened = tokio::select! {
                 biased;
-                () = core.closing() => return None,
-                opened = open(core, self.opened.session.epoch() + 1) => opened,
+                () = shared.closing() => return None,
+                opened = open(shared, self.opened.session.epoch() + 1) => opened,
             };
             match opened {
                 Ok(opened) => return Some(opened),
                 // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
                 // it is tried again.
-                Err(error) => retrier.pause(failed(core, &error.to_string())).await.ok()?,
+                Err(error) => retrier.pause(failed(shared, &error.to_string())).await.ok()?,
             }
         }
     }
@@ -185,42 +185,42 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         self.opened.session.finish(SessionEnd::Closed);
         self.janitor.abort();
-        self.core.close();
-        self.core.finish(false);
+        self.shared.close();
+        self.shared.finish(false);
     }
 }
 
 /// One try, no longer than the connection timeout.
-async fn open(core: &Core, epoch: u64) -> Result<Opened> {
+async fn open(shared: &Shared, epoch: u64) -> Result<Opened> {
     let connect_sent = ClockInstant::now();
     let attempt = async {
-        let link = match Link::open(&core.options.link).await {
+        let link = match Link::open(&shared.options.link).await {
             Ok(link) => link,
             Err(error) if Link::is_refusal(&error) => {
                 return Err(Error::ConnectRefused {
-                    connect_string: core.options.connect_string.clone(),
+                    connect_string: shared.options.connect_string.clone(),
                     cause: error.to_string(),
                 });
             }
-            Err(error) => return Err(failed(core, &error.to_string())),
+            Err(error) => return Err(failed(shared, &error.to_string())),
         };
         let (states, peers) = (link.states(), link.peers());
-        let session = Session::new(epoch, link, connect_sent, core.options.limits, core.timer.clone());
+        let session = Session::new(epoch, link, connect_sent, shared.options.limits, shared.timer.clone());
         let (sent, answer) = session.probe().await;
-        answer.map_err(|error| failed(core, &error.to_string()))?;
+        answer.map_err(|error| failed(shared, &error.to_string()))?;
         session.lease().probe_answered(sent);
         Ok(Opened { session, states, peers })
     };
     tokio::select! {
         opened = attempt => opened,
-        () = core.timer.sleep(core.options.connection_timeout) => Err(failed(core, "no server answered the handshake")),
+        () = shared.timer.sleep(shared.options.connection_timeout) => Err(failed(shared, "no server answered the handshake")),
     }
 }
 
-fn failed(core: &Core, cause: &str) -> Error {
+fn failed(shared: &Shared, cause: &str) -> Error {
     Error::ConnectFailed {
-        connect_string: core.options.connect_string.clone(),
-        after: core.options.connection_timeout,
+        connect_string: shared.options.connect_string.clone(),
+        after: shared.options.connection_timeout,
         cause: cause.to_owned(),
     }
 }

@@ -6,11 +6,11 @@ use super::find::NodeFinder;
 use super::protected::ProtectionId;
 use super::{CreateMode, Created, NodeSpec};
 use crate::client::CuratorClient;
-use crate::core::Core;
 use crate::error::{Error, Outcome, Result};
 use crate::path::ZPath;
 use crate::retry::{Retrier, retry};
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::zk::Acl;
 
 /// Creates a node; made by [`CuratorClient::create`], after Curator's `CreateBuilder`.
@@ -26,7 +26,7 @@ pub struct CreateBuilder {
 
 impl CreateBuilder {
     pub(crate) fn new(client: &CuratorClient) -> Self {
-        let acl = Arc::clone(&client.core().options.acl);
+        let acl = Arc::clone(&client.shared().options.acl);
         Self { client: client.clone(), mode: CreateMode::Persistent, acl, parents: false, protection: false }
     }
 
@@ -67,34 +67,34 @@ impl CreateBuilder {
     ///
     /// A dropped create may still be applied. With protection and an ephemeral mode, the client then deletes the node.
     pub async fn for_path(self, path: impl AsRef<str>, data: impl AsRef<[u8]>) -> Result<ZPath> {
-        let core = self.client.core();
+        let shared = self.client.shared();
         let path = self.client.resolve(path)?;
         let spec = NodeSpec { path, data: data.as_ref().into(), mode: self.mode, acl: self.acl };
         let created = if self.protection {
-            create_protected(core, spec, self.parents).await?
+            create_protected(shared, spec, self.parents).await?
         } else {
-            create_plain(core, spec, self.parents).await?
+            create_plain(shared, spec, self.parents).await?
         };
         self.client.unresolve(&created.path)
     }
 }
 
-async fn create_plain(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Result<Created> {
+async fn create_plain(shared: &Arc<Shared>, spec: NodeSpec, parents: bool) -> Result<Created> {
     let spec = &spec;
-    retry(core, |session| async move {
+    retry(shared, |session| async move {
         // The same call again would find the node of the first one, or make a second one.
         let ambiguous = |error: Error| match error.outcome() {
             Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), source: Box::new(error) },
             Outcome::NotApplied => error,
         };
-        create_with_parents(core, &session, spec, parents, ambiguous).await
+        create_with_parents(shared, &session, spec, parents, ambiguous).await
     })
     .await
 }
 
 /// `explain` is for the errors of the node itself; a parent can be created again.
 async fn create_with_parents(
-    core: &Core,
+    shared: &Shared,
     session: &Session,
     spec: &NodeSpec,
     parents: bool,
@@ -104,10 +104,10 @@ async fn create_with_parents(
         Err(error @ Error::NoNode { .. }) => {
             let Some(parent) = spec.path.parent() else { return Err(error) };
             if parents {
-                ensure_containers(session, &parent, &core.options.acl).await?;
-            } else if !core.options.root.is_root() {
+                ensure_containers(session, &parent, &shared.options.acl).await?;
+            } else if !shared.options.root.is_root() {
                 // A namespace is created on first use.
-                ensure_containers(session, &core.options.root, &core.options.acl).await?;
+                ensure_containers(session, &shared.options.root, &shared.options.acl).await?;
             } else {
                 return Err(error);
             }
@@ -117,14 +117,14 @@ async fn create_with_parents(
     }
 }
 
-async fn create_protected(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Result<Created> {
+async fn create_protected(shared: &Arc<Shared>, spec: NodeSpec, parents: bool) -> Result<Created> {
     let (Some(dir), name) = (spec.path.parent(), spec.path.name().to_owned()) else {
         return Err(Error::NodeExists { operation: "create", path: spec.path });
     };
-    let mut retrier = Retrier::new(core);
+    let mut retrier = Retrier::new(shared);
     let mut doubt: Option<Protected> = None;
     loop {
-        let session = match core.session().await {
+        let session = match shared.session().await {
             Ok(session) => session,
             Err(error) => {
                 retrier.pause(error).await?;
@@ -135,11 +135,11 @@ async fn create_protected(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Re
         // CURATOR issue 1121.
         let protected = match doubt.take() {
             Some(protected) if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() => protected,
-            _ => Protected::new(core, &session, &spec, &dir, &name)?,
+            _ => Protected::new(shared, &session, &spec, &dir, &name)?,
         };
         let result = match protected.recover(&session).await {
             Ok(Some(created)) => Ok(created),
-            Ok(None) => create_with_parents(core, &session, &protected.spec, parents, std::convert::identity).await,
+            Ok(None) => create_with_parents(shared, &session, &protected.spec, parents, std::convert::identity).await,
             Err(error) => Err(error),
         };
         match result {
@@ -161,7 +161,7 @@ async fn create_protected(core: &Arc<Core>, spec: NodeSpec, parents: bool) -> Re
 
 /// A protected create whose outcome is open. Dropped in doubt, it leaves an ephemeral node to the janitor.
 struct Protected {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     session: Session,
     spec: NodeSpec,
     finder: NodeFinder,
@@ -170,12 +170,12 @@ struct Protected {
 }
 
 impl Protected {
-    fn new(core: &Arc<Core>, session: &Session, spec: &NodeSpec, dir: &ZPath, name: &str) -> Result<Self> {
+    fn new(shared: &Arc<Shared>, session: &Session, spec: &NodeSpec, dir: &ZPath, name: &str) -> Result<Self> {
         let id = ProtectionId::new();
         let mut spec = spec.clone();
         spec.path = dir.join(&id.protect(name))?;
         let finder = NodeFinder::by_name(dir, id.prefix());
-        Ok(Self { core: Arc::clone(core), session: session.clone(), spec, finder, tries: 0, armed: true })
+        Ok(Self { shared: Arc::clone(shared), session: session.clone(), spec, finder, tries: 0, armed: true })
     }
 
     /// Looks for the node of an earlier try.
@@ -204,7 +204,7 @@ impl Protected {
 impl Drop for Protected {
     fn drop(&mut self) {
         if self.armed && self.spec.mode.is_ephemeral() {
-            self.core.janitor.find_and_delete(&self.session, self.finder.clone());
+            self.shared.janitor.find_and_delete(&self.session, self.finder.clone());
         }
     }
 }

@@ -48,12 +48,12 @@ impl DeleteBuilder {
     ///
     /// A dropped delete may still be applied; a guaranteed one will be.
     pub async fn for_path(self, path: impl AsRef<str>) -> Result<()> {
-        let core = self.client.core();
+        let shared = self.client.shared();
         let path = self.client.resolve(path)?;
         let guarantee =
             Guarantee { client: &self.client, path: &path, armed: self.guaranteed && self.version.is_none() };
         let in_doubt = AtomicBool::new(false);
-        let result = retry(core, |session| {
+        let result = retry(shared, |session| {
             session.delete(&path, self.version).or_else(|error| {
                 let was_in_doubt = in_doubt.fetch_or(error.outcome() == Outcome::Unknown, Ordering::Relaxed);
                 let gone = was_in_doubt && matches!(error, Error::NoNode { .. });
@@ -85,7 +85,7 @@ impl Guarantee<'_> {
 impl Drop for Guarantee<'_> {
     fn drop(&mut self) {
         if self.armed {
-            self.client.core().janitor.delete(self.path);
+            self.client.shared().janitor.delete(self.path);
         }
     }
 }

@@ -42,7 +42,7 @@ impl Transaction {
     /// [`Error::InvalidPath`].
     pub fn create(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
         let path = self.client.resolve(path)?;
-        let acl = Arc::clone(&self.client.core().options.acl);
+        let acl = Arc::clone(&self.client.shared().options.acl);
         Ok(self.and(TransactionOperation::Create(NodeSpec { path, data: data.as_ref().into(), mode, acl })))
     }
 
@@ -79,7 +79,7 @@ impl Transaction {
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
         let Some(first) = self.operations.first() else { return Ok(Vec::new()) };
         let path = first.path();
-        let results = retry(self.client.core(), |session| self.attempt(session, path)).await?;
+        let results = retry(self.client.shared(), |session| self.attempt(session, path)).await?;
         results.into_iter().map(|result| self.unresolve(result)).collect()
     }
 
@@ -90,7 +90,7 @@ impl Transaction {
                 Outcome::NotApplied => error,
             })
         };
-        let options = &self.client.core().options;
+        let options = &self.client.shared().options;
         match send().await {
             Err(Error::TransactionFailed { source, .. })
                 if matches!(*source, Error::NoNode { .. }) && !options.root.is_root() =>

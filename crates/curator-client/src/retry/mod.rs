@@ -14,22 +14,22 @@ pub use self::policy::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
     RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
-use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::session::Session;
+use crate::shared::Shared;
 
 /// Runs `operation` on the current session until it succeeds, fails for good, or the client's policy gives up.
 ///
 /// Each try waits for a session first, no longer than the connection timeout.
 ///
 /// Not an `AsyncFnMut`: the futures of those cannot be shown to be `Send` (rust-lang/rust issue 100013).
-pub(crate) async fn retry<T, F>(core: &Arc<Core>, mut operation: impl FnMut(Session) -> F) -> Result<T>
+pub(crate) async fn retry<T, F>(shared: &Arc<Shared>, mut operation: impl FnMut(Session) -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
-    let mut retrier = Retrier::new(core);
+    let mut retrier = Retrier::new(shared);
     loop {
-        let result = match core.session().await {
+        let result = match shared.session().await {
             Ok(session) => operation(session).await,
             Err(error) => Err(error),
         };
@@ -46,7 +46,7 @@ where
 /// retried by the client's own operations already; do not put one loop inside another.
 #[derive(Debug)]
 pub struct Retrier {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     policy: Arc<dyn RetryPolicy>,
     started: Instant,
     retries: u32,
@@ -54,12 +54,12 @@ pub struct Retrier {
 }
 
 impl Retrier {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self::with_policy(core, Arc::clone(&core.options.retry_policy))
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self::with_policy(shared, Arc::clone(&shared.options.retry_policy))
     }
 
-    pub(crate) fn with_policy(core: &Arc<Core>, policy: Arc<dyn RetryPolicy>) -> Self {
-        Self { core: Arc::clone(core), policy, started: Instant::now(), retries: 0, even_while_closing: false }
+    pub(crate) fn with_policy(shared: &Arc<Shared>, policy: Arc<dyn RetryPolicy>) -> Self {
+        Self { shared: Arc::clone(shared), policy, started: Instant::now(), retries: 0, even_while_closing: false }
     }
 
     /// A closing client does not end the pauses: for duties that it waits for.
@@ -99,8 +99,8 @@ impl Retrier {
         self.retries = self.retries.saturating_add(1);
         tokio::select! {
             biased;
-            () = self.core.closing(), if !self.even_while_closing => Err(Error::Closed),
-            () = self.core.timer.sleep(delay) => Ok(true),
+            () = self.shared.closing(), if !self.even_while_closing => Err(Error::Closed),
+            () = self.shared.timer.sleep(delay) => Ok(true),
         }
     }
 

@@ -15,6 +15,8 @@
 //! | more than 128 KiB of watched paths make every reconnect fail | [`watch`]: a budget |
 //! | a request over `jute.maxbuffer` kills the connection and all that is in flight | `session.rs`: sizes are checked first |
 //! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
+//! | a server that says nothing is waited for longer than a whole connect may take | [`link`]: each server gets its share |
+//! | a TTL under a millisecond is none at all | [`link`]: refused |
 //! | `Client::lock` leaks its node when cancelled | not used |
 //! | persistent watches are not registered again after a reconnect | not used: one-shot watches only |
 

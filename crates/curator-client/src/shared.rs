@@ -31,7 +31,7 @@ pub(crate) struct Options {
 }
 
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) timer: Timer,
     pub(crate) states: StateBoard,
@@ -43,7 +43,7 @@ pub(crate) struct Core {
     finished: watch::Sender<Option<bool>>,
 }
 
-impl Core {
+impl Shared {
     pub(crate) fn new(options: Options, timer: Timer, states: StateBoard, janitor: Janitor) -> Self {
         let current = watch::Sender::new(None);
         Self {
