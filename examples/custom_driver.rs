@@ -5,6 +5,8 @@
 //! cargo run --example custom_driver
 //! ```
 
+use std::time::Duration;
+
 use curator_examples::{Ensemble, Failure};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::lock::driver::sequence_after;
@@ -26,12 +28,12 @@ impl LockInternalsDriver for HostnameDriver {
         ContenderIdentity::Data
     }
 
-    /// Any host's nodes count; anything else in the directory does not.
+    /// Any host's nodes count, readers' too; anything else in the directory does not.
     fn sequence(&self, child: &str) -> Option<i32> {
-        sequence_after(child, "-W-")
+        sequence_after(child, "-W-").or_else(|| sequence_after(child, "-R-"))
     }
 
-    /// First come, first served.
+    /// A writer waits for whoever came before, reader or writer.
     fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
         match own.checked_sub(1) {
             None => Verdict::Owns,
@@ -59,7 +61,9 @@ async fn main() -> Result<(), Failure> {
         let batch = batch.clone();
         async move { batch.acquire().await }
     });
-    while web.participants().await?.len() < 2 {}
+    while web.participants().await?.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     for participant in web.participants().await? {
         println!("in the queue: {} {}", participant.path, if participant.owns { "(holds)" } else { "(waits)" });
     }

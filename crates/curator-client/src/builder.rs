@@ -16,7 +16,7 @@ use crate::shared::{Options, Shared};
 use crate::state::{ConnectionState, StateBoard};
 use crate::supervisor::Supervisor;
 use crate::timer::Timer;
-use crate::zk::link::LinkOptions;
+use crate::zk::link::{Credentials, LinkOptions};
 use crate::zk::{Acl, AuthId, Permission};
 
 /// Configures and connects a [`CuratorClient`].
@@ -35,7 +35,7 @@ pub struct CuratorClientBuilder {
     retry_policy: Option<Arc<dyn RetryPolicy>>,
     namespace: Option<String>,
     acl: Option<Arc<[Acl]>>,
-    auth: Vec<(String, Vec<u8>)>,
+    auth: Vec<Credentials>,
     lock_data: Option<Arc<[u8]>>,
 }
 
@@ -71,8 +71,11 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// How long [`connect`](Self::connect) may take, and how long an operation waits for a session when there is none.
+    /// How long [`connect`](Self::connect) may take, and how long an operation waits for a connection when there is none.
     /// From 1 ms to a day; 15 s if not said.
+    ///
+    /// Each server gets an equal share of it, and a connection that is silent for that long (or for 2/5 of the session
+    /// timeout, if that is shorter) counts as broken.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
@@ -125,7 +128,7 @@ impl CuratorClientBuilder {
 
     /// Credentials for every session of this client, for example `("digest", "user:password")`. May be called again.
     pub fn authorization(mut self, scheme: impl Into<String>, auth: impl Into<Vec<u8>>) -> Self {
-        self.auth.push((scheme.into(), auth.into()));
+        self.auth.push(Credentials { scheme: scheme.into(), auth: auth.into() });
         self
     }
 
@@ -242,7 +245,9 @@ fn namespace(namespace: Option<&str>) -> Result<ZPath> {
 /// The address of this machine as the servers see it. Nothing is sent: a datagram socket only looks up the route.
 async fn local_address(servers: &ConnectString) -> Option<IpAddr> {
     let server = servers.hosts().first()?;
-    let address = tokio::net::lookup_host((server.host(), server.port())).await.ok()?.next()?;
+    let lookup = tokio::net::lookup_host((server.host(), server.port()));
+    // A nicety, which must not keep anybody from connecting.
+    let address = tokio::time::timeout(Duration::from_secs(1), lookup).await.ok()?.ok()?.next()?;
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect(address).ok()?;

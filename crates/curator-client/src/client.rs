@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::builder::CuratorClientBuilder;
 use crate::error::{Error, Result};
@@ -10,7 +11,7 @@ use crate::node::create::{CreateBuilder, ensure_containers};
 use crate::node::delete::DeleteBuilder;
 use crate::node::transaction::Transaction;
 use crate::path::ZPath;
-use crate::retry::{Persistently, Retrier};
+use crate::retry::{Persistently, Retrier, retry};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::state::{ConnectionState, ConnectionStates};
@@ -89,7 +90,7 @@ impl CuratorClient {
         self.shared().closing().await;
     }
 
-    /// The state of the connection.
+    /// The state of the connection. `Lost` once the client is closed.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         self.shared().states.current()
@@ -101,7 +102,7 @@ impl CuratorClient {
         self.shared().states.subscribe()
     }
 
-    /// The session of now; waits for one after a loss, no longer than the connection timeout.
+    /// The session of now, with a connection; waits for that no longer than the connection timeout.
     ///
     /// # Errors
     ///
@@ -114,7 +115,20 @@ impl CuratorClient {
         self.shared().session().await
     }
 
-    /// The session of now, if there is one.
+    /// The session of now, if there is one with a connection.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotConnected`], [`Error::Closed`]; at once.
+    pub fn try_session(&self) -> Result<Session> {
+        if self.shared().is_closing() {
+            return Err(Error::Closed);
+        }
+        let session = self.current_session().filter(Session::is_connected);
+        session.ok_or_else(|| self.shared().not_connected(Duration::ZERO))
+    }
+
+    /// The session of now, if there is one; its connection may be down.
     #[must_use]
     pub fn current_session(&self) -> Option<Session> {
         self.shared().current.borrow().clone().filter(|session| session.end().is_none())
@@ -139,6 +153,21 @@ impl CuratorClient {
     #[must_use]
     pub fn janitor(&self) -> &Janitor {
         &self.shared().janitor
+    }
+
+    /// Runs `operation` on the current session until it succeeds, fails for good, or this client's policy gives up: the
+    /// loop behind every operation of this client. Each try waits for a connection first, no longer than the connection
+    /// timeout.
+    ///
+    /// # Errors
+    ///
+    /// The last error of `operation`, or that there is no connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `operation`.
+    pub async fn retry<T, F: Future<Output = Result<T>>>(&self, operation: impl FnMut(Session) -> F) -> Result<T> {
+        retry(self.shared(), operation).await
     }
 
     /// The retries of one operation that is not simply "the same call again", by this client's policy.

@@ -109,6 +109,14 @@ pub enum Error {
         /// What the connection said.
         cause: String,
     },
+    /// The connection is down. The request was not sent, so that it cannot be applied at a time when nobody expects it.
+    #[error("{operation} {path}: the connection is down, and nothing was sent")]
+    Disconnected {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
     /// No answer within the operation timeout.
     #[error("{operation} {path}: no answer within {after:?}")]
     OperationTimeout {
@@ -302,8 +310,10 @@ impl Error {
             Self::ConnectFailed { .. }
             | Self::NotConnected { .. }
             | Self::ConnectionLost { .. }
+            | Self::Disconnected { .. }
             | Self::OperationTimeout { .. }
             | Self::TooManyRequests { .. }
+            | Self::TooManyWatches { .. }
             | Self::Throttled { .. } => true,
             Self::SessionEnded { end, .. } => matches!(end, SessionEnd::Expired | SessionEnd::LeaseOver),
             Self::TransactionFailed { source, .. } => source.is_retryable(),

@@ -24,6 +24,8 @@ pub struct PendingDelete {
     pub path: String,
     /// Why the last try failed. `None` while the first is under way.
     pub last_error: Option<Error>,
+    /// Whether the server refuses, so that trying again is pointless: the node stays until its session is over.
+    pub given_up: bool,
 }
 
 /// Takes over deletes that must not be forgotten.
@@ -39,6 +41,31 @@ pub struct Janitor {
     ledger: Arc<Ledger>,
 }
 
+/// A delete that is done by somebody else, or here.
+#[derive(Debug)]
+pub(crate) struct Promise {
+    janitor: Janitor,
+    id: Option<u64>,
+    path: ZPath,
+}
+
+impl Promise {
+    /// The node is gone, or the server will not have it deleted.
+    pub(crate) fn settled(mut self) {
+        if let Some(id) = self.id.take() {
+            self.janitor.ledger.remove(id);
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.janitor.hand_over_as(id, Job::Path(self.path.clone()));
+        }
+    }
+}
+
 /// What is pending, for everybody to see.
 #[derive(Debug)]
 struct Ledger {
@@ -49,7 +76,14 @@ struct Ledger {
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    pending: BTreeMap<u64, PendingDelete>,
+    pending: BTreeMap<u64, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    delete: PendingDelete,
+    /// With whose end the node goes anyway.
+    session: Option<Session>,
 }
 
 enum Job {
@@ -100,16 +134,25 @@ impl Janitor {
         self.hand_over(finder.to_string(), Job::Sought { session: session.clone(), finder });
     }
 
-    /// How many deletes are not done yet.
+    /// Promises a delete: if the promise is dropped before it is kept, the node is deleted here. Until then it counts as
+    /// pending, so that a closing client waits for whoever has made it.
+    pub(crate) fn promise(&self, path: &ZPath) -> Promise {
+        Promise { janitor: self.clone(), id: Some(self.ledger.add(path.to_string(), None)), path: path.clone() }
+    }
+
+    /// How many deletes are not done yet, and not given up.
     #[must_use]
     pub fn pending(&self) -> usize {
         *self.ledger.count.borrow()
     }
 
-    /// The deletes that are not done yet, oldest first.
+    /// The deletes that are not done yet, oldest first, and those that the server refuses, until their sessions are over.
     #[must_use]
     pub fn pending_deletes(&self) -> Vec<PendingDelete> {
-        self.ledger.lock().pending.values().cloned().collect()
+        let mut entries = self.ledger.lock();
+        let over = |session: &Option<Session>| session.as_ref().is_some_and(|session| session.end().is_some());
+        entries.pending.retain(|_, entry| !(entry.delete.given_up && over(&entry.session)));
+        entries.pending.values().map(|entry| entry.delete.clone()).collect()
     }
 
     /// Waits until nothing is pending.
@@ -123,7 +166,11 @@ impl Janitor {
     }
 
     fn hand_over(&self, path: String, job: Job) {
-        let id = self.ledger.add(path);
+        let id = self.ledger.add(path, job.session().cloned());
+        self.hand_over_as(id, job);
+    }
+
+    fn hand_over_as(&self, id: u64, job: Job) {
         if self.jobs.send((id, job)).is_err() {
             // The client is closed: the session, and with it the node, ends.
             self.ledger.remove(id);
@@ -136,25 +183,41 @@ impl Ledger {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, path: String) -> u64 {
+    fn add(&self, path: String, session: Option<Session>) -> u64 {
         let mut entries = self.lock();
         let id = entries.next;
         entries.next += 1;
-        entries.pending.insert(id, PendingDelete { path, last_error: None });
-        self.count.send_replace(entries.pending.len());
+        let delete = PendingDelete { path, last_error: None, given_up: false };
+        entries.pending.insert(id, Entry { delete, session });
+        self.count(&entries);
         id
     }
 
     fn note(&self, id: u64, error: &Error) {
         if let Some(entry) = self.lock().pending.get_mut(&id) {
-            entry.last_error = Some(error.clone());
+            entry.delete.last_error = Some(error.clone());
         }
+    }
+
+    fn give_up(&self, id: u64) {
+        let mut entries = self.lock();
+        if let Some(Entry { delete, .. }) = entries.pending.get_mut(&id) {
+            delete.given_up = true;
+            let error = delete.last_error.as_ref().map(tracing::field::display);
+            tracing::warn!(path = delete.path, error, "a node cannot be deleted, and stays until its session is over");
+        }
+        self.count(&entries);
+    }
+
+    fn count(&self, entries: &Entries) {
+        self.count.send_replace(entries.pending.values().filter(|entry| !entry.delete.given_up).count());
     }
 
     /// Nobody will work on what is left.
     fn clear(&self) {
         let mut entries = self.lock();
-        for PendingDelete { path, last_error } in std::mem::take(&mut entries.pending).into_values() {
+        for Entry { delete, .. } in std::mem::take(&mut entries.pending).into_values() {
+            let PendingDelete { path, last_error, .. } = delete;
             let last_error = last_error.as_ref().map(tracing::field::display);
             tracing::warn!(
                 path,
@@ -168,7 +231,7 @@ impl Ledger {
     fn remove(&self, id: u64) {
         let mut entries = self.lock();
         entries.pending.remove(&id);
-        self.count.send_replace(entries.pending.len());
+        self.count(&entries);
     }
 }
 
@@ -181,7 +244,7 @@ pub(crate) struct JanitorQueue {
 /// How many deletes are under way at once. The others wait in the queue.
 const AT_ONCE: usize = 64;
 
-type Work = Pin<Box<dyn Future<Output = u64> + Send>>;
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JanitorQueue {
     /// Works until the task is aborted: the supervisor does that at the end.
@@ -189,7 +252,7 @@ impl JanitorQueue {
         let mut under_way: FuturesUnordered<Work> = FuturesUnordered::new();
         loop {
             tokio::select! {
-                Some(done) = under_way.next(), if !under_way.is_empty() => self.ledger.remove(done),
+                Some(()) = under_way.next(), if !under_way.is_empty() => {}
                 Some((id, job)) = self.jobs.recv(), if under_way.len() < AT_ONCE => {
                     under_way.push(Box::pin(finish(Arc::clone(&shared), Arc::clone(&self.ledger), id, job)));
                 }
@@ -208,29 +271,33 @@ impl Drop for JanitorQueue {
 }
 
 /// Tries until the node is gone, the session is over, or the server says "never".
-async fn finish(shared: Arc<Shared>, ledger: Arc<Ledger>, id: u64, mut job: Job) -> u64 {
+async fn finish(shared: Arc<Shared>, ledger: Arc<Ledger>, id: u64, mut job: Job) {
     let mut retrier = Retrier::with_policy(&shared, Arc::new(Persistently)).even_while_closing();
     while let Err(error) = attempt(&shared, &mut job).await {
         ledger.note(id, &error);
-        if job.session_is_over() {
+        if job.session().is_some_and(|session| session.end().is_some()) {
             break;
         }
-        if let Err(error) = retrier.pause(error).await {
-            tracing::warn!(%error, "a node could not be deleted and is left to its session");
-            break;
+        if retrier.pause(error).await.is_err() {
+            ledger.give_up(id);
+            return;
         }
     }
-    id
+    ledger.remove(id);
 }
 
 async fn attempt(shared: &Shared, job: &mut Job) -> Result<()> {
     match job {
         Job::Path(path) => gone(shared.session_even_while_closing().await?.delete(path, None).await),
         Job::Owned { session, path, sent, .. } => {
-            let request = sent.take().unwrap_or_else(|| session.delete(path, None));
-            gone(request.await)
+            if let Some(sent) = sent.take() {
+                return gone(sent.await);
+            }
+            wait_for_connection(session).await;
+            gone(session.delete(path, None).await)
         }
         Job::Sought { session, finder } => {
+            wait_for_connection(session).await;
             let found = finder.find(session).await?;
             // All in one flight.
             let requests: Vec<_> = found.iter().map(|node| session.delete(&node.path, None)).collect();
@@ -242,6 +309,11 @@ async fn attempt(shared: &Shared, job: &mut Job) -> Result<()> {
     }
 }
 
+/// If the session ends first, the requests say so.
+async fn wait_for_connection(session: &Session) {
+    let _ = session.connected().await;
+}
+
 /// That there is no such node is what a delete wants.
 pub(crate) fn gone(result: Result<()>) -> Result<()> {
     match result {
@@ -251,10 +323,10 @@ pub(crate) fn gone(result: Result<()>) -> Result<()> {
 }
 
 impl Job {
-    fn session_is_over(&self) -> bool {
+    fn session(&self) -> Option<&Session> {
         match self {
-            Self::Path(_) => false,
-            Self::Owned { session, .. } | Self::Sought { session, .. } => session.end().is_some(),
+            Self::Path(_) => None,
+            Self::Owned { session, .. } | Self::Sought { session, .. } => Some(session),
         }
     }
 }

@@ -85,7 +85,7 @@ use crate::clock::ClockInstant;
 #[derive(Debug)]
 pub struct Lease {
     session_timeout: Duration,
-    /// What `arithmetic` says, for readers. Written only while `arithmetic` is locked.
+    /// What `arithmetic` says, for readers; or zero, once the end was seen.
     valid_until: AtomicU64,
     arithmetic: Mutex<LeaseArithmetic>,
 }
@@ -109,16 +109,21 @@ impl Lease {
     /// Harmless when it comes late, twice, or after the answers to later probes.
     pub(crate) fn probe_answered(&self, sent: ClockInstant) {
         let mut arithmetic = self.lock();
+        let before = arithmetic.valid_until();
         // Read inside the lock, so that the arithmetic sees time go forward.
         arithmetic.probe_answered(sent, ClockInstant::now());
-        self.publish(&arithmetic);
+        let after = arithmetic.valid_until();
+        // Whoever has seen the end meanwhile has made it final.
+        if !self.replace(before, after) {
+            arithmetic.revoke();
+        }
     }
 
     /// Ends the lease now and for ever.
     pub(crate) fn revoke(&self) {
         let mut arithmetic = self.lock();
         arithmetic.revoke();
-        self.publish(&arithmetic);
+        self.valid_until.store(ClockInstant::ZERO.as_nanos(), Ordering::Release);
     }
 
     /// The instant at which the lease is over as things stand. Later probes move it forward, never back, except that it
@@ -131,13 +136,20 @@ impl Lease {
     /// Whether the session is certainly alive now. Reads the clock.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        !self.valid_until().has_passed()
+        !self.remaining().is_zero()
     }
 
     /// The time until the lease is over as things stand; zero if it is. Reads the clock.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.valid_until().remaining()
+        loop {
+            let until = self.valid_until();
+            let remaining = until.remaining();
+            // An end that somebody has seen is final, although an answer may be about to move it.
+            if !remaining.is_zero() || self.replace(until, ClockInstant::ZERO) {
+                return remaining;
+            }
+        }
     }
 
     /// The time between the sending of two probes: a sixth of the session timeout.
@@ -151,8 +163,9 @@ impl Lease {
         self.session_timeout / 6
     }
 
-    fn publish(&self, arithmetic: &LeaseArithmetic) {
-        self.valid_until.store(arithmetic.valid_until().as_nanos(), Ordering::Release);
+    fn replace(&self, old: ClockInstant, new: ClockInstant) -> bool {
+        let (old, new) = (old.as_nanos(), new.as_nanos());
+        self.valid_until.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseArithmetic> {

@@ -18,7 +18,7 @@ use crate::zk::Stat;
 use crate::zk::error::{LinkError, translate};
 use crate::zk::link::{Link, LinkTransactionResult};
 use crate::zk::started::Started;
-use crate::zk::watch::{WATCH_BUDGET, Watch, WatchBudget};
+use crate::zk::watch::{LinkMark, OneshotWatcher, WATCH_BUDGET, Watch, WatchBudget};
 
 /// A session, as long as it lasts. Clones are handles to the same session.
 ///
@@ -42,6 +42,8 @@ struct Inner {
     /// `None` once the session is over. The last clone of the link closes the session on the server.
     link: Mutex<Option<Link>>,
     end: watch::Sender<Option<SessionEnd>>,
+    /// Whether the connection of now has answered a probe.
+    connected: watch::Sender<bool>,
     in_flight: Arc<Semaphore>,
     watches: WatchBudget,
 }
@@ -105,6 +107,7 @@ impl Session {
                 timer,
                 link: Mutex::new(Some(link)),
                 end: watch::Sender::new(None),
+                connected: watch::Sender::new(false),
                 in_flight: Arc::new(Semaphore::new(limits.in_flight)),
                 watches: WatchBudget::new(),
             }),
@@ -172,6 +175,47 @@ impl Session {
         }
     }
 
+    /// Whether requests can be sent now.
+    ///
+    /// While the connection is down, a request fails with [`Error::Disconnected`] at once and is not sent later: the
+    /// session might be given up meanwhile, and a late request would be applied behind the back of its sender.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        *self.inner.connected.borrow() && self.link().is_some_and(|link| link.is_connected())
+    }
+
+    /// Waits until requests can be sent, however long that takes.
+    ///
+    /// # Errors
+    ///
+    /// The session ended first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn connected(&self) -> Result<(), SessionEnd> {
+        let mut connected = self.inner.connected.subscribe();
+        loop {
+            connected.borrow_and_update();
+            if let Some(end) = self.end() {
+                return Err(end);
+            }
+            if self.is_connected() {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                end = self.ended() => return Err(end),
+                // The sender lives in `self`.
+                _ = connected.changed() => {}
+            }
+        }
+    }
+
+    pub(crate) fn set_connected(&self, connected: bool) {
+        self.inner.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
+    }
+
     /// Ends the session for everybody who holds a handle. The first reason stays.
     pub(crate) fn finish(&self, end: SessionEnd) {
         self.inner.end.send_if_modified(|current| {
@@ -214,19 +258,13 @@ impl Session {
     ///
     /// There is no watch on a node that does not exist: `NoNode` leaves nothing behind on the server.
     pub fn watch_data(&self, path: &ZPath) -> Request<(Vec<u8>, Stat, Watch)> {
-        const NAME: &str = "watch data of";
-        let reserved = match self.inner.watches.reserve(path.as_str()) {
-            Ok(reserved) => reserved,
-            Err(watched) => return Request::failed(too_many_watches(NAME, path, watched)),
-        };
-        let mut mark = None;
-        let request = self.send(NAME, path, |link| {
-            let (current, started) = link.watch_data(path);
-            mark = Some(current);
-            started
-        });
-        let Some(mark) = mark else { return request.map(|_| Err(Error::Closed)) };
-        request.map(move |(data, stat, watcher)| Ok((data, stat, Watch::new(watcher, mark, reserved))))
+        let watched = self.watch(
+            "watch data of",
+            path,
+            |link| link.watch_data(path),
+            |(data, stat, watcher)| ((data, stat), watcher),
+        );
+        watched.map(|((data, stat), watch)| Ok((data, stat, watch)))
     }
 
     /// The stat of a node, or `None` if there is no such node.
@@ -241,19 +279,7 @@ impl Session {
 
     /// The names of a node's children, and a watch for the next child that comes or goes.
     pub fn watch_children(&self, path: &ZPath) -> Request<(Vec<String>, Watch)> {
-        const NAME: &str = "watch children of";
-        let reserved = match self.inner.watches.reserve(path.as_str()) {
-            Ok(reserved) => reserved,
-            Err(watched) => return Request::failed(too_many_watches(NAME, path, watched)),
-        };
-        let mut mark = None;
-        let request = self.send(NAME, path, |link| {
-            let (current, started) = link.watch_children(path);
-            mark = Some(current);
-            started
-        });
-        let Some(mark) = mark else { return request.map(|_| Err(Error::Closed)) };
-        request.map(move |(children, watcher)| Ok((children, Watch::new(watcher, mark, reserved))))
+        self.watch("watch children of", path, |link| link.watch_children(path), std::convert::identity)
     }
 
     /// Sets a node's data, if it has this version or none is given.
@@ -295,14 +321,44 @@ impl Session {
     }
 
     /// A probe of the lease: a request that only the leader can answer. It does not count as a request under way, so
-    /// that a session cannot be lost because its client is busy.
+    /// that a session cannot be lost because its client is busy, and the operation timeout is not for it. It is what
+    /// finds out whether there is a connection, so it is sent without one.
     pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<()>)> + Send + 'static {
         const NAME: &str = "probe";
         let root = ZPath::root();
         let sent = ClockInstant::now();
-        let answer =
-            self.send_now(NAME, &root, |link| link.sync(&root), |error| translate(NAME, &ZPath::root(), error), ());
+        let describe = |error| translate(NAME, &ZPath::root(), error);
+        let answer = match self.link() {
+            Some(link) => self.answer_to(NAME, &root, link.sync(&root), describe, self.inner.timeout, ()),
+            None => self.refused(NAME, &root),
+        };
         async move { (sent, answer.await) }
+    }
+
+    /// Sends a request that leaves a watch, within the budget.
+    fn watch<T: Send + Unpin + 'static, U: Send + 'static>(
+        &self,
+        operation: &'static str,
+        path: &ZPath,
+        call: impl FnOnce(&Link) -> (LinkMark, Started<Result<T, LinkError>>),
+        split: impl FnOnce(T) -> (U, OneshotWatcher) + Send + 'static,
+    ) -> Request<(U, Watch)> {
+        let reserved = match self.inner.watches.reserve(path.as_str()) {
+            Ok(reserved) => reserved,
+            Err(watched) => return Request::failed(too_many_watches(operation, path, watched)),
+        };
+        let mut mark = None;
+        let request = self.send(operation, path, |link| {
+            let (current, started) = call(link);
+            mark = Some(current);
+            started
+        });
+        request.map(move |answer| {
+            let (answer, watcher) = split(answer);
+            // Without a mark nothing was sent, and there is no answer.
+            let watch = mark.map(|mark| Watch::new(watcher, mark, reserved)).ok_or(Error::Closed)?;
+            Ok((answer, watch))
+        })
     }
 
     fn send<T: Send + Unpin + 'static>(
@@ -322,35 +378,37 @@ impl Session {
         call: impl FnOnce(&Link) -> Started<Result<T, E>>,
         describe: impl FnOnce(E) -> Error + Send + 'static,
     ) -> Request<T> {
-        match Arc::clone(&self.inner.in_flight).try_acquire_owned() {
-            Ok(permit) => self.send_now(operation, path, call, describe, permit),
-            Err(_) => {
-                let limit = self.inner.limits.in_flight;
-                Request::failed(Error::TooManyRequests { operation, path: path.clone(), limit })
-            }
+        let Ok(permit) = Arc::clone(&self.inner.in_flight).try_acquire_owned() else {
+            let limit = self.inner.limits.in_flight;
+            return Request::failed(Error::TooManyRequests { operation, path: path.clone(), limit });
+        };
+        let Some(link) = self.link() else { return self.refused(operation, path) };
+        if !(*self.inner.connected.borrow() && link.is_connected()) {
+            return Request::failed(Error::Disconnected { operation, path: path.clone() });
         }
+        let after = self.inner.limits.operation_timeout.unwrap_or(self.inner.timeout);
+        self.answer_to(operation, path, call(&link), describe, after, permit)
     }
 
-    /// Sends a request, and keeps `permit` until its answer is there.
-    fn send_now<T: Send + Unpin + 'static, E: Send + Unpin + 'static>(
+    /// The session is over.
+    fn refused<T: Send + 'static>(&self, operation: &'static str, path: &ZPath) -> Request<T> {
+        let end = self.end().unwrap_or(SessionEnd::Closed);
+        Request::failed(Error::SessionEnded { operation, path: path.clone(), end, outcome: Outcome::NotApplied })
+    }
+
+    /// Waits for the answer to a request that has been sent, and keeps `permit` until it is there.
+    fn answer_to<T: Send + Unpin + 'static, E: Send + Unpin + 'static>(
         &self,
         operation: &'static str,
         path: &ZPath,
-        call: impl FnOnce(&Link) -> Started<Result<T, E>>,
+        started: Started<Result<T, E>>,
         describe: impl FnOnce(E) -> Error + Send + 'static,
+        after: Duration,
         permit: impl Send + 'static,
     ) -> Request<T> {
-        let inner = &self.inner;
         let path = path.clone();
-        let Some(link) = self.link() else {
-            let end = self.end().unwrap_or(SessionEnd::Closed);
-            return Request::failed(Error::SessionEnded { operation, path, end, outcome: Outcome::NotApplied });
-        };
-        let started = call(&link);
-        drop(link);
-        let after = inner.limits.operation_timeout.unwrap_or(inner.timeout);
-        let overdue = inner.timer.sleep(after);
-        let mut ends = inner.end.subscribe();
+        let overdue = self.inner.timer.sleep(after);
+        let mut ends = self.inner.end.subscribe();
         Request {
             answer: Box::pin(async move {
                 let _permit = permit;

@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// The current session; waits for one, no longer than the connection timeout.
+    /// The current session, with a connection; waits for that no longer than the connection timeout.
     pub(crate) async fn session(&self) -> Result<Session> {
         tokio::select! {
             biased;
@@ -67,22 +67,37 @@ impl Shared {
     }
 
     pub(crate) async fn session_even_while_closing(&self) -> Result<Session> {
-        let mut sessions = self.current.subscribe();
-        let usable = |session: &Option<Session>| session.as_ref().is_some_and(|session| session.end().is_none());
         tokio::select! {
             biased;
-            found = sessions.wait_for(usable) => {
-                found.ok().and_then(|session| session.clone()).ok_or(Error::Closed)
+            session = self.connected_session() => session,
+            () = self.timer.sleep(self.options.connection_timeout) => {
+                Err(self.not_connected(self.options.connection_timeout))
             }
-            () = self.timer.sleep(self.options.connection_timeout) => Err(Error::NotConnected {
-                connect_string: self.options.connect_string.clone(),
-                after: self.options.connection_timeout,
-            }),
         }
+    }
+
+    async fn connected_session(&self) -> Result<Session> {
+        let mut sessions = self.current.subscribe();
+        let usable = |session: &Option<Session>| session.as_ref().is_some_and(|session| session.end().is_none());
+        loop {
+            let found = sessions.wait_for(usable).await.ok().and_then(|session| session.clone());
+            let session = found.ok_or(Error::Closed)?;
+            if session.connected().await.is_ok() {
+                return Ok(session);
+            }
+        }
+    }
+
+    pub(crate) fn not_connected(&self, after: Duration) -> Error {
+        Error::NotConnected { connect_string: self.options.connect_string.clone(), after }
     }
 
     pub(crate) fn close(&self) {
         self.closing.send_replace(true);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.closing.borrow()
     }
 
     /// Waits until the client begins to close and the janitor has nothing left to do, or the time for that is over.

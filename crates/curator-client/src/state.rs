@@ -80,6 +80,7 @@ impl StateBoard {
         // The receiver is in our hands, so this cannot fail.
         let _ = sender.send(board.current);
         if let Some(subscribers) = &mut board.subscribers {
+            subscribers.retain(|subscriber| !subscriber.is_closed());
             subscribers.push(sender);
         }
         ConnectionStates { receiver }
@@ -105,9 +106,11 @@ impl StateBoard {
         }
     }
 
-    /// Ends every subscription.
+    /// Ends every subscription. The end of the stream says what has happened; who asks from now on is told `Lost`.
     pub(crate) fn close(&self) {
-        self.lock().subscribers = None;
+        let mut board = self.lock();
+        board.current = ConnectionState::Lost;
+        board.subscribers = None;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Board> {

@@ -97,6 +97,7 @@ impl Supervisor {
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut link = LinkState::Connected;
+        let mut link_since = ClockInstant::now();
         // Only the answer to a probe that was sent after the last doubt ends the doubt.
         let mut doubt_since = ClockInstant::now();
         // The latest probe, while it has no answer. An older one whose answer was lost does not count once a later one
@@ -124,13 +125,18 @@ impl Supervisor {
                     // What was sent over the old connection is lost. The crate merges states, so even "connected" after
                     // "connected" was an interruption.
                     awaited = None;
-                    Some(ClockInstant::now())
+                    link_since = ClockInstant::now();
+                    session.set_connected(false);
+                    Some(link_since)
                 }
                 Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
                     Ok(()) => {
                         session.lease().probe_answered(sent);
                         awaited = awaited.filter(|awaited| *awaited > sent);
-                        if link == LinkState::Connected && sent >= doubt_since {
+                        if link == LinkState::Connected && sent >= link_since {
+                            session.set_connected(true);
+                        }
+                        if session.is_valid() && session.is_connected() && sent >= doubt_since {
                             shared.states.publish_confirmed();
                         }
                         None
@@ -209,6 +215,12 @@ async fn open(shared: &Shared, epoch: u64) -> Result<Opened> {
         let (sent, answer) = session.probe().await;
         answer.map_err(|error| failed(shared, &error.to_string()))?;
         session.lease().probe_answered(sent);
+        // Servers that did not answer were tried first, or the answers were slow. The next two probes have to come back
+        // within what is left of the lease, so it is better to begin again.
+        if session.lease().remaining() < session.timeout() / 2 {
+            return Err(failed(shared, "the handshake took so long that the session could not be relied on"));
+        }
+        session.set_connected(true);
         Ok(Opened { session, states, peers })
     };
     tokio::select! {

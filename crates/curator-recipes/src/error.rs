@@ -45,12 +45,21 @@ pub enum Error {
     #[error(transparent)]
     Lost(#[from] LockLost),
     /// The release could not be confirmed. The client goes on trying until the node is gone or the session is over.
-    #[error("the release of {path} is not confirmed yet, and goes on in the background: {source}")]
+    #[error("the release of {path} is not confirmed yet, and goes on in the background: {cause}")]
     ReleasePending {
         /// The lock's node, as it is called on the server.
         path: ZPath,
         /// What happened last.
-        source: curator_client::Error,
+        cause: curator_client::Error,
+    },
+    /// The server refuses the release, for want of permission for example. The node stays, and the lock is held by nobody
+    /// and free for nobody, until the session is over or somebody else deletes the node.
+    #[error("{path} cannot be released, and stays until its session is over: {cause}")]
+    ReleaseRefused {
+        /// The lock's node, as it is called on the server.
+        path: ZPath,
+        /// Why.
+        cause: curator_client::Error,
     },
     /// While waiting, our node was deleted by somebody, again and again.
     #[error("waiting for {dir}: somebody deleted our place in the queue, and the retry policy gave up")]
@@ -103,8 +112,8 @@ impl Error {
         }
     }
 
-    /// Whether the operation may have been applied. A failed acquire never leaves a lock: what its node may have
-    /// become is cleaned up in the background.
+    /// Whether the operation may have been applied. What a failed acquire may have left is cleaned up in the background; if
+    /// the server refuses that, for want of permission, [`Janitor`](curator_client::Janitor) shows it.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {

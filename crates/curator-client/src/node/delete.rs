@@ -50,8 +50,7 @@ impl DeleteBuilder {
     pub async fn for_path(self, path: impl AsRef<str>) -> Result<()> {
         let shared = self.client.shared();
         let path = self.client.resolve(path)?;
-        let guarantee =
-            Guarantee { client: &self.client, path: &path, armed: self.guaranteed && self.version.is_none() };
+        let promise = (self.guaranteed && self.version.is_none()).then(|| shared.janitor.promise(&path));
         let in_doubt = AtomicBool::new(false);
         let result = retry(shared, |session| {
             session.delete(&path, self.version).or_else(|error| {
@@ -61,31 +60,11 @@ impl DeleteBuilder {
             })
         })
         .await;
-        match &result {
-            Err(error) if error.is_retryable() => {}
-            _ => guarantee.disarm(),
+        // Dropped, by an error of the connection or with this future, the promise leaves the delete to the janitor.
+        let is_left_open = matches!(&result, Err(error) if error.is_retryable() || matches!(error, Error::Closed));
+        if let Some(promise) = promise.filter(|_| !is_left_open) {
+            promise.settled();
         }
         result
-    }
-}
-
-/// Dropped while armed (an error of the connection, or a cancelled future), it hands the delete to the janitor.
-struct Guarantee<'a> {
-    client: &'a CuratorClient,
-    path: &'a crate::ZPath,
-    armed: bool,
-}
-
-impl Guarantee<'_> {
-    fn disarm(mut self) {
-        self.armed = false;
-    }
-}
-
-impl Drop for Guarantee<'_> {
-    fn drop(&mut self) {
-        if self.armed {
-            self.client.shared().janitor.delete(self.path);
-        }
     }
 }

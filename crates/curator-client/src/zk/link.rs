@@ -21,7 +21,20 @@ pub(crate) struct LinkOptions {
     pub(crate) session_timeout: Duration,
     /// How long one pass over the servers may take.
     pub(crate) connection_timeout: Duration,
-    pub(crate) auth: Vec<(String, Vec<u8>)>,
+    pub(crate) auth: Vec<Credentials>,
+}
+
+/// What a session authenticates with. Its `Debug` keeps the secret.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    pub(crate) scheme: String,
+    pub(crate) auth: Vec<u8>,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
 }
 
 /// What the crate says of its connection.
@@ -41,6 +54,9 @@ pub(crate) struct Link {
     peers: Peers,
 }
 
+/// How long the names of the servers may take to be looked up for a socket option, which is a nicety.
+const NAMES: Duration = Duration::from_secs(1);
+
 type Answer<T> = Started<Result<T, ZkError>>;
 
 /// What failed in a transaction: one operation, or the request as a whole.
@@ -59,11 +75,14 @@ impl Link {
         if share < options.session_timeout / 5 * 2 {
             connector = connector.with_connection_timeout(share);
         }
-        for (scheme, auth) in &options.auth {
+        for Credentials { scheme, auth } in &options.auth {
             connector = connector.with_auth(scheme, auth);
         }
-        let client = connector.connect(&options.servers.hosts_string()).await?;
-        let peers = Peers::resolve(&options.servers).await;
+        // Beside each other: slow names must not keep a session waiting that has begun to count its time.
+        let servers = options.servers.hosts_string();
+        let resolve = tokio::time::timeout(NAMES, Peers::resolve(&options.servers));
+        let (client, peers) = tokio::join!(connector.connect(&servers), resolve);
+        let (client, peers) = (client?, peers.unwrap_or_default());
         peers.set_nodelay();
         Ok(Self { client, peers })
     }
@@ -76,6 +95,11 @@ impl Link {
     /// Whether trying again is pointless.
     pub(crate) fn is_refusal(error: &ZkError) -> bool {
         matches!(error, ZkError::AuthFailed | ZkError::BadArguments(_))
+    }
+
+    /// What the crate believes. It may be wrong, see the table in `zk/mod.rs`.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.state() == SessionState::SyncConnected
     }
 
     pub(crate) fn session_id(&self) -> i64 {

@@ -15,7 +15,7 @@ use crate::connect_string::ConnectString;
 
 /// The addresses of the servers, to know their sockets by. Looked up once for each session: a server that changes its
 /// address meanwhile is reached without the option.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Peers(Vec<SocketAddr>);
 
 impl Peers {
@@ -49,7 +49,15 @@ fn set(peers: &[SocketAddr]) -> std::io::Result<usize> {
     let this_process = pidfd_open(getpid(), PidfdFlags::empty())?;
     let mut sockets = 0;
     for entry in std::fs::read_dir("/proc/self/fd")? {
-        let Some(descriptor) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let entry = entry?;
+        // Nothing but sockets may be duplicated: closing the duplicate of a file would release this process's POSIX
+        // locks on that file.
+        let is_socket =
+            std::fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str().as_encoded_bytes().starts_with(b"socket:["));
+        let Some(descriptor) = entry.file_name().to_str().filter(|_| is_socket).and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
         // The descriptor may have been closed since it was listed.
         let Ok(duplicate) = pidfd_getfd(this_process.as_fd(), descriptor, PidfdGetfdFlags::empty()) else { continue };
         let Ok(Some(peer)) = rustix::net::getpeername(&duplicate) else { continue };

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
-use zookeeper_client::{EventType, OneshotWatcher, SessionState, StateWatcher, WatchedEvent};
+/// The client crate's watch, as the rest of this crate may name it.
+pub(crate) use zookeeper_client::OneshotWatcher;
+use zookeeper_client::{EventType, SessionState, StateWatcher, WatchedEvent};
 
 /// What a watch saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

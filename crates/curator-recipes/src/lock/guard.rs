@@ -127,6 +127,7 @@ impl LockGuard {
     /// without it. [`Error::ReleasePending`](crate::Error::ReleasePending) when the servers cannot be reached: the client
     /// goes on trying until the node is gone or the session is over, and
     /// [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) shows it.
+    /// [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server does not permit it.
     ///
     /// # Cancel safety
     ///
@@ -134,7 +135,8 @@ impl LockGuard {
     pub async fn release(mut self) -> Result<()> {
         let Some(releasing) = self.leave() else { return Ok(()) };
         let result = releasing.hold.delete().await;
-        if !matches!(result, Err(crate::Error::ReleasePending { .. })) {
+        // The client goes on, or notes at least what it cannot do.
+        if !matches!(result, Err(crate::Error::ReleasePending { .. } | crate::Error::ReleaseRefused { .. })) {
             releasing.disarm();
         }
         result

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, Deadline, Session, SessionEnd, ZPath};
+use curator_client::{CuratorClient, Deadline, Retrier, Session, SessionEnd, ZPath};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
 use super::contest::{Contest, ContestError, Pace, Request, Step};
@@ -111,30 +111,24 @@ impl LockInternals {
         let mut places_lost = self.client.retrier();
         let mut failures = self.client.retrier();
         loop {
-            let session = match self.session(patience).await {
-                Ok(session) => session,
-                Err(error) if patience == Patience::OneFlight => return Err(error.into()),
-                Err(error) => {
-                    failures.pause(error).await?;
-                    continue;
-                }
+            let session = match patience {
+                Patience::OneFlight => self.client.try_session()?,
+                Patience::Until(_) => match self.client.session().await {
+                    Ok(session) => session,
+                    Err(error) => {
+                        failures.pause(error).await?;
+                        continue;
+                    }
+                },
             };
-            match self.run_contest(&session, patience).await? {
+            match self.run_contest(&session, patience, &mut failures).await? {
                 Outcome::Owned(hold) => return Ok(Some(hold)),
                 Outcome::Taken => return Ok(None),
                 Outcome::SessionOver(end) => {
-                    let lost = curator_client::Error::SessionEnded {
-                        operation: "wait for",
-                        path: self.dir.clone(),
-                        end,
-                        outcome: curator_client::Outcome::NotApplied,
-                    };
                     if patience == Patience::OneFlight || end == SessionEnd::Closed {
-                        return Err(lost.into());
+                        return Err(self.session_over(end));
                     }
                     tracing::debug!(dir = %self.dir, %end, "lost the place in the queue with the session");
-                    // There was a session, so this is a new beginning and no row of failures.
-                    failures.reset();
                 }
                 Outcome::PlaceDeleted => {
                     if patience == Patience::OneFlight || !places_lost.again().await? {
@@ -145,24 +139,16 @@ impl LockInternals {
         }
     }
 
-    async fn session(&self, patience: Patience) -> curator_client::Result<Session> {
-        match (patience, self.client.current_session()) {
-            (_, Some(session)) => Ok(session),
-            (Patience::OneFlight, None) => Err(curator_client::Error::SessionEnded {
-                operation: "try",
-                path: self.dir.clone(),
-                end: SessionEnd::LeaseOver,
-                outcome: curator_client::Outcome::NotApplied,
-            }),
-            (Patience::Until(_), None) => self.client.session().await,
-        }
+    fn session_over(&self, end: SessionEnd) -> Error {
+        let (operation, path, outcome) = ("wait for", self.dir.clone(), curator_client::Outcome::NotApplied);
+        curator_client::Error::SessionEnded { operation, path, end, outcome }.into()
     }
 
-    async fn run_contest(&self, session: &Session, patience: Patience) -> Result<Outcome> {
+    /// `failures` are those in a row; a place in the queue ends the row.
+    async fn run_contest(&self, session: &Session, patience: Patience, failures: &mut Retrier) -> Result<Outcome> {
         let id = ContenderId::new();
         let mut shell = Shell::new(self, session, id)?;
         let mut contest = Contest::new(id, session.id());
-        let mut retrier = self.client.retrier();
         let mut step = contest.start(self.driver());
         loop {
             step = match step {
@@ -176,24 +162,33 @@ impl LockInternals {
                         }
                     }
                     match (pace, shell.failure.take()) {
-                        (Pace::Retry, Some(error)) => retrier.pause(error).await?,
+                        (Pace::Retry, Some(error)) => failures.pause(error).await?,
                         (Pace::Retry, None) => {
                             // The directory vanishes as often as it is made.
-                            if !retrier.again().await? {
+                            if !failures.again().await? {
                                 let (operation, path) = ("contend for", self.dir.clone());
                                 return Err(curator_client::Error::NoNode { operation, path }.into());
                             }
                         }
                         (Pace::Now, _) => {}
                     }
+                    // A flight that fails for want of a connection is no failure of the lock: it waits for one.
+                    if patience != Patience::OneFlight
+                        && let Err(end) = session.connected().await
+                    {
+                        return Ok(Outcome::SessionOver(end));
+                    }
                     let answers = shell.fly(requests).await?;
                     if let Some(end) = session.end() {
                         return Ok(Outcome::SessionOver(end));
                     }
-                    if shell.failure.is_none() {
-                        retrier.reset();
+                    let complete = shell.failure.is_none();
+                    let next = contest.answered(self.driver(), answers);
+                    // That we can look is no progress yet: a create may fail for ever.
+                    if complete && contest.node().is_some() {
+                        failures.reset();
                     }
-                    contest.answered(self.driver(), answers)
+                    next
                 }
                 Step::Wait => match shell.watches.next(session).await {
                     Ok(event) => contest.observed(self.driver(), event),

@@ -88,9 +88,9 @@ impl InterProcessMutex {
     /// The same mutex with other data in its nodes, for [`participants`](Self::participants) to show. If not said, the
     /// client's default lock data.
     ///
-    /// What this handle's owners hold already is not known to the new one.
+    /// To be said when the lock is made: what was held before is not known to the new one.
     #[must_use]
-    pub fn with_lock_data(&self, data: impl Into<Arc<[u8]>>) -> Self {
+    pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         let internals = self.inner.internals.clone().with_data(data.into());
         Self { inner: Arc::new(Inner { internals, holds: Arc::default() }) }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use curator_client::ZPath;
+use curator_client::{Session, ZPath};
 
 use super::driver::Verdict;
 use super::internals::LockInternals;
@@ -35,25 +35,22 @@ impl LockInternals {
     ///
     /// A participant that leaves between the two is left out.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
-        let mut retrier = self.client().retrier();
-        loop {
-            match self.read_participants().await {
-                Err(crate::Error::Client(error)) => retrier.pause(error).await?,
-                result => return result,
-            }
-        }
+        self.client().retry(|session| self.read_participants(session)).await?
     }
 
-    async fn read_participants(&self) -> Result<Vec<Participant>> {
-        let session = self.client().session().await?;
+    /// An overflow is no failure of the connection, so it is passed through.
+    async fn read_participants(&self, session: Session) -> curator_client::Result<Result<Vec<Participant>>> {
         let children = match session.get_children(self.dir()).await {
             Err(curator_client::Error::NoNode { .. }) => Vec::new(),
             children => children?,
         };
-        let queue = Queue::of(children, self.driver()).map_err(|error| self.overflow(error.name))?;
+        let queue = match Queue::of(children, self.driver()) {
+            Ok(queue) => queue,
+            Err(overflow) => return Ok(Err(self.overflow(overflow.name))),
+        };
         let mut requests = Vec::with_capacity(queue.len());
         for (index, entry) in queue.iter().enumerate() {
-            let path = self.dir().join(&entry.name).map_err(curator_client::Error::from)?;
+            let path = self.dir().join(&entry.name)?;
             let owns = self.driver().verdict(&queue, index) == Verdict::Owns;
             let request = session.get_data(&path);
             requests.push((path, entry.sequence, owns, request));
@@ -70,9 +67,9 @@ impl LockInternals {
                     data,
                 }),
                 Err(curator_client::Error::NoNode { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
-        Ok(participants)
+        Ok(Ok(participants))
     }
 }
