@@ -279,6 +279,15 @@ mod tests {
         assert!(refusal(CuratorClient::builder("h:0")).await.contains("h:0"));
     }
 
+    #[test]
+    fn secrets_are_not_printed() {
+        let builder = CuratorClient::builder("h").authorization("digest", "user:secret");
+        let printed = format!("{builder:?}");
+        assert!(printed.contains("digest"), "{printed}");
+        // Neither as text nor as a list of bytes.
+        assert!(!printed.contains("secret") && !printed.contains("115, 101, 99"), "{printed}");
+    }
+
     #[tokio::test]
     async fn an_unreachable_server_is_an_error_in_time() {
         // Port 1 on loopback: nobody listens.

@@ -273,20 +273,20 @@ pub enum Error {
         limit: usize,
     },
     /// The outcome is unknown, and trying again could do the same thing twice.
-    #[error("it is not known whether this was applied, and it cannot simply be tried again: {source}")]
+    #[error("it is not known whether this was applied, and it cannot simply be tried again: {cause}")]
     Ambiguous {
         /// The node.
         path: ZPath,
         /// What happened.
-        source: Box<Error>,
+        cause: Box<Error>,
     },
     /// One operation of a transaction failed, and so nothing of it was applied.
-    #[error("operation {index} of the transaction failed: {source}")]
+    #[error("operation {index} of the transaction failed: {cause}")]
     TransactionFailed {
         /// The place of the operation in the transaction, from 0.
         index: usize,
         /// Why it failed.
-        source: Box<Error>,
+        cause: Box<Error>,
     },
     /// Something that the protocol does not foresee.
     #[error("{operation} {path}: {cause}")]
@@ -316,7 +316,7 @@ impl Error {
             | Self::TooManyWatches { .. }
             | Self::Throttled { .. } => true,
             Self::SessionEnded { end, .. } => matches!(end, SessionEnd::Expired | SessionEnd::LeaseOver),
-            Self::TransactionFailed { source, .. } => source.is_retryable(),
+            Self::TransactionFailed { cause, .. } => cause.is_retryable(),
             _ => false,
         }
     }

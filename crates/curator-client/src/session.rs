@@ -312,7 +312,7 @@ impl Session {
             |link| link.transact(operations),
             move |(index, error)| match index.and_then(|index| Some((index, names.get(index)?))) {
                 Some((index, (name, path))) => {
-                    Error::TransactionFailed { index, source: Box::new(translate(name, path, error)) }
+                    Error::TransactionFailed { index, cause: Box::new(translate(name, path, error)) }
                 }
                 None => translate(NAME, &failed_path, error),
             },

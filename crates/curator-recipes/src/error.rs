@@ -27,6 +27,7 @@ impl std::fmt::Display for LossReason {
 /// A lock that was held and is not any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the lock {path} is lost: {reason}")]
+#[non_exhaustive]
 pub struct LockLost {
     /// The lock's node, as it is called on the server.
     pub path: ZPath,

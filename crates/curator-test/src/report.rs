@@ -11,7 +11,9 @@ pub const REPORT_VARIABLE: &str = "CURATOR_TEST_REPORT";
 /// must not fail a test, and a missing line fails the run.
 pub(crate) fn server_started(version: Option<&str>) {
     let Some(path) = env::var_os(REPORT_VARIABLE) else { return };
-    let line = format!("{}\n", version.unwrap_or("unknown"));
+    // Cargo tells a test program which package it belongs to.
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "unknown".to_owned());
+    let line = format!("{} {package}\n", version.unwrap_or("unknown"));
     // One write in append mode: lines of several processes do not mix.
     let written =
         OpenOptions::new().create(true).append(true).open(path).and_then(|mut f| f.write_all(line.as_bytes()));

@@ -1,6 +1,9 @@
 //! Adds up what test programs report.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 /// How many tests did what.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -10,9 +13,16 @@ pub(crate) struct Tally {
     pub(crate) ignored: u64,
 }
 
-/// The real servers that tests were run on: version to number of starts.
+/// The packages whose tests prove little without a real server.
+const NEED_SERVERS: [&str; 3] = ["curator-client", "curator-recipes", "curator-test"];
+
+/// The real servers that tests were run on.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Servers(BTreeMap<String, u64>);
+pub(crate) struct Servers {
+    /// Version to number of starts.
+    starts: BTreeMap<String, u64>,
+    packages: BTreeSet<String>,
+}
 
 impl Tally {
     /// Takes one line of output, such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
@@ -40,24 +50,27 @@ impl fmt::Display for Tally {
 }
 
 impl Servers {
-    /// Reads the report that `curator-test` writes: one line with a version for each server that came to serve.
+    /// Reads the report that `curator-test` writes: for each server that came to serve one line with its version and the
+    /// package whose test it was for.
     pub(crate) fn read(report: &str) -> Self {
         let mut servers = Self::default();
-        for version in report.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            *servers.0.entry(version.to_owned()).or_default() += 1;
+        for (version, package) in report.lines().filter_map(|line| line.trim().split_once(' ')) {
+            *servers.starts.entry(version.to_owned()).or_default() += 1;
+            servers.packages.insert(package.to_owned());
         }
         servers
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// A package whose tests should have run on a real server, and did not.
+    pub(crate) fn missing(&self) -> Option<&'static str> {
+        NEED_SERVERS.into_iter().find(|package| !self.packages.contains(*package))
     }
 }
 
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let versions: Vec<&str> = self.0.keys().map(String::as_str).collect();
-        let count: u64 = self.0.values().sum();
+        let versions: Vec<&str> = self.starts.keys().map(String::as_str).collect();
+        let count: u64 = self.starts.values().sum();
         match count {
             0 => write!(f, "no real ZooKeeper server was started"),
             1 => write!(f, "1 real ZooKeeper server (version {}) was started", versions.join(", ")),
@@ -82,8 +95,10 @@ mod tests {
 
     #[test]
     fn servers_are_counted() {
-        let servers = Servers::read("3.9.5\n3.9.5\n");
+        let servers = Servers::read("3.9.5 curator-client\n3.9.5 curator-test\n");
         assert_eq!(servers.to_string(), "2 real ZooKeeper servers (version 3.9.5) were started");
-        assert!(Servers::read("\n").is_empty());
+        assert_eq!(servers.missing(), Some("curator-recipes"));
+        assert!(Servers::read("\n").missing().is_some());
+        assert_eq!(Servers::read("3 curator-client\n3 curator-recipes\n3 curator-test\n").missing(), None);
     }
 }

@@ -84,7 +84,7 @@ async fn create_plain(shared: &Arc<Shared>, spec: NodeSpec, parents: bool) -> Re
     retry(shared, |session| async move {
         // The same call again would find the node of the first one, or make a second one.
         let ambiguous = |error: Error| match error.outcome() {
-            Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), source: Box::new(error) },
+            Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), cause: Box::new(error) },
             Outcome::NotApplied => error,
         };
         create_with_parents(shared, &session, spec, parents, ambiguous).await

@@ -19,6 +19,7 @@ pub struct NodeFinder {
 
 /// A node that was found.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct FoundNode {
     /// Its path.
     pub path: ZPath,

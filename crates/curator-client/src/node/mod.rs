@@ -15,6 +15,7 @@ pub(crate) mod transaction;
 
 /// What kind of node to create (ZooKeeper's `CreateMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CreateMode {
     /// Stays until it is deleted.
     Persistent,
@@ -73,6 +74,7 @@ pub(crate) const REQUEST_FRAMING: usize = 64;
 
 /// A node that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Created {
     /// Its path, with the number that the server appended.
     pub path: ZPath,
@@ -82,6 +84,7 @@ pub struct Created {
 
 /// One operation of a transaction.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum TransactionOperation {
     /// The node must exist, with this version if one is given.
     Check {

@@ -97,7 +97,7 @@ impl CuratorClient {
         retry(self.shared(), |session| {
             let request = session.set_data(&path, data, version);
             request.map_err(|error| match (error.outcome(), version) {
-                (Outcome::Unknown, Some(_)) => Error::Ambiguous { path: path.clone(), source: Box::new(error) },
+                (Outcome::Unknown, Some(_)) => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },
                 _ => error,
             })
         })

@@ -86,14 +86,14 @@ impl Transaction {
     async fn attempt(&self, session: Session, path: &ZPath) -> Result<Vec<TransactionResult>> {
         let send = || {
             session.transact(self.operations.clone()).map_err(|error| match error.outcome() {
-                Outcome::Unknown => Error::Ambiguous { path: path.clone(), source: Box::new(error) },
+                Outcome::Unknown => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },
                 Outcome::NotApplied => error,
             })
         };
         let options = &self.client.shared().options;
         match send().await {
-            Err(Error::TransactionFailed { source, .. })
-                if matches!(*source, Error::NoNode { .. }) && !options.root.is_root() =>
+            Err(Error::TransactionFailed { cause, .. })
+                if matches!(*cause, Error::NoNode { .. }) && !options.root.is_root() =>
             {
                 // A namespace is created on first use.
                 ensure_containers(&session, &options.root, &options.acl).await?;

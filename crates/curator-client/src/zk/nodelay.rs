@@ -96,4 +96,22 @@ mod tests {
         Peers::resolve(&ConnectString::parse(&address.to_string()).unwrap()).await.set_nodelay();
         assert!(stream.nodelay().unwrap());
     }
+
+    /// POSIX releases all record locks of a process on a file when the process closes *any* descriptor of it.
+    #[tokio::test]
+    async fn the_record_locks_of_this_process_survive() {
+        let path = std::env::temp_dir().join(format!("curator-nodelay-{}", std::process::id()));
+        let file = std::fs::File::create(&path).unwrap();
+        rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        let this_process = std::process::id().to_string();
+        let locks = || {
+            let all = std::fs::read_to_string("/proc/locks").unwrap();
+            let ours = |line: &&str| line.contains("POSIX") && line.split_whitespace().nth(4) == Some(&this_process);
+            all.lines().filter(ours).count()
+        };
+        assert_eq!(locks(), 1);
+        set(&["127.0.0.1:1".parse().unwrap()]).unwrap();
+        assert_eq!(locks(), 1, "the lock was released");
+        std::fs::remove_file(&path).unwrap();
+    }
 }

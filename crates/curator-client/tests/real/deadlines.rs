@@ -32,18 +32,49 @@ async fn fails_after<T: std::fmt::Debug>(
     error
 }
 
+/// What waits in a queue meanwhile could be applied at any time later, even after its session was given up and the same
+/// thing was done in the next one.
 #[tokio::test]
-async fn an_operation_during_an_outage_ends_at_the_operation_timeout() {
-    let (proxy, client) = once(Duration::from_secs(20)).await;
+async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_never_sent() {
+    let proxy = proxy().await;
+    let client =
+        builder(proxy.connect_string()).session_timeout(Duration::from_secs(20)).connection_timeout(CONNECTION);
+    let client = client.retry_policy(RetryNTimes::new(0, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let mut states = client.connection_states();
     proxy.refuse(true).unwrap();
     proxy.cut();
-    eventually("the outage", async || proxy.connections() == 0).await;
-    let mut states = client.connection_states();
     assert!(soon("Suspended", states.wait_for(curator_client::ConnectionState::Suspended)).await);
-    let error = fails_after(OPERATION, client.get_data("/")).await;
-    assert!(matches!(error, Error::OperationTimeout { operation: "get data of", after: OPERATION, .. }), "{error}");
-    assert_eq!(error.outcome(), Outcome::Unknown);
+    let error = fails_after(CONNECTION, client.delete().for_path("/no-such-node")).await;
+    assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
     assert!(error.is_retryable());
+    // Nor by the session itself.
+    assert!(!session.is_connected());
+    let error = session.delete(&client.resolve("/no-such-node").unwrap(), None).await.unwrap_err();
+    assert!(matches!(error, Error::Disconnected { .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+
+    proxy.refuse(false).unwrap();
+    soon("a connection", session.connected()).await.unwrap();
+    client.get_data("/").await.unwrap();
+    assert_eq!(proxy.requests().get(&OpCode::Delete), None);
+}
+
+#[tokio::test]
+async fn the_operation_timeout_is_not_for_the_probes_of_the_lease() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string())
+        .session_timeout(Duration::from_secs(2))
+        .operation_timeout(Duration::from_millis(20))
+        .connect()
+        .await
+        .unwrap();
+    let session = client.session().await.unwrap();
+    let first = session.lease().valid_until();
+    proxy.set_delay(Duration::from_millis(50));
+    eventually("the lease to be renewed", async || session.lease().valid_until() > first + session.timeout()).await;
+    assert_eq!(session.end(), None);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CreateMode, CuratorClient, RetryNTimes, ZPath};
+use curator_client::{ConnectionState, CreateMode, CuratorClient, RetryForever, RetryNTimes, ZPath};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
 use crate::support::{behind_proxy, builder, direct, eventually, proxy, soon, unique};
@@ -160,4 +160,25 @@ async fn many_deletes_are_all_done() {
     assert_eq!(client.janitor().pending(), 200);
     soon("the janitor", client.janitor().idle()).await;
     assert!(client.get_children(&dir).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_guaranteed_delete_that_pauses_between_tries_is_done_before_the_client_closes() {
+    let proxy = proxy().await;
+    let pauses = RetryForever::new(Duration::from_secs(600)).unwrap();
+    let client = builder(proxy.connect_string()).retry_policy(pauses).connect().await.unwrap();
+    let path = client.create().for_path(unique(), "").await.unwrap();
+    // The first try breaks the connection, and the second is ten minutes away.
+    proxy.cut_before_request(OpCode::Delete);
+    let mut states = client.connection_states();
+    let deleting = tokio::spawn({
+        let (client, path) = (client.clone(), path.clone());
+        async move { client.delete().guaranteed().for_path(&path).await }
+    });
+    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
+    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    assert_eq!(client.janitor().pending(), 1);
+    client.close().await.unwrap();
+    assert!(soon("the delete", deleting).await.unwrap().is_err());
+    assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
 }

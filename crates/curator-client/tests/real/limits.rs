@@ -72,7 +72,8 @@ async fn watches_end_before_a_reconnect_becomes_impossible() {
     };
     assert!(matches!(refusal, Error::TooManyWatches { .. }), "{refusal}");
     assert!(watches.len() > 64, "only {} watches", watches.len());
-    assert!(!refusal.is_retryable());
+    // Other watches may go.
+    assert!(refusal.is_retryable());
 
     // With all of them the client comes back, and every watch is there.
     let mut states = client.connection_states();

@@ -77,6 +77,7 @@ async fn two_calls_are_one_round_trip_after_an_outage_too() {
     for _ in 0..3 {
         let mut states = client.connection_states();
         proxy.cut();
+        assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
         assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
         two_at_once(&proxy, &client, &session).await;
     }

@@ -161,8 +161,8 @@ async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() 
         proxy.cut_before_reply(op);
         let create = client.create().with_mode(mode).for_path(format!("{dir}/{mode:?}"), "");
         let error = soon("the error", create).await.unwrap_err();
-        let Error::Ambiguous { source, .. } = &error else { panic!("{error}") };
-        assert!(matches!(**source, Error::ConnectionLost { .. }), "{source}");
+        let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
+        assert!(matches!(**cause, Error::ConnectionLost { .. }), "{cause}");
         assert_eq!(error.outcome(), Outcome::Unknown);
         assert!(!error.is_retryable());
         assert_eq!(proxy.requests()[&op], 1);

@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// What a loaded machine may need to run a task that is due.
-const SCHEDULING: Duration = Duration::from_millis(1_500);
+const SCHEDULING: Duration = Duration::from_millis(500);
 
 #[tokio::test]
 async fn a_subscription_begins_with_the_state_of_now() {

@@ -44,8 +44,8 @@ async fn a_failure_names_its_operation_and_undoes_the_rest() {
     let transaction = transaction.set_data(&dir, "changed", None).unwrap();
     let transaction = transaction.delete(&missing, None).unwrap();
     let error = transaction.check(&dir, None).unwrap().commit().await.unwrap_err();
-    let Error::TransactionFailed { index: 2, source } = &error else { panic!("{error}") };
-    assert!(matches!(&**source, Error::NoNode { operation: "delete", path } if path.as_str() == missing), "{source}");
+    let Error::TransactionFailed { index: 2, cause } = &error else { panic!("{error}") };
+    assert!(matches!(&**cause, Error::NoNode { operation: "delete", path } if path.as_str() == missing), "{cause}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
     assert!(!error.is_retryable());
     assert_eq!(client.check_exists(&new).await.unwrap(), None);
@@ -57,11 +57,11 @@ async fn a_failed_check_names_what_it_checked() {
     let client = direct().await;
     let path = client.create().for_path(unique(), "").await.unwrap();
     let version = client.transaction().check(&path, Some(7)).unwrap().commit().await.unwrap_err();
-    let Error::TransactionFailed { index: 0, source } = version else { panic!("{version}") };
-    assert!(matches!(*source, Error::BadVersion { operation: "check", .. }), "{source}");
+    let Error::TransactionFailed { index: 0, cause } = version else { panic!("{version}") };
+    assert!(matches!(*cause, Error::BadVersion { operation: "check", .. }), "{cause}");
     let missing = client.transaction().check(unique(), None).unwrap().commit().await.unwrap_err();
-    let Error::TransactionFailed { index: 0, source } = missing else { panic!("{missing}") };
-    assert!(matches!(*source, Error::NoNode { operation: "check", .. }), "{source}");
+    let Error::TransactionFailed { index: 0, cause } = missing else { panic!("{missing}") };
+    assert!(matches!(*cause, Error::NoNode { operation: "check", .. }), "{cause}");
 }
 
 #[tokio::test]

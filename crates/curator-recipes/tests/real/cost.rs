@@ -71,6 +71,9 @@ async fn a_hand_over_is_one_round_trip() {
     let holder_proxy = FaultProxy::start(server.address()).unwrap();
     let holder = connect(&holder_proxy.connect_string()).await;
     let mut guard = mutex(&holder, &path).acquire().await.unwrap();
+    holder_proxy.ignore(OpCode::Sync);
+    holder_proxy.set_delay(DELAY);
+    let mut releasing = None;
     let mut proxies = Vec::new();
     let mut waiters = Vec::new();
     for place in 0..4 {
@@ -86,12 +89,23 @@ async fn a_hand_over_is_one_round_trip() {
     for (place, (waiter, proxy)) in waiters.into_iter().zip(&proxies).enumerate() {
         // The next in line has made ready: watches on all that is before it, and on itself.
         proxy.wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 }).await.unwrap();
-        let sent = without_probes(proxy);
+        let (sent, probes) = (without_probes(proxy), probes(proxy));
+        // The release is one round trip of the holder, and its delete is half of the hand-over's.
+        let holders: &FaultProxy = releasing.replace(proxy).unwrap_or(&holder_proxy);
+        holders.reset_counts();
         guard.release().await.unwrap();
         guard = soon(waiter).await.unwrap();
         assert_eq!(without_probes(proxy), sent, "place {place} has sent something between the release and its acquire");
+        // One may have been due.
+        assert!(self::probes(proxy) <= probes + 1);
+        assert_eq!(holders.round_trips(), 1);
+        assert_eq!(without_probes(holders), BTreeMap::from([(OpCode::Delete, 1)]));
     }
     guard.release().await.unwrap();
+}
+
+fn probes(proxy: &FaultProxy) -> u64 {
+    proxy.requests().get(&OpCode::Sync).copied().unwrap_or(0)
 }
 
 fn without_probes(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
@@ -102,31 +116,54 @@ fn without_probes(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
+    const ROUNDS: u64 = 10;
     let server = TestingServer::shared().await;
     let path = path("fifty");
     let holder = client().await;
-    let mut guard = Some(mutex(&holder, &path).acquire().await.unwrap());
+    let mut guard = mutex(&holder, &path).acquire().await.unwrap();
+    // All waiters talk through one proxy, so whatever one of them does when it wakes is counted.
+    let proxy = FaultProxy::start(server.address()).unwrap();
     let mut waiters = std::collections::VecDeque::new();
     for place in 0..50 {
-        let client = client().await;
+        let client = connect(&proxy.connect_string()).await;
         let mutex = mutex(&client, &path);
         waiters.push_back(tokio::spawn(async move { soon(mutex.acquire()).await.unwrap() }));
         queue_of(&holder, &path, place + 2).await;
     }
-    for round in 0..10 {
-        // Every waiter has its watches: one on a node before it, and the first two one or two more.
-        let watches = async || {
-            let watches = server.watches_by_path().await.unwrap();
-            watches.into_iter().filter(|(watched, _)| watched.starts_with(&path)).collect::<BTreeMap<_, _>>()
-        };
-        crate::support::until(async || watches().await.values().map(Vec::len).sum::<usize>() >= waiters.len()).await;
-        let released = guard.take().unwrap();
-        let watching = watches().await.remove(released.node().as_str()).unwrap_or_default();
-        let woken = watching.iter().filter(|session| **session != released.session_id()).count();
+    let watched = async || {
+        let watches = server.watches_by_path().await.unwrap();
+        watches.into_iter().filter(|(watched, _)| watched.starts_with(&path)).collect::<BTreeMap<_, _>>()
+    };
+    // Two or three for the first two, one for each of the others.
+    crate::support::until(async || watched().await.values().map(Vec::len).sum::<usize>() == 2 + 3 + 48).await;
+    proxy.reset_counts();
+    for round in 1..=ROUNDS {
+        let watching = watched().await.remove(guard.node().as_str()).unwrap_or_default();
+        let woken = watching.iter().filter(|session| **session != guard.session_id()).count();
         assert!((1..=2).contains(&woken), "round {round}: {woken} sessions wait for the holder's node");
-        released.release().await.unwrap();
-        guard = Some(waiters.pop_front().unwrap().await.unwrap());
+        guard.release().await.unwrap();
+        guard = waiters.pop_front().unwrap().await.unwrap();
+        // The holder watches itself, the next one the holder and itself, and each other one node before it.
+        let left = waiters.len();
+        crate::support::until(async || watched().await.values().map(Vec::len).sum::<usize>() == 1 + 2 + left - 1).await;
     }
+    // In the first round nobody has to make ready. In each other one waiter does, by three requests, and all others sleep.
+    // The holders of all rounds but the first have released by a delete, and closed their clients.
+    let requests = without_probes(&proxy);
+    let expected = [
+        (OpCode::GetChildren, ROUNDS - 1),
+        (OpCode::GetData, 2 * (ROUNDS - 1)),
+        (OpCode::Delete, ROUNDS - 1),
+        (OpCode::CloseSession, ROUNDS - 1),
+    ];
+    for (op, most) in expected {
+        assert!(requests.get(&op).copied().unwrap_or(0) <= most, "{requests:?}");
+    }
+    assert_eq!(
+        requests.keys().filter(|op| !expected.iter().any(|(expected, _)| expected == *op)).count(),
+        0,
+        "{requests:?}"
+    );
     for waiter in &waiters {
         waiter.abort();
     }

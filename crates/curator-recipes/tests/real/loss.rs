@@ -113,7 +113,7 @@ async fn the_deletion_of_the_node_is_told_to_the_holder_whether_it_had_waited_or
             loss
         });
         admin.delete().for_path(&node).await.unwrap();
-        let LockLost { path, reason } = soon(told).await.unwrap();
+        let LockLost { path, reason, .. } = soon(told).await.unwrap();
         assert_eq!((path, reason), (node, LossReason::NodeDeleted));
     };
     after_delete(at_once).await;
@@ -186,4 +186,25 @@ async fn a_flap_loses_neither_the_lock_nor_a_place_in_the_queue() {
         guard.release().await.unwrap();
         queue_of(&steady, &path, left).await;
     }
+}
+
+/// An ordinary `select!`: one branch has ended, and the future of the other is still there and polled by nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_lost_future_blinds_nobody() {
+    let (holder, admin, path) = (client().await, client().await, path("parked"));
+    let guard = mutex(&holder, &path).acquire().await.unwrap();
+    let mut parked = std::pin::pin!(guard.lost());
+    tokio::select! {
+        biased;
+        lost = &mut parked => panic!("{lost}"),
+        () = std::future::ready(()) => {}
+    }
+    let working = guard.run(async {
+        admin.delete().for_path(guard.node()).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(soon(working).await.unwrap_err().reason, LossReason::NodeDeleted);
+    assert!(!guard.is_valid());
+    assert_eq!(soon(guard.lost()).await.reason, LossReason::NodeDeleted);
+    assert_eq!(soon(parked).await.reason, LossReason::NodeDeleted);
 }

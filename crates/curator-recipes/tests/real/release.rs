@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::Error;
-use curator_recipes::client::RetryOneTime;
+use curator_recipes::client::{Acl, AuthId, Permission, RetryOneTime};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::support::{LONG_SESSION, builder, client, connect, mutex, path, queue_of, soon};
@@ -62,4 +62,27 @@ async fn a_dropped_guard_releases_in_the_background() {
     drop(mutex(&holder, &path).acquire().await.unwrap());
     soon(mutex(&other, &path).acquire()).await.unwrap().release().await.unwrap();
     soon(holder.janitor().idle()).await;
+}
+
+/// The directory lets everybody in and nobody out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
+    let (holder, path) = (client().await, path("release-refused"));
+    let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
+    holder.create().creating_parent_containers().with_acl(no_delete).for_path(&path, "").await.unwrap();
+    let guard = mutex(&holder, &path).acquire().await.unwrap();
+    let node = guard.node().clone();
+    let error = soon(guard.release()).await.unwrap_err();
+    assert!(matches!(&error, Error::ReleaseRefused { path, .. } if *path == node), "{error}");
+    assert!(!error.is_retryable());
+    soon(holder.janitor().idle()).await;
+    let left = holder.janitor().pending_deletes();
+    assert_eq!(
+        left.iter().map(|delete| (delete.path.as_str(), delete.given_up)).collect::<Vec<_>>(),
+        [(node.as_str(), true)]
+    );
+    // With the session the node goes, and with the node the note.
+    holder.close().await.unwrap();
+    queue_of(&client().await, &path, 0).await;
+    assert!(holder.janitor().pending_deletes().is_empty());
 }

@@ -7,8 +7,8 @@ use curator_test::{Direction, FaultProxy, TestingServer};
 
 use crate::support::{SHORT_SESSION, builder, client as connected, connect, mutex, path, queue_of, soon};
 
-/// Far longer than the timeouts here, far shorter than what would happen without them.
-const SLACK: Duration = Duration::from_secs(20);
+/// What a loaded machine may need on top of a timeout.
+const SLACK: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timed_acquire_gives_up_and_leaves_the_queue() {
@@ -18,7 +18,7 @@ async fn a_timed_acquire_gives_up_and_leaves_the_queue() {
     let timeout = Duration::from_millis(100);
     let began = Instant::now();
     assert!(wanted.acquire_timeout(timeout).await.unwrap().is_none());
-    assert!(began.elapsed() >= timeout);
+    assert!((timeout..timeout + SLACK).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert!(wanted.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
     assert!(wanted.try_acquire().await.unwrap().is_none());
     soon(waiter.janitor().idle()).await;
@@ -79,8 +79,10 @@ async fn an_acquire_that_waits_while_the_client_closes_fails_at_once() {
         async move { mutex.acquire().await }
     });
     queue_of(&holder, &path, 2).await;
+    let began = Instant::now();
     waiter.close().await.unwrap();
     let error = soon(waiting).await.unwrap().unwrap_err();
+    assert!(began.elapsed() < SLACK, "{:?}", began.elapsed());
     assert!(matches!(error, Error::Client(client::Error::Closed)), "{error}");
     queue_of(&holder, &path, 1).await;
     assert!(matches!(mutex(&waiter, &path).acquire().await.unwrap_err(), Error::Client(client::Error::Closed)));
@@ -144,4 +146,24 @@ async fn a_swallowed_answer_holds_an_acquire_up_for_the_operation_timeout_only()
         guard.release().await.unwrap();
         queue_of(&steady, &path, 0).await;
     }
+}
+
+/// The connection works, and every create fails: that the lock can be looked at in between is no progress.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let twice = client::RetryNTimes::new(4, Duration::from_millis(1)).unwrap();
+    let client =
+        builder(&proxy.connect_string(), crate::support::LONG_SESSION).retry_policy(twice).connect().await.unwrap();
+    let mutex = mutex(&client, &path("never-created"));
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    proxy.reset_counts();
+    for _ in 0..100 {
+        proxy.cut_before_request(curator_test::OpCode::Create2);
+    }
+    let error = soon(mutex.acquire()).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    let creates = proxy.requests()[&curator_test::OpCode::Create2];
+    assert!(creates <= 5, "{creates} creates");
 }
