@@ -7,8 +7,20 @@
 //!
 //! | I want | use |
 //! |---|---|
-//! | one holder at a time, and a holder may ask again | [`InterProcessMutex`] |
-//! | another node layout, for other programs on the same path | [`InterProcessMutex::with_driver`] |
+//! | one holder at a time; a holder may ask again | [`InterProcessMutex::acquire`] |
+//! | the same, but not to wait, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
+//! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and its relatives |
+//! | a lock that follows a request from task to task | [`InterProcessMutex::acquire_as`] |
+//! | other node names, for programs that use a directory already | [`InterProcessMutex::with_driver`] |
+//!
+//! # What else do I need to know?
+//!
+//! | question | answer |
+//! |---|---|
+//! | What happens when the lock is lost? | [`LockGuard::lost`], [`LockGuard::run`] |
+//! | How often is what tried again? | [`client::retry`]; an acquire waits for the *lock* as long as it takes, but fails when there is no session and the policy gives up |
+//! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`] |
+//! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
 //!
 //! # First steps
 //!

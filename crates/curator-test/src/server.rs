@@ -256,7 +256,7 @@ impl TestingServer {
         Ok(all.saturating_sub(*words))
     }
 
-    /// The number of watches that the server keeps.
+    /// The number of watches on nodes that the server keeps. It tells nothing of watches on children.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl TestingServer {
         four_letter::watch_count(&wchs).ok_or(Error::Protocol(wchs))
     }
 
-    /// For each watched path, the sessions that watch it.
+    /// For each path whose node is watched, the sessions that watch it. The server tells nothing of watches on children.
     ///
     /// # Errors
     ///

@@ -101,9 +101,9 @@ impl InterProcessMutex {
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up; [`Closed`](curator_client::Error::Closed) as soon as the client
-    /// closes. A session that is lost while waiting is no error: the wait begins anew in the next session, at the end of
-    /// the queue.
+    /// Those of the client when there is no session and its retry policy gives up, or when the session watches too many
+    /// paths already (some thousand waiters); [`Closed`](curator_client::Error::Closed) as soon as the client closes. A
+    /// session that is lost while waiting is no error: the wait begins anew in the next session, at the end of the queue.
     ///
     /// # Cancel safety
     ///
@@ -130,8 +130,8 @@ impl InterProcessMutex {
 
     /// Takes the lock if it is free: `None` if somebody has it, or if another future of the same owner is acquiring it.
     ///
-    /// One round trip, when the path is there already, and no retries. Without a session it fails at once; when the
-    /// connection is in doubt, it waits for its answers no longer than the operation timeout.
+    /// One round trip, when the path is there already, and no retries. Without a connection it fails at once; when that is
+    /// not known yet, it waits for its answers no longer than the operation timeout.
     ///
     /// # Errors
     ///
