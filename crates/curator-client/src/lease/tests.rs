@@ -1,0 +1,176 @@
+//! The arithmetic by itself. That it is right is shown by the simulation.
+
+mod simulation;
+
+use std::sync::Arc;
+use std::thread;
+
+use super::*;
+
+/// The session timeout of the tests, in nanoseconds; divisible by all that we divide it by.
+const T: u64 = 96_000;
+
+fn at(nanos: u64) -> ClockInstant {
+    ClockInstant::from_nanos(nanos)
+}
+
+fn lease(connect_sent: u64) -> LeaseArithmetic {
+    LeaseArithmetic::new(Duration::from_nanos(T), at(connect_sent))
+}
+
+#[test]
+fn a_new_lease_counts_from_the_connect() {
+    assert_eq!(lease(7).valid_until(), at(7 + T / 16 * 15));
+}
+
+#[test]
+fn one_probe_alone_proves_nothing() {
+    let mut lease = lease(0);
+    lease.probe_answered(at(T / 2), at(T / 2 + 1));
+    assert_eq!(lease.valid_until(), at(T / 16 * 15));
+}
+
+#[test]
+fn a_probe_from_before_the_connect_proves_nothing() {
+    let mut lease = lease(10_000);
+    lease.probe_answered(at(1_000), at(11_000));
+    lease.probe_answered(at(60_000), at(61_000));
+    assert_eq!(lease.valid_until(), at(10_000 + T / 16 * 15));
+}
+
+#[test]
+fn a_probe_is_proven_by_one_that_is_sent_long_enough_after_its_answer() {
+    let gap = T / 16 * 5;
+    for (sent, proven) in [(9_000 + gap, false), (9_001 + gap, true)] {
+        let mut lease = lease(0);
+        lease.probe_answered(at(5_000), at(9_000));
+        lease.probe_answered(at(sent), at(sent + 1));
+        let heard_since = if proven { 5_000 } else { 0 };
+        assert_eq!(lease.valid_until(), at(heard_since + T / 16 * 15), "sent at {sent}");
+    }
+}
+
+#[test]
+fn late_duplicate_and_impossible_answers_change_nothing() {
+    let mut lease = lease(0);
+    lease.probe_answered(at(5_000), at(9_000));
+    lease.probe_answered(at(60_000), at(61_000));
+    let expected = at(5_000 + T / 16 * 15);
+    assert_eq!(lease.valid_until(), expected);
+    for sent in [5_000, 60_000, 59_999, 1, 0, T] {
+        lease.probe_answered(at(sent), at(62_000));
+        assert_eq!(lease.valid_until(), expected, "sent at {sent}");
+    }
+}
+
+#[test]
+fn what_is_over_stays_over() {
+    let mut over = lease(0);
+    over.probe_answered(at(10_000), at(10_001));
+    let end = over.valid_until();
+    over.probe_answered(at(80_000), end);
+    assert_eq!(over.valid_until(), end);
+
+    let mut in_time = lease(0);
+    in_time.probe_answered(at(10_000), at(10_001));
+    in_time.probe_answered(at(80_000), at(end.as_nanos() - 1));
+    assert!(in_time.valid_until() > end);
+    in_time.revoke();
+    in_time.probe_answered(at(88_000), at(89_000));
+    assert_eq!(in_time.valid_until(), ClockInstant::ZERO);
+}
+
+#[test]
+fn a_storm_of_probes_is_not_kept() {
+    let mut storm = lease(0);
+    for sent in 1..10 * T {
+        storm.probe_answered(at(sent), at(sent + 2));
+        assert!(storm.unproven.len() <= 31);
+        assert!(storm.valid_until() > at(sent + T / 2));
+    }
+    // Slow answers: none proves anything before the lease is over.
+    let mut slow = lease(0);
+    for sent in 1..T {
+        slow.probe_answered(at(sent), at(sent + T / 4 * 3));
+        assert!(slow.unproven.len() <= 31);
+    }
+}
+
+#[test]
+fn strange_timeouts_are_harmless() {
+    let mut none = LeaseArithmetic::new(Duration::ZERO, at(5));
+    none.probe_answered(at(6), at(7));
+    assert_eq!(none.valid_until(), at(5));
+    let mut long = LeaseArithmetic::new(Duration::MAX, at(5));
+    long.probe_answered(at(6), at(7));
+    assert!(long.valid_until() > at(u64::MAX / 2));
+}
+
+/// The promise of `Lease::probe_interval`.
+#[test]
+fn at_its_pace_a_healthy_session_keeps_nearly_half_of_its_timeout() {
+    for (round_trip, least) in [(T / 48 - 1, T / 16 * 7), (T / 16 * 3 - 1, T / 48 * 13)] {
+        let mut lease = lease(0);
+        for probe in 1..100 {
+            let sent = probe * T / 6;
+            let left = lease.valid_until().saturating_duration_since(at(sent));
+            assert!(left >= Duration::from_nanos(least), "{left:?} left before probe {probe}");
+            lease.probe_answered(at(sent), at(sent + round_trip));
+        }
+    }
+}
+
+#[test]
+fn readers_see_what_the_arithmetic_says() {
+    let timeout = Duration::from_secs(30);
+    let before = ClockInstant::now();
+    let lease = Arc::new(Lease::new(timeout, before));
+    assert!(lease.is_valid());
+    assert_eq!(lease.valid_until(), before + timeout * 15 / 16);
+    assert!(lease.remaining() <= timeout * 15 / 16 && lease.remaining() > timeout / 2);
+    assert_eq!(lease.probe_interval(), Duration::from_secs(5));
+    lease.probe_answered(ClockInstant::now());
+    assert_eq!(lease.valid_until(), before + timeout * 15 / 16);
+
+    let other = Arc::clone(&lease);
+    thread::spawn(move || other.revoke()).join().unwrap();
+    lease.probe_answered(ClockInstant::now());
+    assert!(!lease.is_valid());
+    assert_eq!((lease.valid_until(), lease.remaining()), (ClockInstant::ZERO, Duration::ZERO));
+}
+
+#[test]
+fn a_session_that_was_created_too_long_ago_has_no_lease() {
+    let lease = Lease::new(Duration::from_nanos(1_600), ClockInstant::ZERO);
+    assert!(!lease.is_valid());
+    lease.probe_answered(ClockInstant::now());
+    assert!(!lease.is_valid());
+}
+
+/// The counter-example of the module's documentation, played through.
+#[test]
+fn the_rule_of_one_probe_is_wrong() {
+    let reports = [T / 1_000, T / 100 * 24, T / 100 * 48];
+    let probes = [0, T / 100 * 28, T / 100 * 46];
+    // The report before the last probe names nobody, so the leader has heard of the session at the first report.
+    let named = |report: usize| probes.iter().any(|p| reports[report - 1] < *p && *p < reports[report]);
+    assert!(!named(1) && named(2) && reports[1] < probes[2] && probes[2] < reports[2]);
+    let expires = reports[0] + T;
+
+    let one_probe_rule = (probes[2] + T / 4 * 3).min(probes[1] + T) - T / 16;
+    assert!(one_probe_rule > expires);
+    let mut lease = lease(0);
+    for sent in &probes[1..] {
+        lease.probe_answered(at(*sent), at(sent + 1));
+    }
+    assert!(lease.valid_until() < at(expires));
+}
+
+#[test]
+fn an_end_that_somebody_has_seen_is_final() {
+    let lease = Lease::new(Duration::from_nanos(T), ClockInstant::now());
+    while lease.is_valid() {}
+    assert_eq!(lease.valid_until(), ClockInstant::ZERO);
+    lease.probe_answered(ClockInstant::now());
+    assert_eq!((lease.valid_until(), lease.remaining()), (ClockInstant::ZERO, Duration::ZERO));
+}

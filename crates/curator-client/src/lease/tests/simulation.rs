@@ -1,0 +1,310 @@
+//! The servers and the network between, played through for any delays that the assumptions allow. See [`Scenario`].
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+
+use super::*;
+
+/// The longest time between two reports of a follower that an assumption allows.
+const GAP: u64 = T / 16 * 5;
+
+/// One session from its creation on: the connections that it used, one after the other.
+#[derive(Debug, Clone)]
+struct Scenario {
+    connections: Vec<Connection>,
+    succession: Option<Succession>,
+    /// How long the client takes to look at each answer, over and over; so answers come late and out of order.
+    reading: Vec<u64>,
+}
+
+/// A new leader takes over; the old one goes on answering for a while, and does not count any more.
+#[derive(Debug, Clone)]
+struct Succession {
+    at: u64,
+    overlap: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Connection {
+    /// To the leader itself; else to a follower of its own.
+    to_leader: bool,
+    /// From the end of the last connection until the client sends its connect.
+    pause: u64,
+    /// From there until the leader hears of it, and from there until the client is connected.
+    connecting: (u64, u64),
+    /// How long before the leader hears of the session the follower had made its last report.
+    last_report: u64,
+    /// The times between reports, and how long each is on its way to the leader, over and over.
+    reports: Vec<(u64, u64)>,
+    probes: Vec<Probe>,
+}
+
+#[derive(Debug, Clone)]
+struct Probe {
+    /// Since the last one was sent.
+    after: u64,
+    /// From client to server, from there to the leader, and back to the client.
+    delays: [u64; 3],
+}
+
+/// What reaches the leader.
+#[derive(Debug, Clone, Copy)]
+enum Arrival {
+    /// The session is created, has moved, or is named in a report.
+    Heard,
+    /// A probe; its answer is back at the client at `answered` unless the session is over.
+    Probe { sent: u64, answered: u64 },
+}
+
+/// An answered probe, as the client and as an outside observer see it.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    sent: u64,
+    read: u64,
+    /// When the session ends if everything is cut off just after the leader has answered.
+    expires: u64,
+}
+
+/// A rule for leases: what it is told is when a probe was sent and when its answer was read; it says how long the
+/// session is certainly alive.
+trait Rule {
+    fn valid_until(&self) -> u64;
+    fn probe_answered(&mut self, sent: u64, now: u64);
+}
+
+impl Rule for LeaseArithmetic {
+    fn valid_until(&self) -> u64 {
+        self.valid_until().as_nanos()
+    }
+
+    fn probe_answered(&mut self, sent: u64, now: u64) {
+        self.probe_answered(at(sent), at(now));
+    }
+}
+
+/// Looks at the newest answered probe and the one before it, as one might think would do.
+struct Newest {
+    sent: u64,
+    valid_until: u64,
+    bound: fn(previous: u64, sent: u64) -> u64,
+}
+
+impl Newest {
+    fn boxed(connect_sent: u64, bound: fn(u64, u64) -> u64) -> Box<dyn Rule> {
+        Box::new(Self { sent: connect_sent, valid_until: connect_sent + T / 16 * 15, bound })
+    }
+}
+
+impl Rule for Newest {
+    fn valid_until(&self) -> u64 {
+        self.valid_until
+    }
+
+    fn probe_answered(&mut self, sent: u64, now: u64) {
+        if sent > self.sent && now < self.valid_until {
+            self.valid_until = self.valid_until.max((self.bound)(self.sent, sent) - T / 16);
+            self.sent = sent;
+        }
+    }
+}
+
+/// Plays a scenario and says whether the lease was ever longer than the session.
+fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(), TestCaseError> {
+    let mut now = 10 * T;
+    let mut arrivals = Vec::new();
+    let mut rule = rule(now + scenario.connections[0].pause);
+    let created = now + scenario.connections[0].pause + scenario.connections[0].connecting.0;
+    for connection in &scenario.connections {
+        now = connection.play(now, &mut arrivals);
+    }
+    arrivals.sort_by_key(|(time, _, _)| *time);
+
+    prop_assert!(rule.valid_until() <= created + T);
+    let mut expires = 0;
+    for answer in answers(scenario, created, &arrivals) {
+        rule.probe_answered(answer.sent, answer.read);
+        // The client may have read the answers in another order.
+        expires = answer.expires.max(expires);
+        prop_assert!(rule.valid_until() <= expires, "{} > {expires} after {answer:?}", rule.valid_until());
+    }
+    Ok(())
+}
+
+impl Connection {
+    /// Adds what reaches the leader, each with the time at which its sender got in touch with the leader; gives the
+    /// time at which the client leaves the connection.
+    fn play(&self, begin: u64, arrivals: &mut Vec<(u64, u64, Arrival)>) -> u64 {
+        let heard = begin + self.pause + self.connecting.0;
+        arrivals.push((heard, heard, Arrival::Heard));
+        // Every channel is a queue: nothing overtakes.
+        let (mut sent, mut received) = (heard + self.connecting.1, heard);
+        let mut passed_on = Vec::new();
+        for probe in &self.probes {
+            sent += probe.after;
+            received = received.max(sent + probe.delays[0]);
+            passed_on.push((received, sent, probe));
+        }
+        let left = sent + T / 8;
+
+        let mut queue: Vec<_> = passed_on.iter().map(|(time, sent, probe)| (*time, Some((*sent, *probe)), 0)).collect();
+        if !self.to_leader {
+            let mut report = heard - self.last_report;
+            for (gap, delay) in self.reports.iter().cycle() {
+                let last = report;
+                report += gap;
+                if report > left {
+                    break;
+                }
+                // A probe at the very moment of a report is left to the next one.
+                if passed_on.iter().any(|(received, _, _)| last <= *received && *received < report) {
+                    queue.push((report, None, *delay));
+                }
+            }
+        }
+        queue.sort_by_key(|(time, _, _)| *time);
+
+        let (mut arrived, mut answered) = (heard, heard);
+        for (time, probe, delay) in queue {
+            let Some((sent, probe)) = probe else {
+                arrived = arrived.max(time + delay);
+                arrivals.push((arrived, heard, Arrival::Heard));
+                continue;
+            };
+            if self.to_leader {
+                arrived = time;
+                arrivals.push((arrived, heard, Arrival::Heard));
+            } else {
+                arrived = arrived.max(time + probe.delays[1]);
+            }
+            answered = answered.max(arrived + probe.delays[2]);
+            if answered <= left {
+                arrivals.push((arrived, heard, Arrival::Probe { sent, answered }));
+            }
+        }
+        left
+    }
+}
+
+/// The answers that the client gets, in the order in which it reads them.
+fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, Arrival)]) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    let mut reading = scenario.reading.iter().cycle();
+    let mut expires = created + T;
+    let mut succession = scenario.succession.clone();
+    let mut deposed = None;
+    for (time, connected, arrival) in arrivals {
+        if let Some(successor) = succession.take_if(|successor| successor.at <= *time) {
+            if expires <= successor.at {
+                break;
+            }
+            expires = successor.at + T;
+            deposed = Some(successor);
+        }
+        // The instant of the end belongs to the end.
+        if expires <= *time {
+            break;
+        }
+        let of_the_old_leader = deposed.as_ref().filter(|successor| *connected < successor.at);
+        if of_the_old_leader.is_some_and(|successor| *time >= successor.at + successor.overlap) {
+            continue;
+        }
+        match *arrival {
+            Arrival::Heard if of_the_old_leader.is_none() => expires = time + T,
+            Arrival::Heard => {}
+            Arrival::Probe { sent, answered } => {
+                let read = answered + reading.next().unwrap_or(&0);
+                answers.push(Answer { sent, read, expires });
+            }
+        }
+    }
+    answers.sort_by_key(|answer| answer.read);
+    answers
+}
+
+/// Any time up to `most`, with a liking for short ones.
+fn delay(most: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![2 => Just(0), 2 => 0..=most / 16, 1 => 0..=most]
+}
+
+fn probe() -> impl Strategy<Value = Probe> {
+    let after = prop_oneof![2 => T / 6..=T / 6 + T / 32, 2 => 1..=T / 2, 1 => 1..=T / 32];
+    (after, [delay(T / 8), delay(T / 4), delay(T / 8)]).prop_map(|(after, delays)| Probe { after, delays })
+}
+
+fn connection(gap: u64) -> impl Strategy<Value = Connection> {
+    (
+        prop::bool::weighted(0.2),
+        delay(T / 2),
+        (delay(T / 4), delay(T / 4)),
+        0..gap,
+        vec((prop_oneof![Just(gap - 1), gap / 2..gap, gap / 16..gap], delay(T / 2)), 1..6),
+        vec(probe(), 0..12),
+    )
+        .prop_map(|(to_leader, pause, connecting, last_report, reports, probes)| Connection {
+            to_leader,
+            pause,
+            connecting,
+            last_report,
+            reports,
+            probes,
+        })
+}
+
+fn scenario(gap: u64, overlap: u64) -> impl Strategy<Value = Scenario> {
+    let overlap_time = prop_oneof![Just(overlap), 0..=overlap];
+    let succession = (10 * T..14 * T, overlap_time).prop_map(|(at, overlap)| Succession { at, overlap });
+    let succession = proptest::option::of(succession).prop_map(move |it| it.filter(|_| overlap > 0));
+    (vec(connection(gap), 1..4), succession, vec(delay(T / 2), 1..8))
+        .prop_map(|(connections, succession, reading)| Scenario { connections, succession, reading })
+}
+
+fn ours(connect_sent: u64) -> Box<dyn Rule> {
+    Box::new(lease(connect_sent))
+}
+
+/// Whether the simulation finds a scenario in which `rule` is wrong.
+fn is_refuted(rule: impl Fn(u64) -> Box<dyn Rule> + Copy, gap: u64, overlap: u64) -> bool {
+    let mut runner = TestRunner::deterministic();
+    let scenarios = scenario(gap, overlap);
+    (0..5_000).any(|_| {
+        let scenario = scenarios.new_tree(&mut runner).unwrap().current();
+        check(&scenario, rule).is_err()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn the_session_outlives_the_lease(scenario in scenario(GAP, 0)) {
+        check(&scenario, ours)?;
+    }
+
+    #[test]
+    fn the_session_outlives_the_lease_when_the_leader_changes(scenario in scenario(GAP, T / 8 * 3)) {
+        check(&scenario, ours)?;
+    }
+}
+
+/// A simulation that finds no fault proves nothing unless it finds faults where there are some.
+#[test]
+fn weaker_rules_are_refuted() {
+    // Even with reports as often as the servers are configured to make them, without any delay.
+    let gap = T / 4;
+    assert!(is_refuted(|connect| Newest::boxed(connect, |_, sent| sent + T), gap, 0));
+    assert!(is_refuted(|connect| Newest::boxed(connect, |_, sent| sent + T / 4 * 3), gap, 0));
+    assert!(is_refuted(|connect| Newest::boxed(connect, |previous, _| previous + T), gap, 0));
+    assert!(is_refuted(
+        |connect| Newest::boxed(connect, |previous, sent| (previous + T).min(sent + T / 4 * 3)),
+        gap,
+        0
+    ));
+}
+
+#[test]
+fn the_assumptions_are_needed() {
+    assert!(is_refuted(ours, 2 * GAP, 0), "reports that are farther apart");
+    assert!(is_refuted(ours, GAP, T), "a deposed leader that goes on answering");
+}
