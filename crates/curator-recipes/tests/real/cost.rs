@@ -74,7 +74,7 @@ async fn a_hand_over_is_one_round_trip() {
     holder_proxy.ignore(OpCode::Sync);
     holder_proxy.set_delay(DELAY);
     let mut releasing = None;
-    let mut proxies = Vec::new();
+    let (mut proxies, mut clients) = (Vec::new(), Vec::new());
     let mut waiters = Vec::new();
     for place in 0..4 {
         let proxy = FaultProxy::start(server.address()).unwrap();
@@ -85,6 +85,8 @@ async fn a_hand_over_is_one_round_trip() {
         waiters.push(tokio::spawn(async move { mutex.acquire().await.unwrap() }));
         queue_of(&holder, &path, place + 2).await;
         proxies.push(proxy);
+        // A client that nobody has any more is closed, which is a request.
+        clients.push(client);
     }
     for (place, (waiter, proxy)) in waiters.into_iter().zip(&proxies).enumerate() {
         // The next in line has made ready: watches on all that is before it, and on itself.
