@@ -190,10 +190,15 @@ impl LockInternals {
                     }
                     next
                 }
-                Step::Wait => match shell.watches.next(session).await {
-                    Ok(event) => contest.observed(self.driver(), event),
-                    Err(end) => return Ok(Outcome::SessionOver(end)),
-                },
+                Step::Wait => {
+                    if let Some(refused) = self.unreleased() {
+                        return Err(refused);
+                    }
+                    match shell.watches.next(session).await {
+                        Ok(event) => contest.observed(self.driver(), event),
+                        Err(end) => return Ok(Outcome::SessionOver(end)),
+                    }
+                }
                 Step::Owned(node) => {
                     // The clock is read last: what came before may have taken longer than the lease.
                     if let Some(end) = session.end() {
@@ -211,6 +216,17 @@ impl LockInternals {
                 Step::Failed(error) => return Err(self.protocol(error)),
             };
         }
+    }
+
+    /// A node of this client in the queue that the server does not let it delete. Whoever waits for that waits for itself.
+    fn unreleased(&self) -> Option<Error> {
+        let refused = self.client.janitor().pending_deletes().into_iter().filter(|delete| delete.given_up);
+        refused.filter_map(|delete| Some((ZPath::new(&delete.path).ok()?, delete.last_error?))).find_map(
+            |(path, cause)| {
+                let is_here = path.parent().as_ref() == Some(&self.dir);
+                is_here.then_some(Error::ReleaseRefused { path, cause })
+            },
+        )
     }
 
     fn protocol(&self, cause: impl ToString) -> Error {

@@ -81,6 +81,9 @@ async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
         left.iter().map(|delete| (delete.path.as_str(), delete.given_up)).collect::<Vec<_>>(),
         [(node.as_str(), true)]
     );
+    // Nobody waits for what this client itself has left there.
+    let error = soon(mutex(&holder, &path).acquire()).await.unwrap_err();
+    assert!(matches!(&error, Error::ReleaseRefused { path, .. } if *path == node), "{error}");
     // With the session the node goes, and with the node the note.
     holder.close().await.unwrap();
     queue_of(&client().await, &path, 0).await;
