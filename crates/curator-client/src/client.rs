@@ -27,9 +27,19 @@ use crate::zk::Acl;
 /// # Cancel safety
 ///
 /// Every future of this crate may be dropped at any await. What that leaves behind is said at each.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct CuratorClient {
     handle: Arc<Handle>,
+}
+
+/// Short: it stands in the `Debug` of everything that has a client.
+impl std::fmt::Debug for CuratorClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CuratorClient")
+            .field("connect_string", &self.shared().options.connect_string)
+            .field("state", &self.connection_state())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Closes the client when the last clone goes.

@@ -26,7 +26,7 @@ use crate::zk::watch::{LinkMark, OneshotWatcher, WATCH_BUDGET, Watch, WatchBudge
 /// a loss the client has another one. Requests made here are *sent by the call*, not when the future is polled, and a
 /// session is first in, first out: calls made one after another, without awaiting in between, are one flight and cost
 /// one round trip. Nothing is retried here.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Session {
     inner: Arc<Inner>,
 }
@@ -46,6 +46,16 @@ struct Inner {
     connected: watch::Sender<bool>,
     in_flight: Arc<Semaphore>,
     watches: WatchBudget,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &format_args!("{:#x}", self.id()))
+            .field("epoch", &self.epoch())
+            .field("end", &self.end())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What bounds the requests of a session.

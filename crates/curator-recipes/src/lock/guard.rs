@@ -18,7 +18,6 @@ use crate::fencing_token::FencingToken;
 /// Dropping the guard releases in the background; [`release`](Self::release) also says how it went. A lock can be
 /// *lost* while it is held: see [`lost`](Self::lost), [`is_valid`](Self::is_valid) and [`run`](Self::run).
 #[must_use = "the lock is released at once if the guard is dropped at once"]
-#[derive(Debug)]
 pub struct LockGuard {
     holds: Arc<Holds>,
     owner: OwnerId,
@@ -26,6 +25,17 @@ pub struct LockGuard {
     hold: Option<Arc<Hold>>,
     /// The same, for everything that is asked while the guard lives.
     shared: Arc<Hold>,
+}
+
+impl std::fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("node", self.node())
+            .field("fencing_token", &self.fencing_token())
+            .field("owner", &self.owner)
+            .field("is_valid", &self.is_valid())
+            .finish_non_exhaustive()
+    }
 }
 
 impl LockGuard {
