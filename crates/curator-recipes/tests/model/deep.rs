@@ -35,6 +35,15 @@ fn three_faults() {
 }
 
 #[test]
+fn three_contenders_with_a_lost_session_and_another_fault() {
+    let _tally = Tally::of("three contenders with a lost session and another fault");
+    for (kind, other) in KINDS {
+        let faults = other.and(Faults { lost_sessions: 1, ..Faults::NONE });
+        holds(&format!("3 contenders, a lost session, {kind}"), Scenario::of(3).with(faults));
+    }
+}
+
+#[test]
 fn all_faults() {
     let _tally = Tally::of("all faults");
     let all = KINDS.into_iter().fold(Faults::NONE, |all, (_, faults)| all.and(faults));
