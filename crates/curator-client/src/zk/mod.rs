@@ -9,11 +9,11 @@
 //! | only an end of file is `ConnectionLoss`; a reset or an idle time-out is `Custom` | [`error`] |
 //! | no `TCP_NODELAY` | [`nodelay`] |
 //! | reconnect back-off without a cap; expiry noticed only at 1.4 T and more | `supervisor.rs`: the lease ends the session, a new client tries at once |
-//! | operations queue without bound or time-out while the connection is down, and are applied late, even for a session that was given up | `session.rs`: nothing is sent without a connection; a deadline for each request, and a cap |
+//! | operations queue without bound or time-out while the connection is down, and are applied late, even for a session that was given up | `session/requests.rs`: nothing is sent without a connection; a deadline for each request, and a cap |
 //! | `StateWatcher` merges states and pends after the last one | [`link`]: any change is a possible flap |
 //! | a watcher panics when its session task is gone | [`watch`] |
 //! | more than 128 KiB of watched paths make every reconnect fail | [`watch`]: a budget |
-//! | a request over `jute.maxbuffer` kills the connection and all that is in flight | `session.rs`: sizes are checked first |
+//! | a request over `jute.maxbuffer` kills the connection and all that is in flight | `session/requests.rs`: sizes are checked first |
 //! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
 //! | a server that says nothing is waited for longer than a whole connect may take | [`link`]: each server gets its share |
 //! | a TTL under a millisecond is none at all | [`link`]: refused |
