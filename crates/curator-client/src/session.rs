@@ -147,7 +147,7 @@ impl Session {
 
     /// Whether requests can be sent now.
     ///
-    /// While the connection is down, a request fails with [`Error::Disconnected`] at once and is not sent later: the
+    /// While the connection is down, a request fails with [`Error::Disconnected`](crate::Error::Disconnected) at once and is not sent later: the
     /// session might be given up meanwhile, and a late request would be applied behind the back of its sender.
     #[must_use]
     pub fn is_connected(&self) -> bool {
