@@ -90,10 +90,17 @@ impl LockInternals {
     pub(crate) async fn acquire(&self, patience: Patience) -> Result<Option<Hold>> {
         // Boxed, so that a user's future that acquires stays small.
         let contend = Box::pin(self.contend(patience));
-        match patience {
-            Patience::OneFlight => self.before(Deadline::NEVER, contend).await,
-            Patience::Until(deadline) => self.before(deadline, contend).await,
-        }
+        let deadline = match patience {
+            Patience::OneFlight => Deadline::NEVER,
+            Patience::Until(deadline) => deadline,
+        };
+        self.before(deadline, contend).await.map_err(|error| match error {
+            // Whichever of the two was seen first, it is the client that closes.
+            Error::Client(curator_client::Error::SessionEnded { end: SessionEnd::Closed, .. }) => {
+                curator_client::Error::Closed.into()
+            }
+            error => error,
+        })
     }
 
     /// Ends `work` when the deadline has passed or the client closes. A contender that is dropped so cleans up.
