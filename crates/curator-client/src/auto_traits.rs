@@ -39,6 +39,8 @@ fn values_can_be_shared() {
     send_sync::<Created>();
     send_sync::<TransactionOperation>();
     send_sync::<TransactionResult>();
+    send_sync::<ReadOperation>();
+    send_sync::<ReadResult>();
     send_sync::<ProtectionId>();
     send_sync::<std::sync::Arc<dyn RetryPolicy>>();
 }
@@ -72,6 +74,7 @@ fn futures_of_methods_are_send(
     is_send(client.create().with_protection().for_path(path, ""));
     is_send(client.delete().guaranteed().for_path("/"));
     is_send(client.transaction().commit());
+    is_send(client.transaction().commit_in(session));
     is_send(client.get_data("/"));
     is_send(client.watch_data("/"));
     is_send(client.check_exists("/"));
@@ -82,6 +85,7 @@ fn futures_of_methods_are_send(
     is_send(client.janitor().idle());
     is_send(session.ended());
     is_send(session.get_data(path));
+    is_send(session.read_all(Vec::new()));
     is_send(watch.fired());
     is_send(states.next());
     is_send(states.wait_for(ConnectionState::Lost));

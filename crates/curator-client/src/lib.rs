@@ -61,6 +61,7 @@ pub use crate::janitor::{Janitor, PendingDelete};
 pub use crate::lease::Lease;
 pub use crate::node::create::CreateBuilder;
 pub use crate::node::delete::DeleteBuilder;
+pub use crate::node::multi_read::{ReadOperation, ReadResult};
 pub use crate::node::protected::ProtectionId;
 pub use crate::node::transaction::Transaction;
 pub use crate::node::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SessionEnd};
 use crate::janitor::Janitor;
 use crate::path::ZPath;
 use crate::retry::RetryPolicy;
@@ -84,6 +84,18 @@ impl Shared {
             let session = found.ok_or(Error::Closed)?;
             if session.connected().await.is_ok() {
                 return Ok(session);
+            }
+        }
+    }
+
+    /// Waits until `session` has a connection, no longer than the connection timeout, or is over.
+    pub(crate) async fn connection_of(&self, session: &Session) -> Result<Result<(), SessionEnd>> {
+        tokio::select! {
+            biased;
+            () = self.closing() => Err(Error::Closed),
+            connected = session.connected() => Ok(connected),
+            () = self.timer.sleep(self.options.connection_timeout) => {
+                Err(self.not_connected(self.options.connection_timeout))
             }
         }
     }

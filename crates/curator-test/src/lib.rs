@@ -2,8 +2,8 @@
 //!
 //! - [`TestingServer`]: one real ZooKeeper, up within a second, gone with the test.
 //! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and frozen one by one.
-//! - [`FaultProxy`]: stands between a client and a server, counts requests and round trips, and loses, delays, cuts
-//!   or holds exactly the frame that a test names.
+//! - [`FaultProxy`]: stands between a client and a server, counts requests, round trips and events of
+//!   watches, and loses, delays, cuts or holds exactly the frame that a test names.
 //! - [`close_session`]: ends a session on the server, behind its owner's back.
 //!
 //! ```no_run

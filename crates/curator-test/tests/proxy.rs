@@ -49,6 +49,37 @@ async fn requests_are_counted_by_kind() {
 }
 
 #[tokio::test]
+async fn an_event_is_counted_once_for_each_session_that_watches() {
+    let (proxy, one) = set_up().await;
+    let two = client(proxy.address()).await;
+    let (path, direct) = (unique(), direct().await);
+    direct.create(&path, b"", &PERSISTENT).await.unwrap();
+    // Two watchers of one session are one watch of the server.
+    let (_, _, first) = one.get_and_watch_data(&path).await.unwrap();
+    let (_, _, second) = one.get_and_watch_data(&path).await.unwrap();
+    let (_, _, third) = two.get_and_watch_data(&path).await.unwrap();
+    assert_eq!(proxy.notifications(), 0);
+    direct.delete(&path, None).await.unwrap();
+    first.changed().await;
+    second.changed().await;
+    third.changed().await;
+    // Answers and events share a connection: had there been more of these, they would have come before the answers.
+    one.get_data("/").await.unwrap();
+    two.get_data("/").await.unwrap();
+    assert_eq!(proxy.notifications(), 2);
+    // Lost on the way, and counted.
+    let path = unique();
+    direct.create(&path, b"", &PERSISTENT).await.unwrap();
+    let (_, _, _lost) = one.get_and_watch_data(&path).await.unwrap();
+    proxy.black_hole(Direction::ToClient);
+    direct.delete(&path, None).await.unwrap();
+    eventually(async || proxy.notifications() == 3).await;
+    proxy.heal();
+    proxy.reset_counts();
+    assert_eq!(proxy.notifications(), 0);
+}
+
+#[tokio::test]
 async fn round_trips_are_counted_exactly() {
     let (proxy, _client) = set_up().await;
     proxy.set_delay(Duration::from_millis(5));

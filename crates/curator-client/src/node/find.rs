@@ -66,11 +66,12 @@ impl NodeFinder {
         // has applied the create or never will.
         let (synced, listed) = (session.sync(&self.dir), session.get_children(&self.dir));
         let (synced, listed) = (synced.await, listed.await);
+        // First: what a server lists that may lag behind proves nothing, not even that there is no directory.
+        synced?;
         let children = match listed {
             Err(Error::NoNode { .. }) => return Ok(Vec::new()),
             listed => listed?,
         };
-        synced?;
         let mut requests = Vec::new();
         for name in children.iter().filter(|name| name.starts_with(&self.name_prefix)) {
             let path = self.dir.join(name)?;

@@ -9,6 +9,7 @@ use crate::zk::Acl;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub mod find;
+pub(crate) mod multi_read;
 pub mod protected;
 pub(crate) mod read;
 pub(crate) mod transaction;

@@ -9,7 +9,7 @@ use super::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResu
 use crate::client::CuratorClient;
 use crate::error::{Error, Outcome, Result};
 use crate::path::ZPath;
-use crate::retry::retry;
+use crate::retry::{retry, retry_in};
 use crate::session::Session;
 
 /// Operations that are applied together or not at all (ZooKeeper's `multi`); made by [`CuratorClient::transaction`].
@@ -17,7 +17,14 @@ use crate::session::Session;
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct Transaction {
     client: CuratorClient,
-    operations: Vec<TransactionOperation>,
+    operations: Vec<(Paths, TransactionOperation)>,
+}
+
+/// In whose terms an operation was put in, and its result is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Paths {
+    Namespace,
+    Server,
 }
 
 impl Transaction {
@@ -66,6 +73,13 @@ impl Transaction {
         Ok(self.and(TransactionOperation::Delete { path, version }))
     }
 
+    /// Any operation, with paths as the server knows them: chroot and namespace are not put before them, nor taken off
+    /// the path of a node that it creates.
+    pub fn operation(mut self, operation: TransactionOperation) -> Self {
+        self.operations.push((Paths::Server, operation));
+        self
+    }
+
     /// Applies all operations, or none. The results are in the order of the operations.
     ///
     /// # Errors
@@ -77,15 +91,44 @@ impl Transaction {
     ///
     /// A dropped transaction may still be applied, as a whole.
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
-        let Some(first) = self.operations.first() else { return Ok(Vec::new()) };
-        let path = first.path();
+        let Some(path) = self.path() else { return Ok(Vec::new()) };
         let results = retry(self.client.shared(), |session| self.attempt(session, path)).await?;
-        results.into_iter().map(|result| self.unresolve(result)).collect()
+        Ok(self.unresolve(results))
+    }
+
+    /// As [`commit`](Self::commit), but in this session and no other: for operations that are right only as long as it
+    /// lasts.
+    ///
+    /// Each try waits for a connection of the session, no longer than the connection timeout. The client's policy is
+    /// asked only about a try that was certainly not applied.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit), and [`Error::SessionEnded`] as soon as the session is over; nothing was applied.
+    /// A session that ends before the answer to the request leaves the outcome unknown: [`Error::Ambiguous`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped transaction may still be applied, as a whole.
+    pub async fn commit_in(self, session: &Session) -> Result<Vec<TransactionResult>> {
+        let Some(path) = self.path() else { return Ok(Vec::new()) };
+        let ended = |end| {
+            let (operation, path) = ("transaction on", path.clone());
+            Error::SessionEnded { operation, path, end, outcome: Outcome::NotApplied }
+        };
+        let results = retry_in(self.client.shared(), session, ended, || self.attempt(session.clone(), path)).await?;
+        Ok(self.unresolve(results))
+    }
+
+    /// What errors name: the path of the first operation.
+    fn path(&self) -> Option<&ZPath> {
+        self.operations.first().map(|(_, operation)| operation.path())
     }
 
     async fn attempt(&self, session: Session, path: &ZPath) -> Result<Vec<TransactionResult>> {
         let send = || {
-            session.transact(self.operations.clone()).map_err(|error| match error.outcome() {
+            let operations = self.operations.iter().map(|(_, operation)| operation.clone()).collect();
+            session.transact(operations).map_err(|error| match error.outcome() {
                 Outcome::Unknown => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },
                 Outcome::NotApplied => error,
             })
@@ -93,7 +136,8 @@ impl Transaction {
         let options = &self.client.shared().options;
         match send().await {
             Err(Error::TransactionFailed { cause, .. })
-                if matches!(*cause, Error::NoNode { .. }) && !options.root.is_root() =>
+                if !options.root.is_root()
+                    && matches!(&*cause, Error::NoNode { path, .. } if path.strip_prefix(&options.root).is_some()) =>
             {
                 // A namespace is created on first use.
                 ensure_containers(&session, &options.root, &options.acl).await?;
@@ -103,17 +147,20 @@ impl Transaction {
         }
     }
 
-    fn unresolve(&self, result: TransactionResult) -> Result<TransactionResult> {
-        Ok(match result {
-            TransactionResult::Created(Created { path, stat }) => {
-                TransactionResult::Created(Created { path: self.client.unresolve(&path)?, stat })
+    fn unresolve(&self, results: Vec<TransactionResult>) -> Vec<TransactionResult> {
+        let unresolve = |((paths, _), result): (&(Paths, _), _)| match (paths, result) {
+            (Paths::Namespace, TransactionResult::Created(Created { path, stat })) => {
+                // It is applied. A path that is not in the namespace is no reason to say that it failed.
+                let path = self.client.unresolve(&path).unwrap_or(path);
+                TransactionResult::Created(Created { path, stat })
             }
-            other => other,
-        })
+            (_, result) => result,
+        };
+        self.operations.iter().zip(results).map(unresolve).collect()
     }
 
     fn and(mut self, operation: TransactionOperation) -> Self {
-        self.operations.push(operation);
+        self.operations.push((Paths::Namespace, operation));
         self
     }
 }

@@ -14,7 +14,7 @@ pub use self::policy::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
     RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SessionEnd};
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -36,6 +36,40 @@ where
         match result {
             Ok(value) => return Ok(value),
             Err(error) => retrier.pause(error).await?,
+        }
+    }
+}
+
+/// As [`retry`], but on `session` and no other: the end of the session is the end of the retries, in the middle of a pause
+/// too.
+///
+/// `ended` is the error for that. It must be true of an operation that failed in a way that can be retried.
+pub(crate) async fn retry_in<T, F>(
+    shared: &Arc<Shared>,
+    session: &Session,
+    ended: impl Fn(SessionEnd) -> Error,
+    mut operation: impl FnMut() -> F,
+) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let mut retrier = Retrier::new(shared);
+    loop {
+        let error = match shared.connection_of(session).await {
+            Ok(Err(end)) => return Err(ended(end)),
+            Ok(Ok(())) => match operation().await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        if !error.is_retryable() {
+            return Err(error);
+        }
+        tokio::select! {
+            biased;
+            end = session.ended() => return Err(ended(end)),
+            paused = retrier.pause(error) => paused?,
         }
     }
 }

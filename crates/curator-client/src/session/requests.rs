@@ -1,5 +1,7 @@
 //! The requests of a session: sent by the call, answered in order.
 
+mod several;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,11 +13,11 @@ use tokio::sync::watch;
 use super::Session;
 use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
-use crate::node::{Created, NodeSpec, REQUEST_FRAMING, TransactionOperation, TransactionResult};
+use crate::node::{Created, NodeSpec, REQUEST_FRAMING};
 use crate::path::ZPath;
 use crate::zk::Stat;
 use crate::zk::error::{LinkError, translate};
-use crate::zk::link::{Link, LinkTransactionResult};
+use crate::zk::link::Link;
 use crate::zk::started::Started;
 use crate::zk::watch::{LinkMark, OneshotWatcher, WATCH_BUDGET, Watch};
 
@@ -47,6 +49,10 @@ impl<T> std::fmt::Debug for Request<T> {
 impl<T: Send + 'static> Request<T> {
     fn failed(error: Error) -> Self {
         Self { answer: Box::pin(std::future::ready(Err(error))) }
+    }
+
+    fn answered(answer: T) -> Self {
+        Self { answer: Box::pin(std::future::ready(Ok(answer))) }
     }
 
     fn map<U>(self, f: impl FnOnce(T) -> Result<U> + Send + 'static) -> Request<U> {
@@ -123,30 +129,6 @@ impl Session {
         self.send("sync", path, |link| link.sync(path))
     }
 
-    /// All the operations, or none of them.
-    pub fn transact(&self, operations: Vec<TransactionOperation>) -> Request<Vec<TransactionResult>> {
-        const NAME: &str = "transaction on";
-        let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
-        let size = operations.iter().map(TransactionOperation::size).sum();
-        if let Err(error) = self.check_size(NAME, &path, size) {
-            return Request::failed(error);
-        }
-        let names: Vec<_> = operations.iter().map(|each| (each.name(), each.path().clone())).collect();
-        let failed_path = path.clone();
-        let sent = self.send_with(
-            NAME,
-            &path,
-            |link| link.transact(operations),
-            move |(index, error)| match index.and_then(|index| Some((index, names.get(index)?))) {
-                Some((index, (name, path))) => {
-                    Error::TransactionFailed { index, cause: Box::new(translate(name, path, error)) }
-                }
-                None => translate(NAME, &failed_path, error),
-            },
-        );
-        sent.map(|results| results.into_iter().map(transaction_result).collect())
-    }
-
     /// A probe of the lease: a request that only the leader can answer. It does not count as a request under way, so
     /// that a session cannot be lost because its client is busy, and the operation timeout is not for it. It is what
     /// finds out whether there is a connection, so it is sent without one.
@@ -205,6 +187,10 @@ impl Session {
         call: impl FnOnce(&Link) -> Started<Result<T, E>>,
         describe: impl FnOnce(E) -> Error + Send + 'static,
     ) -> Request<T> {
+        // The server would close the connection, at each try again.
+        if let Err(error) = self.check_size(operation, path, path.as_str().len() + REQUEST_FRAMING) {
+            return Request::failed(error);
+        }
         let Ok(permit) = Arc::clone(&self.inner.in_flight).try_acquire_owned() else {
             let limit = self.inner.limits.in_flight;
             return Request::failed(Error::TooManyRequests { operation, path: path.clone(), limit });
@@ -275,15 +261,4 @@ fn too_many_watches(operation: &'static str, path: &ZPath, watched: usize) -> Er
 fn numbered(operation: &'static str, prefix: &ZPath, sequence: i64) -> Result<ZPath> {
     let name = format!("{prefix}{sequence:010}");
     ZPath::new(&name).map_err(|error| Error::Unexpected { operation, path: prefix.clone(), cause: error.to_string() })
-}
-
-fn transaction_result(result: LinkTransactionResult) -> Result<TransactionResult> {
-    Ok(match result {
-        LinkTransactionResult::Checked => TransactionResult::Checked,
-        LinkTransactionResult::DataSet { stat } => TransactionResult::DataSet(stat),
-        LinkTransactionResult::Deleted => TransactionResult::Deleted,
-        LinkTransactionResult::Created { path, stat } => {
-            TransactionResult::Created(Created { path: ZPath::new(&path)?, stat })
-        }
-    })
 }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use zookeeper_client::{
-    Acls, Client, CreateMode as ZkCreateMode, Error as ZkError, MultiWriteError, MultiWriteResult, OneshotWatcher,
-    SessionState, Stat, StateWatcher,
+    Acls, Client, CreateMode as ZkCreateMode, Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult,
+    OneshotWatcher, SessionState, Stat, StateWatcher,
 };
 
 use super::nodelay::Peers;
 use super::started::{Started, start};
 use super::watch::LinkMark;
 use crate::connect_string::ConnectString;
+use crate::node::multi_read::ReadOperation;
 use crate::node::{CreateMode, NodeSpec, TransactionOperation};
 use crate::path::ZPath;
 
@@ -193,6 +194,21 @@ impl Link {
             Ok(results.into_iter().map(LinkTransactionResult::from).collect())
         })
     }
+
+    /// A result for each operation, or none if the request as a whole failed.
+    pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Vec<Result<LinkReadResult, ZkError>>> {
+        let client = self.client.clone();
+        start(async move {
+            let mut reader = client.new_multi_reader();
+            for operation in &operations {
+                match operation {
+                    ReadOperation::Children(path) => reader.add_get_children(path.as_str()),
+                    ReadOperation::Data(path) => reader.add_get_data(path.as_str()),
+                }?;
+            }
+            Ok(reader.commit().await?.into_iter().map(read_result).collect())
+        })
+    }
 }
 
 impl std::fmt::Debug for Link {
@@ -218,6 +234,22 @@ impl From<MultiWriteResult> for LinkTransactionResult {
             MultiWriteResult::Delete => Self::Deleted,
             _ => Self::Checked,
         }
+    }
+}
+
+/// The result of one operation of a multi-read.
+#[derive(Debug)]
+pub(crate) enum LinkReadResult {
+    Children(Vec<String>),
+    Data { data: Vec<u8>, stat: Stat },
+}
+
+fn read_result(result: MultiReadResult) -> Result<LinkReadResult, ZkError> {
+    match result {
+        MultiReadResult::Children { children } => Ok(LinkReadResult::Children(children)),
+        MultiReadResult::Data { data, stat } => Ok(LinkReadResult::Data { data, stat }),
+        MultiReadResult::Error { err } => Err(err),
+        other => Err(ZkError::UnexpectedError(format!("an unknown result of a read: {other:?}"))),
     }
 }
 

@@ -115,3 +115,30 @@ async fn many_watches_on_short_paths_survive_an_outage_too() {
     assert_eq!(soon("the event", watches[1_999].fired()).await, curator_client::WatchEvent::Deleted);
     assert_eq!(client.session().await.unwrap().id(), session.id());
 }
+
+/// The janitor tries again what it finds a connection lost by, so such a request would break the connection for ever.
+#[tokio::test]
+async fn a_path_that_is_too_long_is_refused_by_every_request_and_harms_nobody() {
+    let (proxy, client) = behind_proxy().await;
+    let long = format!("/{}", "x".repeat(2 << 20));
+    let errors = [
+        client.create().for_path(&long, "").await.unwrap_err(),
+        client.create().with_protection().for_path(&long, "").await.unwrap_err(),
+        client.get_data(&long).await.unwrap_err(),
+        client.watch_data(&long).await.map(drop).unwrap_err(),
+        client.check_exists(&long).await.unwrap_err(),
+        client.get_children(&long).await.unwrap_err(),
+        client.watch_children(&long).await.map(drop).unwrap_err(),
+        client.set_data(&long, "", None).await.unwrap_err(),
+        client.sync(&long).await.unwrap_err(),
+        client.delete().for_path(&long).await.unwrap_err(),
+    ];
+    for error in errors {
+        let clear = matches!(&error, Error::RequestTooLarge { limit: LIMIT, .. } | Error::TooManyWatches { .. });
+        assert!(clear, "{}", error.to_string().get(..200).unwrap_or_default());
+        assert_eq!(error.outcome(), Outcome::NotApplied);
+    }
+    soon("an idle janitor", client.janitor().idle()).await;
+    client.check_exists("/").await.unwrap();
+    assert_eq!(proxy.handshakes(), 1);
+}

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CreateMode, CuratorClient, NodeSpec, Session, TransactionOperation};
+use curator_client::{
+    ConnectionState, CreateMode, CuratorClient, NodeSpec, ReadOperation, Session, TransactionOperation,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::runtime::Builder;
 
@@ -104,13 +106,15 @@ async fn requests_are_sent_although_nobody_polls_them() {
     let acl = client.default_acl().clone();
     let node = NodeSpec { path: missing.clone(), data: [].into(), mode: CreateMode::Ephemeral, acl };
     let check = TransactionOperation::Check { path: path.clone(), version: None };
-    let requests: [(OpCode, Box<dyn Send>); 7] = [
+    let read = ReadOperation::Data(path.clone());
+    let requests: [(OpCode, Box<dyn Send>); 8] = [
         (OpCode::GetData, Box::new(session.watch_data(&path))),
         (OpCode::Exists, Box::new(session.exists(&path))),
         (OpCode::Create2, Box::new(session.create(&node))),
         (OpCode::SetData, Box::new(session.set_data(&missing, b"", None))),
         (OpCode::Delete, Box::new(session.delete(&missing, None))),
         (OpCode::Multi, Box::new(session.transact(vec![check]))),
+        (OpCode::MultiRead, Box::new(session.read_all(vec![read]))),
         (OpCode::Sync, Box::new(session.sync(&path))),
     ];
     for (op, _) in &requests {

@@ -13,6 +13,8 @@ pub(crate) struct Counts {
     forwarded: BTreeMap<OpCode, u64>,
     /// Answered by the server.
     answered: BTreeMap<OpCode, u64>,
+    /// Events of watches, come from the server.
+    notifications: u64,
     round_trips: u64,
     /// Neither begin nor end a flight. Survives a reset.
     ignored: BTreeSet<OpCode>,
@@ -50,6 +52,11 @@ impl Counts {
         *self.answered.entry(op).or_default() += 1;
     }
 
+    /// Counts an event of a watch.
+    pub(crate) fn notify(&mut self) {
+        self.notifications += 1;
+    }
+
     pub(crate) fn ignore(&mut self, op: OpCode) {
         self.ignored.insert(op);
     }
@@ -73,6 +80,10 @@ impl Counts {
 
     pub(crate) fn answered(&self, op: OpCode) -> u64 {
         self.answered.get(&op).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn notifications(&self) -> u64 {
+        self.notifications
     }
 
     pub(crate) fn round_trips(&self) -> u64 {

@@ -33,9 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A TCP proxy that understands ZooKeeper's frames.
 ///
-/// It counts requests and round trips, and makes the network fail at a frame of the test's choice rather than at a
-/// time. It runs on a thread of its own, so it goes on while the test's runtime is busy, and its methods can be called
-/// from anywhere. What a method orders is in force when it returns.
+/// It counts requests, round trips and events of watches, and makes the network fail at a frame of the test's choice
+/// rather than at a time. It runs on a thread of its own, so it goes on while the test's runtime is busy, and its methods
+/// can be called from anywhere. What a method orders is in force when it returns.
 ///
 /// A fault that names an [`OpCode`] hits the next request of that kind that *arrives* at the proxy after the call, on
 /// any connection; two calls hit the next two. [`OpCode::CreateSession`] stands for the handshake.
@@ -199,6 +199,15 @@ impl FaultProxy {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.lock().connections()
+    }
+
+    /// How many events of watches have come from the server, whether or not they got any further.
+    ///
+    /// The server sends one for each session, however many of a session's tasks wait for the same node; so this counts
+    /// the sessions that a change has woken.
+    #[must_use]
+    pub fn notifications(&self) -> u64 {
+        self.shared.lock().counts.notifications()
     }
 
     /// How many round trips clients have waited for: requests that were sent without waiting for each other count

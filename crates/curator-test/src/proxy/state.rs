@@ -204,7 +204,11 @@ impl State {
 
     /// Decides about a reply or a notification.
     pub(crate) fn reply(&mut self, id: LinkId, header: Option<ReplyHeader>) -> Verdict {
-        let request = header.filter(|h| !h.is_notification()).and_then(|h| self.take_request(id, h.xid));
+        let is_notification = header.as_ref().is_some_and(ReplyHeader::is_notification);
+        if is_notification {
+            self.counts.notify();
+        }
+        let request = header.filter(|_| !is_notification).and_then(|h| self.take_request(id, h.xid));
         if let Some(request) = &request {
             self.counts.answer(request.op);
         }

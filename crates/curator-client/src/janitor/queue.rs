@@ -1,0 +1,195 @@
+//! The janitor's task: what was handed over, until it is done.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+
+use super::ledger::Ledger;
+use crate::error::{Error, Result};
+use crate::node::find::NodeFinder;
+use crate::path::ZPath;
+use crate::retry::{Persistently, Retrier};
+use crate::session::{Request, Session};
+use crate::shared::Shared;
+
+/// What is to be done, with the entries of the ledger that it is for.
+pub(super) enum Job {
+    One(u64, Delete),
+    /// Nodes of one session, in one transaction that is on its way. The baggage is dropped when all is done.
+    Together {
+        session: Session,
+        nodes: Vec<(u64, ZPath)>,
+        sent: Request<()>,
+        _baggage: Baggage,
+    },
+}
+
+/// What one entry of the ledger is about.
+pub(super) enum Delete {
+    /// A node of any session, until it is gone.
+    Path(ZPath),
+    /// A node of this session. The first request may be on its way already; the baggage is dropped when all is done.
+    Owned { session: Session, path: ZPath, sent: Option<Request<()>>, _baggage: Baggage },
+    /// A node of this session whose number is not known: its create may or may not have been applied.
+    Sought { session: Session, finder: NodeFinder },
+}
+
+pub(super) type Baggage = Option<Box<dyn Send>>;
+
+impl Job {
+    /// The entries of the ledger.
+    pub(super) fn ids(&self) -> Vec<u64> {
+        match self {
+            Self::One(id, _) => vec![*id],
+            Self::Together { nodes, .. } => nodes.iter().map(|(id, _)| *id).collect(),
+        }
+    }
+}
+
+impl Delete {
+    pub(super) fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Path(_) => None,
+            Self::Owned { session, .. } | Self::Sought { session, .. } => Some(session),
+        }
+    }
+}
+
+/// The janitor's end of the hand-over.
+pub(crate) struct JanitorQueue {
+    pub(super) jobs: mpsc::UnboundedReceiver<Job>,
+    pub(super) ledger: Arc<Ledger>,
+}
+
+/// How many deletes are under way at once. The others wait in the queue.
+const AT_ONCE: usize = 64;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl JanitorQueue {
+    /// Works until the task is aborted: the supervisor does that at the end.
+    pub(crate) async fn work(mut self, shared: Arc<Shared>) {
+        let mut under_way: FuturesUnordered<Work> = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                Some(()) = under_way.next(), if !under_way.is_empty() => {}
+                Some(job) = self.jobs.recv(), if under_way.len() < AT_ONCE => {
+                    under_way.push(Box::pin(finish(Arc::clone(&shared), Arc::clone(&self.ledger), job)));
+                }
+                else => return,
+            }
+        }
+    }
+}
+
+impl Drop for JanitorQueue {
+    fn drop(&mut self) {
+        // What belongs to the session ends with it. Who hands something over from now on finds the channel closed.
+        self.jobs.close();
+        self.ledger.clear();
+    }
+}
+
+async fn finish(shared: Arc<Shared>, ledger: Arc<Ledger>, job: Job) {
+    match job {
+        Job::One(id, delete) => finish_one(&shared, &ledger, id, delete).await,
+        Job::Together { session, nodes, sent, _baggage } => {
+            let rest = match sent.await {
+                Ok(()) => {
+                    nodes.into_iter().for_each(|(id, _)| ledger.remove(id));
+                    return;
+                }
+                Err(error) => after_failure(&shared, &ledger, &session, nodes, error).await,
+            };
+            // All in one flight.
+            let deletes = rest.into_iter().map(|(id, path)| {
+                let delete = Delete::Owned { session: session.clone(), path, sent: None, _baggage: None };
+                finish_one(&shared, &ledger, id, delete)
+            });
+            join_all(deletes).await;
+        }
+    }
+}
+
+/// What is left of several deletes that failed together, once it is time to try them one by one.
+async fn after_failure(
+    shared: &Arc<Shared>,
+    ledger: &Ledger,
+    session: &Session,
+    mut nodes: Vec<(u64, ZPath)>,
+    error: Error,
+) -> Vec<(u64, ZPath)> {
+    if let Error::TransactionFailed { index, cause } = &error
+        && matches!(**cause, Error::NoNode { .. })
+        && *index < nodes.len()
+    {
+        ledger.remove(nodes.remove(*index).0);
+    }
+    nodes.iter().for_each(|(id, _)| ledger.note(*id, &error));
+    if session.end().is_none() {
+        // What cannot be retried is over at once: one node's refusal says nothing of the others.
+        let _ = persistent(shared).pause(error).await;
+    }
+    nodes
+}
+
+/// Tries until the node is gone, the session is over, or the server says "never".
+async fn finish_one(shared: &Arc<Shared>, ledger: &Ledger, id: u64, mut delete: Delete) {
+    let mut retrier = persistent(shared);
+    while let Err(error) = attempt(shared, &mut delete).await {
+        ledger.note(id, &error);
+        if delete.session().is_some_and(|session| session.end().is_some()) {
+            break;
+        }
+        if retrier.pause(error).await.is_err() {
+            ledger.give_up(id);
+            return;
+        }
+    }
+    ledger.remove(id);
+}
+
+fn persistent(shared: &Arc<Shared>) -> Retrier {
+    Retrier::with_policy(shared, Arc::new(Persistently)).even_while_closing()
+}
+
+async fn attempt(shared: &Shared, delete: &mut Delete) -> Result<()> {
+    match delete {
+        Delete::Path(path) => gone(shared.session_even_while_closing().await?.delete(path, None).await),
+        Delete::Owned { session, path, sent, .. } => {
+            if let Some(sent) = sent.take() {
+                return gone(sent.await);
+            }
+            wait_for_connection(session).await;
+            gone(session.delete(path, None).await)
+        }
+        Delete::Sought { session, finder } => {
+            wait_for_connection(session).await;
+            let found = finder.find(session).await?;
+            // All in one flight.
+            let requests: Vec<_> = found.iter().map(|node| session.delete(&node.path, None)).collect();
+            for request in requests {
+                gone(request.await)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// If the session ends first, the requests say so.
+async fn wait_for_connection(session: &Session) {
+    let _ = session.connected().await;
+}
+
+/// That there is no such node is what a delete wants.
+fn gone(result: Result<()>) -> Result<()> {
+    match result {
+        Err(Error::NoNode { .. }) => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,211 @@
+//! Several nodes of a session that go together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Permission, ZPath};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+
+use crate::support::{behind_proxy, builder, direct, eventually, proxy, soon, unique};
+
+/// Ephemeral nodes of the session of now in a directory of their own, and what was sent for them is forgotten.
+async fn nodes(proxy: &FaultProxy, client: &CuratorClient, count: usize) -> Vec<ZPath> {
+    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let mut paths = Vec::new();
+    for _ in 0..count {
+        let create = client.create().with_mode(CreateMode::EphemeralSequential);
+        paths.push(create.for_path(dir.child("n-").unwrap(), "").await.unwrap());
+    }
+    proxy.ignore(OpCode::Sync);
+    proxy.reset_counts();
+    paths
+}
+
+async fn left_of(paths: &[ZPath]) -> Vec<String> {
+    direct().await.get_children(paths[0].parent().unwrap()).await.unwrap()
+}
+
+fn pending(client: &CuratorClient) -> Vec<String> {
+    client.janitor().pending_deletes().into_iter().map(|delete| delete.path).collect()
+}
+
+fn names(paths: &[ZPath]) -> Vec<String> {
+    paths.iter().map(ZPath::to_string).collect()
+}
+
+/// What was sent, without the probes of the lease.
+fn sent(proxy: &FaultProxy) -> Vec<(OpCode, u64)> {
+    proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync).collect()
+}
+
+#[tokio::test]
+async fn nodes_that_are_all_there_go_in_one_request() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = nodes(&proxy, &client, 3).await;
+    let session = client.session().await.unwrap();
+    let baggage = Arc::new(());
+    proxy.hold_replies(OpCode::Multi);
+    client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
+    // Sent by the call: nobody has polled anything yet.
+    assert_eq!(client.janitor().pending(), 3);
+    assert_eq!(pending(&client), names(&paths));
+    proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
+    assert_eq!(Arc::strong_count(&baggage), 2);
+    proxy.release_held();
+    soon("the janitor", client.janitor().idle()).await;
+    assert_eq!(sent(&proxy), [(OpCode::Multi, 1)]);
+    assert!(left_of(&paths).await.is_empty());
+    assert!(pending(&client).is_empty());
+    eventually("the baggage is dropped", async || Arc::strong_count(&baggage) == 1).await;
+}
+
+#[tokio::test]
+async fn the_others_go_when_one_is_gone_already() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = nodes(&proxy, &client, 4).await;
+    direct().await.delete().for_path(&paths[1]).await.unwrap();
+    let baggage = Arc::new(());
+    proxy.set_delay(Duration::from_millis(5));
+    proxy.hold_replies(OpCode::Delete);
+    let session = client.session().await.unwrap();
+    client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
+    // All of them at once, before the first is answered.
+    proxy.wait_for_reply(OpCode::Delete, 3).await.unwrap();
+    assert_eq!(pending(&client), names(&[paths[0].clone(), paths[2].clone(), paths[3].clone()]));
+    assert!(client.janitor().pending_deletes().iter().all(|delete| {
+        matches!(delete.last_error, Some(Error::TransactionFailed { index: 1, .. })) && !delete.given_up
+    }));
+    assert_eq!(Arc::strong_count(&baggage), 2);
+    proxy.release_held();
+    soon("the janitor", client.janitor().idle()).await;
+    assert_eq!(sent(&proxy), [(OpCode::Delete, 3), (OpCode::Multi, 1)]);
+    assert_eq!(proxy.round_trips(), 2);
+    assert!(left_of(&paths).await.is_empty());
+    eventually("the baggage is dropped", async || Arc::strong_count(&baggage) == 1).await;
+}
+
+#[tokio::test]
+async fn several_that_are_gone_are_no_failure() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = nodes(&proxy, &client, 4).await;
+    for gone in [&paths[0], &paths[2], &paths[3]] {
+        direct().await.delete().for_path(gone).await.unwrap();
+    }
+    client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
+    soon("the janitor", client.janitor().idle()).await;
+    assert!(left_of(&paths).await.is_empty());
+    assert!(pending(&client).is_empty());
+}
+
+#[tokio::test]
+async fn one_is_deleted_as_ever_and_none_is_no_request() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = nodes(&proxy, &client, 1).await;
+    let session = client.session().await.unwrap();
+    client.janitor().delete_owned_together(&session, Vec::new(), None);
+    assert_eq!(client.janitor().pending(), 0);
+    client.janitor().delete_owned_together(&session, paths.clone(), None);
+    assert_eq!(pending(&client), names(&paths));
+    soon("the janitor", client.janitor().idle()).await;
+    assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
+    assert!(left_of(&paths).await.is_empty());
+}
+
+/// The directory of the first of them lets nobody delete.
+#[tokio::test]
+async fn a_node_that_the_server_refuses_is_given_up_alone() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = nodes(&proxy, &client, 2).await;
+    let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
+    let locked = client.create().with_acl(no_delete).for_path(unique(), "").await.unwrap();
+    let refused = client.create().with_mode(CreateMode::Ephemeral).for_path(locked.child("n").unwrap(), "");
+    let refused = refused.await.unwrap();
+    let together = vec![refused.clone(), paths[0].clone(), paths[1].clone()];
+    client.janitor().delete_owned_together(&client.session().await.unwrap(), together, None);
+    soon("the janitor", client.janitor().idle()).await;
+    assert!(left_of(&paths).await.is_empty());
+    let [left] = &*client.janitor().pending_deletes() else { panic!("{:?}", pending(&client)) };
+    assert_eq!((left.path.as_str(), left.given_up), (refused.as_str(), true));
+    assert!(matches!(&left.last_error, Some(Error::NoAuth { path, .. }) if *path == refused), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_joint_delete_goes_on_over_an_outage() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = nodes(&proxy, &client, 3).await;
+    let session = client.session().await.unwrap();
+    let mut states = client.connection_states();
+    proxy.cut_before_request(OpCode::Multi);
+    proxy.refuse(true).unwrap();
+    client.janitor().delete_owned_together(&session, paths.clone(), None);
+    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
+    // And one that cannot be sent at all.
+    let more = vec![paths[0].clone(), paths[1].clone()];
+    client.janitor().delete_owned_together(&session, more, None);
+    assert_eq!(client.janitor().pending(), 5);
+    assert_eq!(left_of(&paths).await.len(), 3);
+    proxy.refuse(false).unwrap();
+    soon("the janitor", client.janitor().idle()).await;
+    assert!(session.is_valid());
+    assert!(left_of(&paths).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_joint_delete_whose_answer_is_lost_is_done() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = nodes(&proxy, &client, 3).await;
+    proxy.cut_before_reply(OpCode::Multi);
+    client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
+    soon("the janitor", client.janitor().idle()).await;
+    assert!(left_of(&paths).await.is_empty());
+    assert!(pending(&client).is_empty());
+}
+
+#[tokio::test]
+async fn a_joint_delete_ends_with_its_session() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = nodes(&proxy, &client, 3).await;
+    let session = client.session().await.unwrap();
+    proxy.hold_replies(OpCode::Multi);
+    client.janitor().delete_owned_together(&session, paths.clone(), None);
+    proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
+    close_session(TestingServer::shared().await.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    proxy.cut();
+    soon("the janitor", client.janitor().idle()).await;
+    assert!(session.end().is_some());
+    assert!(pending(&client).is_empty());
+    // And one for a session that is over is no work at all.
+    client.janitor().delete_owned_together(&session, paths, None);
+    assert_eq!(client.janitor().pending(), 0);
+}
+
+#[tokio::test]
+async fn more_than_one_request_can_carry_are_deleted_one_by_one() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).max_request_size(1024).connect().await.unwrap();
+    let paths = nodes(&proxy, &client, 20).await;
+    client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
+    soon("the janitor", client.janitor().idle()).await;
+    assert!(left_of(&paths).await.is_empty());
+    assert_eq!(sent(&proxy), [(OpCode::Delete, 20)]);
+}
+
+#[tokio::test]
+async fn closing_waits_for_a_joint_delete() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let session = client.session().await.unwrap();
+    let mut paths = Vec::new();
+    for name in ["a", "b"] {
+        let (path, acl) = (dir.child(name).unwrap(), client.default_acl().clone());
+        let spec = NodeSpec { path, data: [].into(), mode: CreateMode::Persistent, acl };
+        paths.push(session.create(&spec).await.unwrap().path);
+    }
+    // Persistent nodes do not go with the session, so that it shows who deleted them.
+    proxy.cut_before_request(OpCode::Multi);
+    client.janitor().delete_owned_together(&session, paths.clone(), None);
+    client.close().await.unwrap();
+    assert!(left_of(&paths).await.is_empty());
+    client.janitor().delete_owned_together(&session, paths, None);
+    assert_eq!(client.janitor().pending(), 0);
+}

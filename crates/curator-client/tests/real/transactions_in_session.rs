@@ -1,0 +1,241 @@
+//! Transactions that belong to one session, and operations with paths as the server knows them.
+
+use std::time::Duration;
+
+use curator_client::{
+    ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Outcome, RetryForever, RetryNTimes, SessionEnd,
+    Transaction, TransactionOperation, TransactionResult, ZPath,
+};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+
+use crate::support::{behind_proxy, builder, direct, proxy, soon, unique};
+
+fn create(client: &CuratorClient, path: impl AsRef<str>) -> Transaction {
+    client.transaction().create(path, "", CreateMode::Persistent).unwrap()
+}
+
+/// Ends the session of now on the server, behind the client's back.
+async fn end_session(proxy: &FaultProxy) {
+    close_session(TestingServer::shared().await.address(), proxy.sessions().last().unwrap()).await.unwrap();
+}
+
+fn multis(proxy: &FaultProxy) -> u64 {
+    proxy.requests().get(&OpCode::Multi).copied().unwrap_or_default()
+}
+
+/// Polls a future once, which must not be ready.
+async fn begin<T: std::fmt::Debug>(future: &mut (impl Future<Output = T> + Unpin)) {
+    tokio::select! {
+        biased;
+        done = future => panic!("it is done already: {done:?}"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_in_a_session_belongs_to_it() {
+    let (proxy, client) = behind_proxy().await;
+    let (path, session) = (unique(), client.session().await.unwrap());
+    let transaction = client.transaction().create(&path, "", CreateMode::Ephemeral).unwrap();
+    let results = transaction.commit_in(&session).await.unwrap();
+    let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
+    assert_eq!(created.stat.ephemeral_owner, session.id());
+    assert_eq!(client.transaction().commit_in(&session).await.unwrap(), []);
+    assert_eq!(multis(&proxy), 1);
+}
+
+#[tokio::test]
+async fn a_transaction_does_not_move_to_another_session() {
+    let (proxy, client) = behind_proxy().await;
+    let session = client.session().await.unwrap();
+    let mut states = client.connection_states();
+    end_session(&proxy).await;
+    assert!(soon("Lost", states.wait_for(ConnectionState::Lost)).await);
+    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    let error = soon("the error", create(&client, unique()).commit_in(&session)).await.unwrap_err();
+    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert_eq!(multis(&proxy), 0);
+}
+
+#[tokio::test]
+async fn a_transaction_that_waits_for_a_connection_ends_with_its_session() {
+    let (proxy, client) = behind_proxy().await;
+    let session = client.session().await.unwrap();
+    let mut states = client.connection_states();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
+    let mut commit = Box::pin(create(&client, unique()).commit_in(&session));
+    begin(&mut commit).await;
+    end_session(&proxy).await;
+    proxy.refuse(false).unwrap();
+    let error = soon("the end", commit).await.unwrap_err();
+    assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
+    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    assert_eq!(multis(&proxy), 0);
+}
+
+#[tokio::test]
+async fn a_transaction_waits_for_the_connection_of_its_session() {
+    let (proxy, client) = behind_proxy().await;
+    let (path, session) = (unique(), client.session().await.unwrap());
+    let mut states = client.connection_states();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
+    let mut commit = Box::pin(create(&client, &path).commit_in(&session));
+    begin(&mut commit).await;
+    proxy.refuse(false).unwrap();
+    soon("the transaction", commit).await.unwrap();
+    assert!(session.is_valid());
+    assert!(client.check_exists(&path).await.unwrap().is_some());
+    assert_eq!(multis(&proxy), 1);
+}
+
+#[tokio::test]
+async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).connection_timeout(Duration::from_millis(300));
+    let client = client.retry_policy(RetryNTimes::new(1, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let mut states = client.connection_states();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
+    let error = soon("the error", create(&client, unique()).commit_in(&session)).await.unwrap_err();
+    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+}
+
+/// A client with as many requests under way as it may have, until the proxy releases the answers.
+async fn busy(pause: Duration) -> (FaultProxy, CuratorClient) {
+    const FEWEST: usize = 16;
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).max_requests_in_flight(FEWEST);
+    let client = client.retry_policy(RetryForever::new(pause).unwrap()).connect().await.unwrap();
+    proxy.hold_replies(OpCode::Exists);
+    let session = client.session().await.unwrap();
+    for _ in 0..FEWEST {
+        tokio::spawn(session.exists(&ZPath::root()));
+    }
+    (proxy, client)
+}
+
+#[tokio::test]
+async fn a_transaction_that_was_not_sent_is_tried_again() {
+    let (proxy, client) = busy(Duration::from_millis(5)).await;
+    let (path, session) = (unique(), client.session().await.unwrap());
+    let mut commit = Box::pin(create(&client, &path).commit_in(&session));
+    begin(&mut commit).await;
+    assert_eq!(multis(&proxy), 0);
+    proxy.release_held();
+    soon("the transaction", commit).await.unwrap();
+    assert_eq!(multis(&proxy), 1);
+}
+
+#[tokio::test]
+async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
+    let (proxy, client) = busy(Duration::from_secs(600)).await;
+    let session = client.session().await.unwrap();
+    let mut commit = Box::pin(create(&client, unique()).commit_in(&session));
+    begin(&mut commit).await;
+    end_session(&proxy).await;
+    proxy.release_held();
+    let error = soon("the end", commit).await.unwrap_err();
+    assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_transaction_in_a_session_ends_when_the_client_closes() {
+    let (proxy, client) = busy(Duration::from_secs(600)).await;
+    let session = client.session().await.unwrap();
+    let mut commit = Box::pin(create(&client, unique()).commit_in(&session));
+    begin(&mut commit).await;
+    proxy.release_held();
+    let (error, _) = soon("the end", async { tokio::join!(commit, client.close()) }).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::Closed | Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
+    let error = create(&client, unique()).commit_in(&session).await.unwrap_err();
+    assert!(matches!(error, Error::Closed), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_never_comes_leaves_it_open_what_happened() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).operation_timeout(Duration::from_millis(200)).connect().await.unwrap();
+    let (path, session) = (unique(), client.session().await.unwrap());
+    proxy.swallow_next_reply(OpCode::Multi);
+    let error = soon("the timeout", create(&client, &path).commit_in(&session)).await.unwrap_err();
+    let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
+    assert!(matches!(**cause, Error::OperationTimeout { .. }), "{cause}");
+    assert_eq!(multis(&proxy), 1);
+    assert!(direct().await.check_exists(&path).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_session_that_ends_before_the_answer_leaves_it_open_what_happened() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).close_timeout(Duration::from_millis(200)).connect().await.unwrap();
+    let (path, session) = (unique(), client.session().await.unwrap());
+    proxy.hold_replies(OpCode::Multi);
+    let mut commit = Box::pin(create(&client, &path).commit_in(&session));
+    begin(&mut commit).await;
+    proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
+    // The connection stays, so that it is the end of the session that ends the request.
+    let (error, _) = soon("the end", async { tokio::join!(commit, client.close()) }).await;
+    let error = error.unwrap_err();
+    let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
+    assert!(matches!(**cause, Error::SessionEnded { outcome: Outcome::Unknown, .. }), "{cause}");
+    assert_eq!(multis(&proxy), 1);
+    assert!(direct().await.check_exists(&path).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_operation_has_the_paths_of_the_server() {
+    let (observer, namespace) = (direct().await, unique());
+    let outside = observer.create().for_path(unique(), "").await.unwrap();
+    let client = builder(TestingServer::shared().await.connect_string()).namespace(&namespace[1..]);
+    let client = client.connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let node = |path: &str| {
+        let (path, acl) = (ZPath::new(path).unwrap(), client.default_acl().clone());
+        NodeSpec { path, data: [].into(), mode: CreateMode::Persistent, acl }
+    };
+    let (inner, outer) = (format!("{namespace}/by-server"), format!("{outside}/by-server"));
+    let transaction =
+        client.transaction().operation(TransactionOperation::Check { path: outside.clone(), version: Some(0) });
+    let transaction = transaction.create("/by-client", "", CreateMode::PersistentSequential).unwrap();
+    let transaction = transaction.operation(TransactionOperation::Create(node(&outer)));
+    let transaction = transaction.operation(TransactionOperation::Create(node(&inner)));
+    // The namespace is created on first use, as in `commit`.
+    let results = transaction.commit_in(&session).await.unwrap();
+    let [TransactionResult::Checked, created @ ..] = &*results else { panic!("{results:?}") };
+    let paths: Vec<_> = created
+        .iter()
+        .map(|result| match result {
+            TransactionResult::Created(created) => created.path.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(paths, ["/by-client0000000000", &outer, &inner]);
+    assert!(observer.check_exists(&outer).await.unwrap().is_some());
+    assert!(client.check_exists("/by-server").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
+    let (proxy, namespace) = (proxy().await, unique());
+    let client = builder(proxy.connect_string()).namespace(&namespace[1..]).connect().await.unwrap();
+    let missing = ZPath::new(&unique()).unwrap();
+    let check = TransactionOperation::Check { path: missing.clone(), version: None };
+    let transaction = create(&client, "/node").operation(check.clone());
+    // The server names what fails first.
+    let first = client.transaction().operation(check).create("/node", "", CreateMode::Persistent).unwrap();
+    let error = first.commit_in(&client.session().await.unwrap()).await.unwrap_err();
+    let Error::TransactionFailed { index: 0, cause } = error else { panic!("{error}") };
+    assert!(matches!(&*cause, Error::NoNode { path, .. } if *path == missing), "{cause}");
+    assert_eq!(multis(&proxy), 1);
+    assert!(direct().await.check_exists(&namespace).await.unwrap().is_none());
+    let error = transaction.commit_in(&client.session().await.unwrap()).await.unwrap_err();
+    assert!(matches!(error, Error::TransactionFailed { index: 1, .. }), "{error}");
+}
