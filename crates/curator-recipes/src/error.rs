@@ -1,6 +1,8 @@
-//! What can go wrong with a lock.
+//! What can go wrong with a lock or a shared count.
 
 use curator_client::{Outcome, SessionEnd, ZPath};
+
+use crate::lock::OwnerId;
 
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -24,6 +26,16 @@ impl std::fmt::Display for LossReason {
     }
 }
 
+impl LossReason {
+    /// Whether the lock can be had again, in this session or the next.
+    fn passes(self) -> bool {
+        match self {
+            Self::SessionLost(end) => matches!(end, SessionEnd::Expired | SessionEnd::LeaseOver),
+            Self::NodeDeleted => true,
+        }
+    }
+}
+
 /// A lock that was held and is not any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the lock {path} is lost: {reason}")]
@@ -35,14 +47,14 @@ pub struct LockLost {
     pub reason: LossReason,
 }
 
-/// An error of a lock.
+/// An error of a lock or of a shared count.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The client failed, and its retry policy gave up.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// The lock had been lost before it was released.
+    /// The lock had been lost before it was released, or before what was to be done with it.
     #[error(transparent)]
     Lost(#[from] LockLost),
     /// The release could not be confirmed. The client goes on trying until the node is gone or the session is over.
@@ -62,8 +74,9 @@ pub enum Error {
         /// Why.
         cause: curator_client::Error,
     },
-    /// While waiting, our node was deleted by somebody, again and again.
-    #[error("waiting for {dir}: somebody deleted our place in the queue, and the retry policy gave up")]
+    /// Somebody deleted our place in the queue while it waited, and again when it was taken anew, as often as the retry policy
+    /// allows. One that may not wait fails at the first time.
+    #[error("waiting for {dir}: somebody deleted our place in the queue, and it is not taken anew")]
     PlaceDeleted {
         /// The lock's directory, as it is called on the server.
         dir: ZPath,
@@ -85,6 +98,65 @@ pub enum Error {
         /// What it should be.
         expected: &'static str,
     },
+    /// The owner holds the read lock and asks for the write lock. It would wait for itself, and two owners that did that for
+    /// each other: release the read lock first.
+    #[error("{owner} holds the read lock of {dir} and asks for the write lock: release the read lock first")]
+    UpgradeRefused {
+        /// The lock's directory, as it is called on the server.
+        dir: ZPath,
+        /// The owner.
+        owner: OwnerId,
+    },
+    /// A number of leases that a semaphore can never give, or never have.
+    #[error("{asked} leases of the semaphore {path}: expected {}", from_one_to(*max))]
+    InvalidQuantity {
+        /// The semaphore's path, as it is called on the server.
+        path: ZPath,
+        /// How many it was asked for, or was to have.
+        asked: usize,
+        /// The most that it can give at once; [`usize::MAX`] where there is no such number.
+        max: usize,
+    },
+    /// A multi-lock that cannot work.
+    #[error("a multi-lock cannot be made of {paths:?}: expected {expected}")]
+    InvalidMultiLock {
+        /// Its paths.
+        paths: Vec<String>,
+        /// What they should be.
+        expected: &'static str,
+    },
+    /// One lock of a multi-lock could not be acquired. Those that had been acquired before were released, the last first.
+    /// [`Closed`](curator_client::Error::Closed) comes as it is.
+    #[error("the lock {member} of a multi-lock: {cause}{}", also(rollback))]
+    MultiLockMember {
+        /// The lock that failed.
+        member: String,
+        /// Why.
+        cause: Box<Error>,
+        /// What went wrong with the releases of the others, or goes on in the background.
+        rollback: Vec<Error>,
+    },
+    /// Locks of a multi-lock, or leases, could not be released properly. All that could be, were. From a release, there are
+    /// several failures; a single one comes as it is.
+    #[error("not all locks were released properly: {}", listed(failures))]
+    ReleasesFailed {
+        /// What went wrong, in the order of the releases.
+        failures: Vec<Error>,
+    },
+    /// A guard of locks that belong to different clients: no transaction can check them all.
+    #[error("{path} belongs to another client than the other locks of the guard: no transaction can check them all")]
+    SeveralSessions {
+        /// A node of another session than the first one's.
+        path: ZPath,
+    },
+    /// The data of a [`SharedCount`](crate::SharedCount)'s node are no `i32`. [`set`](crate::SharedCount::set) mends that.
+    #[error("{path} is no shared count: expected 4 bytes, found {size}")]
+    InvalidSharedCount {
+        /// The count's node, as it is called on the server.
+        path: ZPath,
+        /// How many bytes it has.
+        size: usize,
+    },
     /// The server gave an answer that the protocol does not foresee.
     #[error("contending for {dir}: {cause}")]
     Protocol {
@@ -102,13 +174,45 @@ impl From<curator_client::InvalidRetryPolicy> for Error {
     }
 }
 
+/// What else went wrong, to be put behind a message.
+fn also(errors: &[Error]) -> String {
+    if errors.is_empty() { String::new() } else { format!("; and then: {}", listed(errors)) }
+}
+
+fn from_one_to(max: usize) -> String {
+    if max == usize::MAX { "at least 1".to_owned() } else { format!("1 to {max}") }
+}
+
+fn listed(errors: &[Error]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 impl Error {
+    /// What went wrong with several releases, in their order.
+    pub(crate) fn of_releases(failures: Vec<Self>) -> Result<()> {
+        let flat = failures.into_iter().flat_map(|failure| match failure {
+            Self::ReleasesFailed { failures } => failures,
+            failure => vec![failure],
+        });
+        let mut failures: Vec<_> = flat.collect();
+        match failures.len() {
+            0 => Ok(()),
+            1 => failures.pop().map_or(Ok(()), Err),
+            _ => Err(Self::ReleasesFailed { failures }),
+        }
+    }
+
     /// Whether the same call can succeed when it is made again later, with nothing else changed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Client(error) => error.is_retryable(),
             Self::PlaceDeleted { .. } => true,
+            Self::MultiLockMember { cause, .. } => match &**cause {
+                // On the way to the next lock, and not by a release.
+                Self::Lost(lost) => lost.reason.passes(),
+                cause => cause.is_retryable(),
+            },
             _ => false,
         }
     }
@@ -120,7 +224,33 @@ impl Error {
         match self {
             Self::Client(error) => error.outcome(),
             Self::ReleasePending { .. } => Outcome::Unknown,
+            Self::ReleasesFailed { failures } if failures.iter().any(|each| each.outcome() == Outcome::Unknown) => {
+                Outcome::Unknown
+            }
             _ => Outcome::NotApplied,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(cause: Error) -> Error {
+        Error::MultiLockMember { member: "/b".to_owned(), cause: Box::new(cause), rollback: Vec::new() }
+    }
+
+    #[test]
+    fn an_acquire_that_lost_a_lock_on_the_way_to_the_next_can_be_tried_again_in_the_next_session() {
+        let lost = |reason| LockLost { path: ZPath::root(), reason };
+        let ended = |end| lost(LossReason::SessionLost(end));
+        for lost in [ended(SessionEnd::Expired), ended(SessionEnd::LeaseOver), lost(LossReason::NodeDeleted)] {
+            assert!(member(lost.clone().into()).is_retryable(), "{lost}");
+            // A release that comes too late is another matter.
+            assert!(!Error::from(lost).is_retryable());
+        }
+        for end in [SessionEnd::Closed, SessionEnd::AuthFailed] {
+            assert!(!member(ended(end).into()).is_retryable(), "{end}");
         }
     }
 }

@@ -11,7 +11,16 @@
 //! | the same, but not to wait, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
 //! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and its relatives |
 //! | a lock that follows a request from task to task | [`InterProcessMutex::acquire_as`] |
+//! | one holder at a time, that may not ask again; any task may release | [`InterProcessSemaphoreMutex`] |
+//! | a number of holders at a time | [`InterProcessSemaphoreV2`]; [`with_shared_count`](InterProcessSemaphoreV2::with_shared_count), if the number changes |
+//! | several leases in one step | [`InterProcessSemaphoreV2::acquire_many`] |
+//! | many readers or one writer | [`InterProcessReadWriteLock`] |
+//! | a writer that goes on as a reader | [`WriteGuard::downgrade`] |
+//! | mutexes on several paths at once, in whatever order | [`InterProcessMultiLock::new`] |
+//! | several locks of any kind as one | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
 //! | other node names, for programs that use a directory already | [`InterProcessMutex::with_driver`] |
+//!
+//! Besides the locks: [`SharedCount`], a number that all processes share.
 //!
 //! # What else do I need to know?
 //!
@@ -19,7 +28,11 @@
 //! |---|---|
 //! | What happens when the lock is lost? | [`LockGuard::lost`], [`LockGuard::run`] |
 //! | How often is what tried again? | [`client::retry`]; an acquire waits for the *lock* as long as it takes, but fails when there is no session and the policy gives up |
-//! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`] |
+//! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and that of every other lock |
+//! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |
+//! | How do I write in ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
+//! | How does another store refuse a holder that comes too late? | [`LockGuard::fencing_token`], the module [`fencing`] |
+//! | What does which lock send, and what does Java Curator do differently? | the project's `docs/locks` |
 //! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
 //!
 //! # First steps
@@ -52,21 +65,32 @@
 //! What is guaranteed, and what only a [`FencingToken`] can give, is written in the project's `docs/guarantees.md`.
 
 mod error;
-mod fencing_token;
+pub mod fencing;
 pub mod lock;
+mod shared_count;
 
 pub use curator_client as client;
 
 pub use crate::error::{Error, LockLost, LossReason, Result};
-pub use crate::fencing_token::FencingToken;
+pub use crate::fencing::FencingToken;
 pub use crate::lock::{
-    ContenderId, ContenderIdentity, InterProcessMutex, LockGuard, LockInternalsDriver, OwnerId, Participant, Queue,
-    QueueEntry, StandardLockInternalsDriver, Verdict,
+    ContenderId, ContenderIdentity, GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LockInternalsDriver,
+    OwnerId, Participant, ParticipantKind, Queue, QueueEntry, ReadLock, ReadLockInternalsDriver, SemaphoreLease,
+    StandardLockInternalsDriver, Verdict, WriteGuard, WriteLock, WriteLockInternalsDriver, revoke,
 };
+pub use crate::shared_count::{SharedCount, VersionedCount};
 
-/// The examples of the README compile.
+/// The examples of the README and of the pages of the locks compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/locks/mutex.md")]
+#[doc = include_str!("../../../docs/locks/semaphore_mutex.md")]
+#[doc = include_str!("../../../docs/locks/semaphore.md")]
+#[doc = include_str!("../../../docs/locks/read_write.md")]
+#[doc = include_str!("../../../docs/locks/multi_lock.md")]
+#[doc = include_str!("../../../docs/locks/revocation.md")]
+#[doc = include_str!("../../../docs/locks/fencing.md")]
 struct Readme;
 
 #[cfg(test)]
@@ -80,20 +104,55 @@ mod tests {
     #[test]
     fn everything_can_go_between_threads() {
         is_send_and_sync::<InterProcessMutex>();
+        is_send_and_sync::<InterProcessReadWriteLock>();
+        is_send_and_sync::<InterProcessSemaphoreMutex>();
+        is_send_and_sync::<InterProcessSemaphoreV2>();
+        is_send_and_sync::<InterProcessMultiLock>();
+        is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
+        is_send_and_sync::<SharedCount>();
         is_send_and_sync::<LockGuard>();
+        is_send_and_sync::<WriteGuard>();
+        is_send_and_sync::<SemaphoreLease>();
         is_send_and_sync::<OwnerId>();
         is_send_and_sync::<Participant>();
         is_send_and_sync::<Error>();
-        let _futures_can_be_spawned = async |mutex: InterProcessMutex, guard: LockGuard, owner: OwnerId| {
-            let timeout = std::time::Duration::ZERO;
-            is_send(&mutex.acquire());
-            is_send(&mutex.acquire_timeout(timeout));
-            is_send(&mutex.try_acquire());
-            is_send(&mutex.acquire_as(&owner));
-            is_send(&mutex.participants());
-            is_send(&guard.lost());
-            is_send(&guard.run(async {}));
-            is_send(&guard.release());
+        is_send_and_sync::<fencing::FencedResource<Vec<u8>>>();
+    }
+
+    /// As above.
+    #[test]
+    fn all_futures_can_be_spawned() {
+        let timeout = std::time::Duration::ZERO;
+        let _exclusive =
+            async |mutex: InterProcessMutex, semaphore_mutex: InterProcessSemaphoreMutex, owner: OwnerId| {
+                is_send(&mutex.acquire());
+                is_send(&mutex.acquire_timeout(timeout));
+                is_send(&mutex.try_acquire());
+                is_send(&mutex.acquire_as(&owner));
+                is_send(&mutex.participants());
+                is_send(&semaphore_mutex.acquire());
+            };
+        let _shared = async |lock: InterProcessReadWriteLock, semaphore: InterProcessSemaphoreV2, guard: WriteGuard| {
+            is_send(&lock.read().acquire());
+            is_send(&lock.write().acquire());
+            is_send(&guard.downgrade());
+            is_send(&semaphore.acquire());
+            is_send(&semaphore.acquire_many(2));
+            is_send(&semaphore.participants());
         };
+        let _several = async |lock: InterProcessMultiLock| {
+            is_send(&lock.acquire());
+            is_send(&lock.acquire_timeout(timeout));
+            is_send(&lock.participants());
+        };
+        let _held = async |guard: LockGuard, count: SharedCount| {
+            is_send(&guard.lost());
+            is_send(&guard.revocation_requested());
+            is_send(&guard.run(async {}));
+            is_send(&guard.transaction().commit());
+            is_send(&guard.release());
+            is_send(&count.get());
+        };
+        let _asking = async |client: client::CuratorClient, path: client::ZPath| is_send(&revoke(&client, &path));
     }
 }

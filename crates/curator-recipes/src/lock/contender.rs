@@ -1,13 +1,13 @@
-//! One place in a queue, and the one way in which it is given up.
+//! The nodes of one contender, and the one way in which they are given up.
 
 use curator_client::node::find::NodeFinder;
 use curator_client::{CuratorClient, Session, ZPath};
 
-/// Armed *before* the node's create is sent; dropped while armed, it makes sure that the node goes.
+/// Armed *before* the nodes' create is sent; dropped while armed, it makes sure that the nodes go.
 ///
 /// This is what makes every acquire cancel-safe: whichever await the future is dropped at, the contender is dropped with
-/// it. The delete is sent by the drop itself if the node's name is known. Otherwise the client's janitor looks for the
-/// node first: the list that it asks for is answered after the create, because a session is first in, first out.
+/// it. The delete is sent by the drop itself if the nodes' names are known. Otherwise the client's janitor looks for the
+/// nodes first: the list that it asks for is answered after the create, because a session is first in, first out.
 ///
 /// The idea of cleaning up under the client's own care, and not the cancelled caller's, is from etcd's
 /// `concurrency/mutex.go`.
@@ -15,6 +15,13 @@ use curator_client::{CuratorClient, Session, ZPath};
 pub(crate) struct Contender {
     client: CuratorClient,
     session: Session,
+    /// One for each queue.
+    leftovers: Vec<Leftover>,
+}
+
+/// What may be left in one queue.
+#[derive(Debug)]
+struct Leftover {
     finder: NodeFinder,
     state: State,
 }
@@ -25,43 +32,56 @@ enum State {
     Idle,
     /// A create has been sent; what became of it is not known.
     Created,
-    /// The node is known.
-    Known(ZPath),
+    /// These nodes are known.
+    Known(Vec<ZPath>),
 }
 
 impl Contender {
-    pub(crate) fn new(client: &CuratorClient, session: &Session, finder: NodeFinder) -> Self {
-        Self { client: client.clone(), session: session.clone(), finder, state: State::Idle }
+    /// `finders` describe the nodes, one for each queue.
+    pub(crate) fn new(
+        client: &CuratorClient,
+        session: &Session,
+        finders: impl IntoIterator<Item = NodeFinder>,
+    ) -> Self {
+        let leftovers = finders.into_iter().map(|finder| Leftover { finder, state: State::Idle }).collect();
+        Self { client: client.clone(), session: session.clone(), leftovers }
     }
 
     /// A create is about to be sent.
     pub(crate) fn arm(&mut self) {
-        if matches!(self.state, State::Idle) {
-            self.state = State::Created;
+        for leftover in self.leftovers.iter_mut().filter(|leftover| matches!(leftover.state, State::Idle)) {
+            leftover.state = State::Created;
         }
     }
 
-    /// The node has this path.
-    pub(crate) fn found(&mut self, path: ZPath) {
-        self.state = State::Known(path);
+    /// The nodes in this queue have these paths.
+    pub(crate) fn found(&mut self, queue: usize, paths: Vec<ZPath>) {
+        if let Some(leftover) = self.leftovers.get_mut(queue) {
+            leftover.state = State::Known(paths);
+        }
     }
 
-    /// The node belongs to a guard now.
+    /// The nodes belong to a guard now, or are known to be gone.
     pub(crate) fn disarm(mut self) {
-        self.state = State::Idle;
+        self.leftovers.clear();
     }
 
-    pub(crate) fn finder(&self) -> &NodeFinder {
-        &self.finder
+    /// Whether `data` is that of a node of ours in this queue.
+    pub(crate) fn matches_data(&self, queue: usize, data: &[u8]) -> bool {
+        self.leftovers.get(queue).is_some_and(|leftover| leftover.finder.matches_data(data))
     }
 }
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        match &self.state {
-            State::Idle => {}
-            State::Created => self.client.janitor().find_and_delete(&self.session, self.finder.clone()),
-            State::Known(path) => self.client.janitor().delete_owned(&self.session, path),
+        let mut known = Vec::new();
+        for Leftover { finder, state } in self.leftovers.drain(..) {
+            match state {
+                State::Idle => {}
+                State::Created => self.client.janitor().find_and_delete(&self.session, finder),
+                State::Known(paths) => known.extend(paths),
+            }
         }
+        self.client.janitor().delete_owned_together(&self.session, known, None);
     }
 }

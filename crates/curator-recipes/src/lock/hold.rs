@@ -1,58 +1,73 @@
 //! A lock that is held: what all guards of one owner share.
 
-use std::future::{Future, pending};
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use curator_client::{CuratorClient, Deadline, Outcome, Session, Watch, WatchEvent, ZPath};
-use futures_util::future::{FutureExt as _, Shared};
+use curator_client::{CuratorClient, Deadline, Outcome, Session, TransactionOperation, ZPath};
+use futures_util::future::FutureExt as _;
+use tokio::sync::watch;
 
+use super::own_node::{Deleted, OwnWatch, watch_own_nodes};
 use crate::error::{Error, LockLost, LossReason, Result};
-use crate::fencing_token::FencingToken;
+use crate::fencing::FencingToken;
 
-/// One node that owns, in one session.
+/// The nodes that own, in one session: one for each queue.
 #[derive(Debug)]
 pub(crate) struct Hold {
     client: CuratorClient,
     session: Session,
-    path: ZPath,
+    /// Never empty.
+    nodes: Vec<ZPath>,
     token: FencingToken,
+    /// Whether somebody has asked for the lock back, as far as that was looked at.
+    revoked: Arc<watch::Sender<bool>>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// How many guards there are. At zero the node is being deleted, and the hold cannot be entered again.
+    /// How many guards there are. At zero the nodes are being deleted, and the hold cannot be entered again.
     guards: usize,
-    /// Comes when somebody has deleted the node. `None` while nobody has asked.
+    /// Comes when somebody has deleted a node. `None` while nobody has asked.
     deleted: Option<Deleted>,
 }
 
-/// Shared, so that whoever polls it drives it for all: one who asks and then looks elsewhere blinds nobody.
-type Deleted = Shared<Pin<Box<dyn Future<Output = ()> + Send>>>;
+/// What is to be held.
+pub(crate) struct Owned {
+    pub(crate) token: FencingToken,
+    pub(crate) first: (ZPath, Option<OwnWatch>),
+    pub(crate) others: Vec<(ZPath, Option<OwnWatch>)>,
+}
+
+impl Owned {
+    /// One node, not watched yet.
+    pub(crate) fn node(path: ZPath, token: FencingToken) -> Self {
+        Self { token, first: (path, None), others: Vec::new() }
+    }
+}
 
 impl Hold {
     /// A hold with one guard.
-    pub(crate) fn new(
-        client: &CuratorClient,
-        session: &Session,
-        path: ZPath,
-        token: FencingToken,
-        own: Option<Watch>,
-    ) -> Self {
-        let deleted = own.map(|watch| node_deleted(client, session, &path, Some(watch)));
-        Self {
-            client: client.clone(),
-            session: session.clone(),
-            path,
-            token,
-            state: Mutex::new(State { guards: 1, deleted }),
-        }
+    pub(crate) fn new(client: &CuratorClient, session: &Session, owned: Owned) -> Self {
+        let Owned { token, first, others } = owned;
+        let watched: Vec<_> = std::iter::once(first).chain(others).collect();
+        let nodes = watched.iter().map(|(path, _)| path.clone()).collect();
+        let revoked = Arc::new(watch::Sender::new(false));
+        let is_watched = watched.iter().any(|(_, own)| own.is_some());
+        let deleted = is_watched.then(|| watch_own_nodes(client, session, watched, &revoked));
+        let state = Mutex::new(State { guards: 1, deleted });
+        Self { client: client.clone(), session: session.clone(), nodes, token, revoked, state }
     }
 
+    pub(crate) fn nodes(&self) -> &[ZPath] {
+        &self.nodes
+    }
+
+    /// The first node.
     pub(crate) fn path(&self) -> &ZPath {
-        &self.path
+        &self.nodes[0]
     }
 
     pub(crate) fn token(&self) -> FencingToken {
@@ -83,68 +98,147 @@ impl Hold {
         state.guards == 0
     }
 
+    /// Takes the only guard away, if there is but one.
+    pub(crate) fn leave_if_last(&self) -> bool {
+        let mut state = self.lock();
+        let is_last = state.guards == 1;
+        state.guards -= usize::from(is_last);
+        is_last
+    }
+
     pub(crate) fn depth(&self) -> usize {
         self.lock().guards
     }
 
     /// Why the lock is lost, as far as that is known. Reads the clock.
-    pub(crate) fn loss(&self) -> Option<LossReason> {
-        if let Some(end) = self.session.end() {
-            return Some(LossReason::SessionLost(end));
+    pub(crate) fn loss(&self) -> Option<LockLost> {
+        if let Some(lost) = self.session_loss() {
+            return Some(lost);
         }
         let mut deleted = self.lock().deleted.clone()?;
-        let seen = deleted.poll_unpin(&mut Context::from_waker(Waker::noop()));
-        (seen == Poll::Ready(())).then_some(LossReason::NodeDeleted)
+        match deleted.poll_unpin(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(path) => Some(LockLost { path, reason: LossReason::NodeDeleted }),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Why the session is lost, if it is. Reads the clock.
+    pub(crate) fn session_loss(&self) -> Option<LockLost> {
+        let end = self.session.end()?;
+        Some(LockLost { path: self.path().clone(), reason: LossReason::SessionLost(end) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn lock_lost(&self, reason: LossReason) -> LockLost {
-        LockLost { path: self.path.clone(), reason }
+    fn deleted(&self) -> Deleted {
+        let watching = || {
+            let nodes = self.nodes.iter().map(|path| (path.clone(), None)).collect();
+            watch_own_nodes(&self.client, &self.session, nodes, &self.revoked)
+        };
+        self.lock().deleted.get_or_insert_with(watching).clone()
     }
 
     /// Waits until the lock is lost.
     pub(crate) async fn lost(&self) -> LockLost {
-        let watching = || node_deleted(&self.client, &self.session, &self.path, None);
-        let deleted = self.lock().deleted.get_or_insert_with(watching).clone();
-        let reason = tokio::select! {
+        let deleted = self.deleted();
+        tokio::select! {
             biased;
-            end = self.session.ended() => LossReason::SessionLost(end),
-            () = deleted => LossReason::NodeDeleted,
-        };
-        self.lock_lost(reason)
+            lost = self.session_lost() => lost,
+            path = deleted => LockLost { path, reason: LossReason::NodeDeleted },
+        }
     }
 
-    /// Deletes the node, as often as the client's retry policy allows.
+    /// Waits until the session is lost. Needs no request.
+    pub(crate) async fn session_lost(&self) -> LockLost {
+        let end = self.session.ended().await;
+        LockLost { path: self.path().clone(), reason: LossReason::SessionLost(end) }
+    }
+
+    /// Whether somebody has asked for the lock back, as far as that was looked at.
+    pub(crate) fn is_revoked(&self) -> bool {
+        *self.revoked.borrow()
+    }
+
+    /// Somebody has asked for the lock back before it was held, at a node that is none of the hold's.
+    pub(crate) fn note_revocation(&self) {
+        self.revoked.send_replace(true);
+    }
+
+    /// One of the nodes was found to be gone.
+    pub(crate) fn note_deletion(&self, path: &ZPath) {
+        let gone: Pin<Box<dyn Future<Output = ZPath> + Send>> = Box::pin(ready(path.clone()));
+        self.lock().deleted = Some(gone.shared());
+    }
+
+    /// Waits until somebody asks for the lock back.
+    pub(crate) async fn revocation_requested(&self) -> Result<(), LockLost> {
+        let mut revoked = self.revoked.subscribe();
+        tokio::select! {
+            biased;
+            lost = self.lost() => Err(lost),
+            // The sender lives in `self`.
+            _ = revoked.wait_for(|revoked| *revoked) => Ok(()),
+        }
+    }
+
+    /// Deletes the nodes, as often as the client's retry policy allows. Whatever becomes of one, the others are deleted.
     pub(crate) async fn delete(&self) -> Result<()> {
-        if let Some(reason) = self.loss() {
-            return Err(self.lock_lost(reason).into());
+        let known_loss = self.loss();
+        if let Some(lost) = &known_loss {
+            let others_remain = lost.reason == LossReason::NodeDeleted && self.nodes.len() > 1;
+            if !others_remain {
+                return Err(lost.clone().into());
+            }
         }
         let mut retrier = self.client.retrier();
+        let mut left: Vec<&ZPath> = self.nodes.iter().collect();
+        let mut failures = Vec::new();
         let mut in_doubt = false;
-        loop {
+        while !left.is_empty() {
             self.wait_for_connection().await;
-            let error = match self.session.delete(&self.path, None).await {
-                Ok(()) => return Ok(()),
-                Err(curator_client::Error::NoNode { .. }) if in_doubt => return Ok(()),
-                Err(curator_client::Error::NoNode { .. }) => {
-                    return Err(self.lock_lost(LossReason::NodeDeleted).into());
-                }
-                Err(error) => error,
-            };
-            if let Some(end) = self.session.end() {
-                return Err(self.lock_lost(LossReason::SessionLost(end)).into());
+            let Err((index, error)) = self.send_deletes(&left).await else { break };
+            if let Some(lost) = self.session_loss() {
+                return Err(lost.into());
             }
             in_doubt |= error.outcome() == Outcome::Unknown;
-            let path = self.path.clone();
-            if !error.is_retryable() {
-                return Err(Error::ReleaseRefused { path, cause: error });
+            if error.is_retryable() {
+                if let Err(cause) = retrier.pause(error).await {
+                    failures.push(Error::ReleasePending { path: left[0].clone(), cause });
+                    break;
+                }
+                continue;
             }
-            if let Err(cause) = retrier.pause(error).await {
-                return Err(Error::ReleasePending { path, cause });
+            // Nothing was deleted yet: the others go with the next try.
+            let path = left.remove(index.min(left.len() - 1)).clone();
+            match error {
+                curator_client::Error::NoNode { .. } if in_doubt => {}
+                curator_client::Error::NoNode { .. } => {
+                    failures.push(LockLost { path, reason: LossReason::NodeDeleted }.into());
+                }
+                cause => failures.push(Error::ReleaseRefused { path, cause }),
             }
+        }
+        // What is missing after a lost answer may be our own work; what was missing before is not.
+        let is_told = |failure: &Error| matches!(failure, Error::Lost(_));
+        if let Some(lost) = known_loss.filter(|_| !failures.iter().any(is_told)) {
+            failures.push(lost.into());
+        }
+        Error::of_releases(failures)
+    }
+
+    /// In one request. The error has the place of the node that it is about.
+    async fn send_deletes(&self, nodes: &[&ZPath]) -> Result<(), (usize, curator_client::Error)> {
+        if let [path] = nodes {
+            return self.session.delete(path, None).await.map_err(|error| (0, error));
+        }
+        let operations =
+            nodes.iter().map(|path| TransactionOperation::Delete { path: (*path).clone(), version: None }).collect();
+        match self.session.transact(operations).await {
+            Ok(_) => Ok(()),
+            Err(curator_client::Error::TransactionFailed { index, cause }) => Err((index, *cause)),
+            Err(error) => Err((0, error)),
         }
     }
 
@@ -159,48 +253,11 @@ impl Hold {
         }
     }
 
-    /// Leaves the delete to the client. Sends it at once; needs no runtime.
+    /// Leaves the deletes to the client. Sends them at once; needs no runtime.
     pub(crate) fn delete_in_background(self: Arc<Self>) {
         let janitor = self.client.janitor().clone();
-        let (session, path) = (self.session.clone(), self.path.clone());
-        // The watch on the own node goes with the hold, and must not go before the node: it would cost a request.
-        janitor.delete_owned_with(&session, &path, Some(Box::new(self)));
+        let (session, nodes) = (self.session.clone(), self.nodes.clone());
+        // The watches on the own nodes go with the hold, and must not go before the nodes: they would cost requests.
+        janitor.delete_owned_together(&session, nodes, Some(Box::new(self)));
     }
-}
-
-/// Comes when the node is deleted; never when the session ends first, which is to be watched beside it.
-fn node_deleted(client: &CuratorClient, session: &Session, path: &ZPath, watch: Option<Watch>) -> Deleted {
-    let (client, session, path) = (client.clone(), session.clone(), path.clone());
-    let watching: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-        let mut own = watch;
-        let mut retrier = client.persistent_retrier();
-        loop {
-            if let Some(mut watch) = own.take() {
-                match watch.fired().await {
-                    WatchEvent::Deleted => return,
-                    WatchEvent::SessionEnded => pending().await,
-                    // The data was changed, and a one-shot watch is used up by that.
-                    _ => {}
-                }
-            }
-            if session.connected().await.is_err() {
-                pending::<()>().await;
-            }
-            match session.watch_data(&path).await {
-                Ok((_, _, watch)) => {
-                    retrier.reset();
-                    own = Some(watch);
-                }
-                Err(curator_client::Error::NoNode { .. }) => return,
-                Err(error) => {
-                    tracing::debug!(%error, %path, "cannot watch a lock's own node");
-                    // Nor will it ever, or the client closes, which is told as the end of the session.
-                    if !error.is_retryable() || retrier.again().await.is_err() {
-                        pending::<()>().await;
-                    }
-                }
-            }
-        }
-    });
-    watching.shared()
 }

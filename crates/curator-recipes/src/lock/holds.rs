@@ -56,20 +56,34 @@ impl Holds {
         self.slots.iter().any(|slot| is_held(&slot))
     }
 
-    /// Takes a guard of `hold` away: whether it was the last, and so the node must go.
+    /// Takes a guard of `hold` away: whether it was the last, and so the nodes must go.
     pub(crate) fn leave(&self, owner: &OwnerId, hold: &Arc<Hold>) -> bool {
         let last = hold.leave();
-        if last && let Some(slot) = self.slots.get(owner).map(|slot| Arc::clone(&slot)) {
-            let mut current = slot.lock();
-            // After a loss the owner may have acquired anew.
-            if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, hold)) {
-                *current = None;
-            }
-            drop(current);
-            drop(slot);
-            self.tidy(owner);
+        if last {
+            self.forget(owner, hold);
         }
         last
+    }
+
+    /// As [`leave`](Self::leave), if it is the last guard; else nothing.
+    pub(crate) fn leave_if_last(&self, owner: &OwnerId, hold: &Arc<Hold>) -> bool {
+        let last = hold.leave_if_last();
+        if last {
+            self.forget(owner, hold);
+        }
+        last
+    }
+
+    fn forget(&self, owner: &OwnerId, hold: &Arc<Hold>) {
+        let Some(slot) = self.slots.get(owner).map(|slot| Arc::clone(&slot)) else { return };
+        let mut current = slot.lock();
+        // After a loss the owner may have acquired anew.
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, hold)) {
+            *current = None;
+        }
+        drop(current);
+        drop(slot);
+        self.tidy(owner);
     }
 
     /// Forgets the slot of `owner` if it is empty and nobody uses it.

@@ -2,38 +2,31 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, Deadline, Retrier, Session, SessionEnd, ZPath};
-use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+use curator_client::{CuratorClient, ReadOperation, Retrier, Session, SessionEnd, ZPath};
 
-use super::contest::{Contest, ContestError, Pace, Request, Step};
+use super::contest::{ContestError, JointContest, JointStep, Pace, Request};
 use super::driver::{ContenderId, ContenderIdentity, LockInternalsDriver};
 use super::hold::Hold;
+use super::patience::{Failures, Patience};
+use super::place::Place;
 use super::shell::Shell;
 use crate::error::{Error, Result};
 
-/// How long to wait for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Enqueue, look, and leave again if somebody is before us.
-    OneFlight,
-    /// One deadline over everything.
-    Until(Deadline),
-}
-
-/// The engine under every lock: takes one place in one queue, and waits until it owns.
+/// The engine under every lock: takes one place in each of its queues, and waits until it is first in all of them.
 ///
-/// After Curator's class of the same name. What it does is decided by [`Contest`]; the [`Shell`] sends the requests.
+/// After Curator's class of the same name. What it does is decided by [`JointContest`]; the [`Shell`] sends the requests.
 #[derive(Debug, Clone)]
 pub(crate) struct LockInternals {
     client: CuratorClient,
-    dir: ZPath,
+    /// One for each queue. Never empty.
+    dirs: Arc<[ZPath]>,
     driver: Arc<dyn LockInternalsDriver>,
     data: Arc<[u8]>,
 }
 
 /// How one contest in one session came out.
-enum Outcome {
-    Owned(Hold),
+enum ContestEnd {
+    Won(Box<Place>),
     /// Somebody is before us, and we may not wait.
     Taken,
     /// The session ended; the next contest is another one, with another id.
@@ -43,10 +36,21 @@ enum Outcome {
 }
 
 impl LockInternals {
+    /// For the queue at `path`, which is in the client's namespace.
     pub(crate) fn new(client: &CuratorClient, path: &str, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
-        let dir = client.resolve(path)?;
-        check_prefix(&dir, &*driver)?;
-        Ok(Self { client: client.clone(), dir, driver, data: Arc::clone(client.default_lock_data()) })
+        Self::of_dirs(client, [client.resolve(path)?].into(), driver)
+    }
+
+    /// For the queues in these directories of the server; at least one.
+    pub(crate) fn of_dirs(
+        client: &CuratorClient,
+        dirs: Arc<[ZPath]>,
+        driver: Arc<dyn LockInternalsDriver>,
+    ) -> Result<Self> {
+        for dir in &*dirs {
+            check_prefix(dir, &*driver)?;
+        }
+        Ok(Self { client: client.clone(), dirs, driver, data: Arc::clone(client.default_lock_data()) })
     }
 
     pub(crate) fn with_data(mut self, data: Arc<[u8]>) -> Self {
@@ -58,8 +62,13 @@ impl LockInternals {
         &self.client
     }
 
+    pub(crate) fn dirs(&self) -> &[ZPath] {
+        &self.dirs
+    }
+
+    /// The first directory, which stands for all in messages.
     pub(crate) fn dir(&self) -> &ZPath {
-        &self.dir
+        &self.dirs[0]
     }
 
     pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {
@@ -70,174 +79,190 @@ impl LockInternals {
         &self.data
     }
 
-    pub(crate) fn overflow(&self, node: String) -> Error {
-        Error::SequenceOverflow { dir: self.dir.clone(), node }
-    }
-
-    /// Waits for another future of the same owner to be done with `gate`. `None` when patience ends first.
-    pub(crate) async fn wait_for<'a>(
-        &self,
-        gate: &'a AsyncMutex<()>,
-        patience: Patience,
-    ) -> Result<Option<MutexGuard<'a, ()>>> {
-        match patience {
-            Patience::OneFlight => Ok(gate.try_lock().ok()),
-            Patience::Until(deadline) => self.before(deadline, async { Ok(Some(gate.lock().await)) }).await,
-        }
-    }
-
     /// Owns the lock, or returns `None` when patience ends first.
     pub(crate) async fn acquire(&self, patience: Patience) -> Result<Option<Hold>> {
         // Boxed, so that a user's future that acquires stays small.
-        let contend = Box::pin(self.contend(patience));
-        let deadline = match patience {
-            Patience::OneFlight => Deadline::NEVER,
-            Patience::Until(deadline) => deadline,
-        };
-        self.before(deadline, contend).await.map_err(|error| match error {
-            // Whichever of the two was seen first, it is the client that closes.
-            Error::Client(curator_client::Error::SessionEnded { end: SessionEnd::Closed, .. }) => {
-                curator_client::Error::Closed.into()
-            }
-            error => error,
-        })
+        let contend = Box::pin(async {
+            let place = self.win(patience, &[], &mut Failures::new(&self.client)).await?;
+            Ok(place.map(|place| place.into_hold()))
+        });
+        self.within(patience, contend).await
     }
 
-    /// Ends `work` when the deadline has passed or the client closes. A contender that is dropped so cleans up.
-    async fn before<T>(&self, deadline: Deadline, work: impl Future<Output = Result<Option<T>>>) -> Result<Option<T>> {
-        tokio::select! {
-            biased;
-            () = self.client.closing() => Err(curator_client::Error::Closed.into()),
-            done = work => done,
-            () = self.client.sleep_until(deadline) => Ok(None),
-        }
-    }
-
-    /// One contest after another, until one is owned.
-    async fn contend(&self, patience: Patience) -> Result<Option<Hold>> {
-        let mut places_lost = self.client.retrier();
-        let mut failures = self.client.retrier();
+    /// One contest after another, until one is won: then we are first in all queues.
+    ///
+    /// `read_beside` is read in the same request as the first lists.
+    pub(crate) async fn win(
+        &self,
+        patience: Patience,
+        read_beside: &[ReadOperation],
+        failures: &mut Failures,
+    ) -> Result<Option<Box<Place>>> {
         loop {
             let session = match patience {
                 Patience::OneFlight => self.client.try_session()?,
                 Patience::Until(_) => match self.client.session().await {
                     Ok(session) => session,
                     Err(error) => {
-                        failures.pause(error).await?;
+                        failures.requests.pause(error).await?;
                         continue;
                     }
                 },
             };
-            match self.run_contest(&session, patience, &mut failures).await? {
-                Outcome::Owned(hold) => return Ok(Some(hold)),
-                Outcome::Taken => return Ok(None),
-                Outcome::SessionOver(end) => {
-                    if patience == Patience::OneFlight || end == SessionEnd::Closed {
-                        return Err(self.session_over(end));
-                    }
-                    tracing::debug!(dir = %self.dir, %end, "lost the place in the queue with the session");
-                }
-                Outcome::PlaceDeleted => {
-                    if patience == Patience::OneFlight || !places_lost.again().await? {
-                        return Err(Error::PlaceDeleted { dir: self.dir.clone() });
-                    }
-                }
+            match self.run_contest(&session, patience, read_beside, &mut failures.requests).await? {
+                ContestEnd::Won(place) => return Ok(Some(place)),
+                ContestEnd::Taken => return Ok(None),
+                ContestEnd::SessionOver(end) => self.session_over(end, patience)?,
+                ContestEnd::PlaceDeleted => self.place_deleted(patience, failures).await?,
             }
         }
     }
 
-    fn session_over(&self, end: SessionEnd) -> Error {
-        let (operation, path, outcome) = ("wait for", self.dir.clone(), curator_client::Outcome::NotApplied);
-        curator_client::Error::SessionEnded { operation, path, end, outcome }.into()
+    /// The place in the queue is lost with the session.
+    ///
+    /// # Errors
+    ///
+    /// It is no time to begin anew.
+    pub(crate) fn session_over(&self, end: SessionEnd, patience: Patience) -> Result<()> {
+        if patience == Patience::OneFlight || end == SessionEnd::Closed {
+            let (operation, path, outcome) = ("wait for", self.dir().clone(), curator_client::Outcome::NotApplied);
+            return Err(curator_client::Error::SessionEnded { operation, path, end, outcome }.into());
+        }
+        tracing::debug!(dir = %self.dir(), %end, "lost the place in the queue with the session");
+        Ok(())
     }
 
-    /// `failures` are those in a row; a place in the queue ends the row.
-    async fn run_contest(&self, session: &Session, patience: Patience, failures: &mut Retrier) -> Result<Outcome> {
+    /// Somebody has deleted our place in the queue.
+    ///
+    /// # Errors
+    ///
+    /// It is no time to begin anew.
+    pub(crate) async fn place_deleted(&self, patience: Patience, failures: &mut Failures) -> Result<()> {
+        if patience == Patience::OneFlight || !failures.places_lost.again().await? {
+            return Err(Error::PlaceDeleted { dir: self.dir().clone() });
+        }
+        Ok(())
+    }
+
+    /// Waits until the next flight may be sent: as the policy says if `pace` asks for that, and for a connection.
+    /// `failure` is what was wrong with the last one. Who has one flight only has no second try, and waits for nothing.
+    ///
+    /// The inner error is that the session ended first.
+    pub(crate) async fn before_flight(
+        &self,
+        session: &Session,
+        patience: Patience,
+        pace: Pace,
+        failure: Option<curator_client::Error>,
+        retrier: &mut Retrier,
+    ) -> Result<Result<(), SessionEnd>> {
+        match (pace, failure) {
+            (_, Some(error)) if patience == Patience::OneFlight => return Err(error.into()),
+            (Pace::Now, _) => {}
+            (Pace::Retry, Some(error)) => retrier.pause(error).await?,
+            // The directory vanishes as often as it is made.
+            (Pace::Retry, None) => {
+                if !retrier.again().await? {
+                    let (operation, path) = ("contend for", self.dir().clone());
+                    return Err(curator_client::Error::NoNode { operation, path }.into());
+                }
+            }
+        }
+        if patience == Patience::OneFlight {
+            return Ok(Ok(()));
+        }
+        // A flight that fails for want of a connection is no failure of the lock: it waits for one.
+        Ok(session.connected().await)
+    }
+
+    async fn run_contest(
+        &self,
+        session: &Session,
+        patience: Patience,
+        read_beside: &[ReadOperation],
+        retrier: &mut Retrier,
+    ) -> Result<ContestEnd> {
         let id = ContenderId::new();
-        let mut shell = Shell::new(self, session, id)?;
-        let mut contest = Contest::new(id, session.id());
+        let mut shell = Shell::new(self, session, id, read_beside.to_vec())?;
+        let mut contest = JointContest::new(id, session.id(), self.dirs.len());
         let mut step = contest.start(self.driver());
         loop {
             step = match step {
-                Step::Send { requests, pace } => {
-                    if patience == Patience::OneFlight {
-                        if let Some(error) = shell.failure.take() {
-                            return Err(error.into());
-                        }
-                        if requests.iter().any(|request| matches!(request, Request::WatchAhead { .. })) {
-                            return Ok(Outcome::Taken);
-                        }
+                JointStep::Send { requests, pace } => {
+                    let waits = requests.iter().any(|(_, request)| matches!(request, Request::WatchAhead { .. }));
+                    if waits && patience == Patience::OneFlight && shell.failure.is_none() {
+                        return Ok(ContestEnd::Taken);
                     }
-                    match (pace, shell.failure.take()) {
-                        (Pace::Retry, Some(error)) => failures.pause(error).await?,
-                        (Pace::Retry, None) => {
-                            // The directory vanishes as often as it is made.
-                            if !failures.again().await? {
-                                let (operation, path) = ("contend for", self.dir.clone());
-                                return Err(curator_client::Error::NoNode { operation, path }.into());
-                            }
-                        }
-                        (Pace::Now, _) => {}
-                    }
-                    // A flight that fails for want of a connection is no failure of the lock: it waits for one.
-                    if patience != Patience::OneFlight
-                        && let Err(end) = session.connected().await
-                    {
-                        return Ok(Outcome::SessionOver(end));
+                    let failure = shell.failure.take();
+                    if let Err(end) = self.before_flight(session, patience, pace, failure, retrier).await? {
+                        return Ok(ContestEnd::SessionOver(end));
                     }
                     let answers = shell.fly(requests).await?;
                     if let Some(end) = session.end() {
-                        return Ok(Outcome::SessionOver(end));
+                        return Ok(ContestEnd::SessionOver(end));
                     }
                     let complete = shell.failure.is_none();
                     let next = contest.answered(self.driver(), answers);
                     // That we can look is no progress yet: a create may fail for ever.
-                    if complete && contest.node().is_some() {
-                        failures.reset();
+                    if complete && contest.nodes().next().is_some() {
+                        retrier.reset();
                     }
                     next
                 }
-                Step::Wait => {
+                JointStep::Wait => {
                     if let Some(refused) = self.unreleased() {
                         return Err(refused);
                     }
                     match shell.watches.next(session).await {
-                        Ok(event) => contest.observed(self.driver(), event),
-                        Err(end) => return Ok(Outcome::SessionOver(end)),
+                        Ok((queue, event)) => contest.observed(self.driver(), queue, event),
+                        Err(end) => return Ok(ContestEnd::SessionOver(end)),
                     }
                 }
-                Step::Owned(node) => {
+                JointStep::Owned(nodes) => {
                     // The clock is read last: what came before may have taken longer than the lease.
                     if let Some(end) = session.end() {
-                        return Ok(Outcome::SessionOver(end));
+                        return Ok(ContestEnd::SessionOver(end));
                     }
                     shell.clean_up(contest.surplus())?;
-                    return Ok(Outcome::Owned(shell.into_hold(&node.name, node.czxid)?));
+                    return Ok(ContestEnd::Won(Box::new(shell.into_place(nodes)?)));
                 }
-                Step::Restart(_) => {
-                    // It is gone; by now another's node may have its name.
+                JointStep::Restart(_) => {
+                    shell.clean_up(contest.surplus())?;
                     shell.place_is_gone();
-                    return Ok(Outcome::PlaceDeleted);
+                    return Ok(ContestEnd::PlaceDeleted);
                 }
-                Step::Failed(ContestError::SequenceOverflow(overflow)) => return Err(self.overflow(overflow.name)),
-                Step::Failed(error) => return Err(self.protocol(error)),
+                JointStep::Failed { queue, error } => return Err(self.failed(queue, error)),
             };
+        }
+    }
+
+    fn failed(&self, queue: usize, error: ContestError) -> Error {
+        match error {
+            ContestError::SequenceOverflow(overflow) => {
+                let dir = self.dirs.get(queue).unwrap_or(self.dir()).clone();
+                Error::SequenceOverflow { dir, node: overflow.name }
+            }
+            error => self.protocol(error),
         }
     }
 
     /// A node of this client in the queue that the server does not let it delete. Whoever waits for that waits for itself.
     fn unreleased(&self) -> Option<Error> {
+        self.unreleased_in(&self.dirs)
+    }
+
+    pub(crate) fn unreleased_in(&self, dirs: &[ZPath]) -> Option<Error> {
         let refused = self.client.janitor().pending_deletes().into_iter().filter(|delete| delete.given_up);
         refused.filter_map(|delete| Some((ZPath::new(&delete.path).ok()?, delete.last_error?))).find_map(
             |(path, cause)| {
-                let is_here = path.parent().as_ref() == Some(&self.dir);
+                let is_here = path.parent().is_some_and(|parent| dirs.contains(&parent));
                 is_here.then_some(Error::ReleaseRefused { path, cause })
             },
         )
     }
 
-    fn protocol(&self, cause: impl ToString) -> Error {
-        Error::Protocol { dir: self.dir.clone(), cause: cause.to_string() }
+    pub(crate) fn protocol(&self, cause: impl ToString) -> Error {
+        Error::Protocol { dir: self.dir().clone(), cause: cause.to_string() }
     }
 }
 

@@ -1,17 +1,19 @@
 //! The reentrant, exclusive lock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use curator_client::{CuratorClient, Deadline};
+use curator_client::{CuratorClient, ZPath};
 
 use super::driver::{LockInternalsDriver, StandardLockInternalsDriver};
+use super::face::{acquire_methods, holder_methods};
 use super::guard::LockGuard;
-use super::hold::Hold;
 use super::holds::Holds;
-use super::internals::{LockInternals, Patience};
+use super::inter_process_lock::implement_inter_process_lock;
+use super::internals::LockInternals;
 use super::owner::OwnerId;
 use super::participants::Participant;
+use super::patience::Patience;
+use super::reentrant::Reentrant;
 use crate::error::Result;
 
 /// A lock that one owner at a time holds, in all processes that use the same path.
@@ -52,13 +54,7 @@ use crate::error::Result;
 /// also in the same task: the second one waits for the first.
 #[derive(Debug, Clone)]
 pub struct InterProcessMutex {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    internals: LockInternals,
-    holds: Arc<Holds>,
+    inner: Reentrant,
 }
 
 impl InterProcessMutex {
@@ -82,7 +78,7 @@ impl InterProcessMutex {
         driver: impl LockInternalsDriver,
     ) -> Result<Self> {
         let internals = LockInternals::new(client, path.as_ref(), Arc::new(driver))?;
-        Ok(Self { inner: Arc::new(Inner { internals, holds: Arc::default() }) })
+        Ok(Self { inner: Reentrant::new(internals) })
     }
 
     /// The same mutex with other data in its nodes, for [`participants`](Self::participants) to show. If not said, the
@@ -91,165 +87,11 @@ impl InterProcessMutex {
     /// To be said when the lock is made: what was held before is not known to the new one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
-        let internals = self.inner.internals.clone().with_data(data.into());
-        Self { inner: Arc::new(Inner { internals, holds: Arc::default() }) }
+        Self { inner: self.inner.with_data(data.into()) }
     }
 
-    /// Waits for the lock, for as long as it takes.
-    ///
-    /// The current task (or thread, see [`OwnerId`]) re-enters at once what it holds already.
-    ///
-    /// # Errors
-    ///
-    /// Those of the client when there is no session and its retry policy gives up, or when the session watches too many
-    /// paths already (some thousand waiters); [`Closed`](curator_client::Error::Closed) as soon as the client closes. A
-    /// session that is lost while waiting is no error: the wait begins anew in the next session, at the end of the queue.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future gives the place in the queue up; its node is deleted in the background.
-    pub async fn acquire(&self) -> Result<LockGuard> {
-        self.acquire_as(&OwnerId::current()).await
-    }
-
-    /// Waits for the lock, no longer than `timeout`: `None` when the time is over.
-    ///
-    /// The timeout is one deadline over everything: connecting, queueing and requests. A timeout of zero is
-    /// [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<LockGuard>> {
-        self.acquire_timeout_as(&OwnerId::current(), timeout).await
-    }
-
-    /// Takes the lock if it is free: `None` if somebody has it, or if another future of the same owner is acquiring it.
-    ///
-    /// One round trip, when the path is there already, and no retries. Without a connection it fails at once; when that is
-    /// not known yet, it waits for its answers no longer than the operation timeout.
-    ///
-    /// # Errors
-    ///
-    /// Those of the client.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.try_acquire_as(&OwnerId::current()).await
-    }
-
-    /// [`acquire`](Self::acquire) for an owner of the caller's choice, so that a lock can follow a request across tasks.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
-        loop {
-            // Without a deadline, `None` cannot be; were it ever, waiting on is what was asked for.
-            if let Some(guard) = self.enter(owner, Patience::Until(Deadline::NEVER)).await? {
-                return Ok(guard);
-            }
-        }
-    }
-
-    /// [`acquire_timeout`](Self::acquire_timeout) for an owner of the caller's choice.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>> {
-        if timeout.is_zero() {
-            return self.try_acquire_as(owner).await;
-        }
-        self.enter(owner, Patience::Until(Deadline::after(timeout))).await
-    }
-
-    /// [`try_acquire`](Self::try_acquire) for an owner of the caller's choice.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>> {
-        self.enter(owner, Patience::OneFlight).await
-    }
-
-    /// [`acquire`](Self::acquire) for plain threads; reentrant by thread. The client's runtime must be running elsewhere.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Panics
-    ///
-    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
-    pub fn blocking_acquire(&self) -> Result<LockGuard> {
-        let owner = OwnerId::current();
-        self.inner.internals.client().block_on(self.acquire_as(&owner))
-    }
-
-    /// [`acquire_timeout`](Self::acquire_timeout) for plain threads; reentrant by thread.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Panics
-    ///
-    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
-    pub fn blocking_acquire_timeout(&self, timeout: Duration) -> Result<Option<LockGuard>> {
-        let owner = OwnerId::current();
-        self.inner.internals.client().block_on(self.acquire_timeout_as(&owner, timeout))
-    }
-
-    /// [`try_acquire`](Self::try_acquire) for plain threads; reentrant by thread.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Panics
-    ///
-    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
-    pub fn blocking_try_acquire(&self) -> Result<Option<LockGuard>> {
-        let owner = OwnerId::current();
-        self.inner.internals.client().block_on(self.try_acquire_as(&owner))
-    }
-
-    /// Whether anybody holds the lock through this mutex or a clone of it.
-    #[must_use]
-    pub fn is_acquired_in_this_process(&self) -> bool {
-        self.inner.holds.is_held()
-    }
-
-    /// Whether the current task (or thread) holds the lock through this mutex or a clone of it.
-    #[must_use]
-    pub fn is_owned_by_current(&self) -> bool {
-        self.is_owned_by(&OwnerId::current())
-    }
-
-    /// Whether this owner holds the lock through this mutex or a clone of it.
-    #[must_use]
-    pub fn is_owned_by(&self, owner: &OwnerId) -> bool {
-        self.inner.holds.is_held_by(owner)
-    }
+    acquire_methods!(LockGuard);
+    holder_methods!();
 
     /// Who holds the lock and who waits for it, in all processes, first comer first. Two round trips.
     ///
@@ -261,23 +103,30 @@ impl InterProcessMutex {
     ///
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
-        self.inner.internals.participants().await
+        self.inner.internals().participants().await
+    }
+
+    /// The mutex's path, as it is called on the server (chroot and namespace included).
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        self.inner.internals().dir()
+    }
+
+    fn paths(&self) -> Vec<ZPath> {
+        vec![self.path().clone()]
+    }
+
+    fn client(&self) -> &CuratorClient {
+        self.inner.internals().client()
+    }
+
+    fn holds(&self) -> &Holds {
+        self.inner.holds()
     }
 
     async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
-        let Inner { internals, holds } = &*self.inner;
-        let guard = |hold: Arc<Hold>| LockGuard::new(holds, owner, hold);
-        let slot = holds.slot(owner);
-        if let Some(hold) = slot.enter() {
-            return Ok(Some(guard(hold)));
-        }
-        let Some(_gate) = internals.wait_for(&slot.gate, patience).await? else { return Ok(None) };
-        if let Some(hold) = slot.enter() {
-            return Ok(Some(guard(hold)));
-        }
-        let Some(hold) = internals.acquire(patience).await? else { return Ok(None) };
-        let hold = Arc::new(hold);
-        slot.set(&hold);
-        Ok(Some(guard(hold)))
+        self.inner.enter(owner, patience).await
     }
 }
+
+implement_inter_process_lock!(InterProcessMutex);

@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use curator_client::{Session, ZPath};
 
-use super::driver::Verdict;
+use super::driver::{LockInternalsDriver, ParticipantKind, Verdict};
 use super::internals::LockInternals;
 use super::queue::Queue;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// One node in a lock's queue.
 ///
@@ -19,6 +19,8 @@ pub struct Participant {
     pub path: ZPath,
     /// Its sequence number.
     pub sequence: i32,
+    /// What it contends for.
+    pub kind: ParticipantKind,
     /// Whether it owned the lock when the queue was read.
     pub owns: bool,
     /// The id of its session.
@@ -31,45 +33,53 @@ pub struct Participant {
 }
 
 impl LockInternals {
-    /// The queue, first comer first. Two round trips.
+    /// The queues, first comer first in each. Two round trips.
     ///
     /// A participant that leaves between the two is left out.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
-        self.client().retry(|session| self.read_participants(session)).await?
+        let queues: Vec<_> = self.dirs().iter().map(|dir| (dir, self.driver())).collect();
+        self.client().retry(|session| read_queues(session, &queues)).await?
     }
+}
 
-    /// An overflow is no failure of the connection, so it is passed through.
-    async fn read_participants(&self, session: Session) -> curator_client::Result<Result<Vec<Participant>>> {
-        let children = match session.get_children(self.dir()).await {
+/// The queues of several directories. An overflow is no failure of the connection, so it is passed through.
+pub(crate) async fn read_queues(
+    session: Session,
+    queues: &[(&ZPath, &dyn LockInternalsDriver)],
+) -> curator_client::Result<Result<Vec<Participant>>> {
+    let lists: Vec<_> = queues.iter().map(|(dir, _)| session.get_children(dir)).collect();
+    let mut requests = Vec::new();
+    for ((dir, driver), list) in queues.iter().copied().zip(lists) {
+        let children = match list.await {
             Err(curator_client::Error::NoNode { .. }) => Vec::new(),
             children => children?,
         };
-        let queue = match Queue::of(children, self.driver()) {
+        let queue = match Queue::of(children, driver) {
             Ok(queue) => queue,
-            Err(overflow) => return Ok(Err(self.overflow(overflow.name))),
+            Err(overflow) => return Ok(Err(Error::SequenceOverflow { dir: dir.clone(), node: overflow.name })),
         };
-        let mut requests = Vec::with_capacity(queue.len());
         for (index, entry) in queue.iter().enumerate() {
-            let path = self.dir().join(&entry.name)?;
-            let owns = self.driver().verdict(&queue, index) == Verdict::Owns;
+            let path = dir.join(&entry.name)?;
             let request = session.get_data(&path);
-            requests.push((path, entry.sequence, owns, request));
+            let owns = driver.verdict(&queue, index) == Verdict::Owns;
+            requests.push((path, entry.sequence, driver.kind(&entry.name), owns, request));
         }
-        let mut participants = Vec::with_capacity(requests.len());
-        for (path, sequence, owns, request) in requests {
-            match request.await {
-                Ok((data, stat)) => participants.push(Participant {
-                    path,
-                    sequence,
-                    owns,
-                    session_id: stat.ephemeral_owner,
-                    created: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
-                    data,
-                }),
-                Err(curator_client::Error::NoNode { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Ok(participants))
     }
+    let mut participants = Vec::with_capacity(requests.len());
+    for (path, sequence, kind, owns, request) in requests {
+        match request.await {
+            Ok((data, stat)) => participants.push(Participant {
+                path,
+                sequence,
+                kind,
+                owns,
+                session_id: stat.ephemeral_owner,
+                created: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
+                data,
+            }),
+            Err(curator_client::Error::NoNode { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Ok(participants))
 }

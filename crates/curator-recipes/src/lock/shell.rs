@@ -3,59 +3,64 @@
 use std::sync::Arc;
 
 use curator_client::node::find::NodeFinder;
-use curator_client::{CreateMode, Created, NodeSpec, Request as Sent, Session, Stat, Watch, ZPath};
+use curator_client::{CreateMode, NodeSpec, ReadOperation, ReadResult, Session, ZPath};
 
 use super::contender::Contender;
-use super::contest::{Answer, Request};
+use super::contest::{Answer, OwnNode, Request};
 use super::driver::{ContenderId, ContenderIdentity};
-use super::hold::Hold;
+use super::flight::Flight;
 use super::internals::LockInternals;
+use super::place::Place;
 use super::watches::Watches;
-use crate::error::Result;
-use crate::fencing_token::FencingToken;
+use crate::error::{Error, Result};
+use crate::fencing::FencingToken;
 
 /// Sends the requests of one contest.
 pub(crate) struct Shell<'a> {
-    internals: &'a LockInternals,
-    session: &'a Session,
-    node: NodeSpec,
-    contender: Contender,
+    pub(super) internals: &'a LockInternals,
+    pub(super) session: &'a Session,
+    /// One for each queue.
+    pub(super) nodes: Vec<NodeSpec>,
+    pub(super) contender: Contender,
     pub(crate) watches: Watches,
+    /// To be read together with the lists of the first flight.
+    read_beside: Vec<ReadOperation>,
+    /// What the last flight has read beside.
+    beside: Option<Vec<curator_client::Result<ReadResult>>>,
     /// What made the last flight incomplete.
     pub(crate) failure: Option<curator_client::Error>,
 }
 
-/// A request that is on its way.
-enum Flying {
-    Create(Sent<Created>),
-    CreateParents,
-    Sync(Sent<()>),
-    List(Sent<Vec<String>>),
-    Inspect(Sent<(Vec<u8>, Stat)>),
-    WatchAhead(String, Sent<(Vec<u8>, Stat, Watch)>),
-    WatchOwn(Sent<(Vec<u8>, Stat, Watch)>),
-}
-
 impl<'a> Shell<'a> {
-    pub(crate) fn new(internals: &'a LockInternals, session: &'a Session, id: ContenderId) -> Result<Self> {
-        let (client, dir, driver, data) = (internals.client(), internals.dir(), internals.driver(), internals.data());
+    pub(crate) fn new(
+        internals: &'a LockInternals,
+        session: &'a Session,
+        id: ContenderId,
+        read_beside: Vec<ReadOperation>,
+    ) -> Result<Self> {
+        let (client, driver, data) = (internals.client(), internals.driver(), internals.data());
         let prefix = driver.node_prefix(&id);
-        let finder = NodeFinder::by_name(dir, prefix.clone());
-        let (finder, data) = match driver.identity() {
-            ContenderIdentity::Name => (finder, Arc::clone(data)),
-            ContenderIdentity::Data => {
-                let id = id.to_string().into_bytes();
-                (finder.with_data(id.clone()), [&id, &**data].concat().into())
-            }
-        };
-        let node = NodeSpec {
-            path: dir.join(&prefix).map_err(curator_client::Error::from)?,
-            data,
-            mode: CreateMode::EphemeralSequential,
-            acl: Arc::clone(client.default_acl()),
-        };
-        let contender = Contender::new(client, session, finder);
-        Ok(Self { internals, session, node, contender, watches: Watches::default(), failure: None })
+        let (mut nodes, mut finders) = (Vec::new(), Vec::new());
+        for dir in internals.dirs() {
+            let finder = NodeFinder::by_name(dir, prefix.clone());
+            let (finder, data) = match driver.identity() {
+                ContenderIdentity::Name => (finder, Arc::clone(data)),
+                ContenderIdentity::Data => {
+                    let id = id.to_string().into_bytes();
+                    (finder.with_data(id.clone()), [&id, &**data].concat().into())
+                }
+            };
+            finders.push(finder);
+            nodes.push(NodeSpec {
+                path: dir.join(&prefix).map_err(curator_client::Error::from)?,
+                data,
+                mode: CreateMode::EphemeralSequential,
+                acl: Arc::clone(client.default_acl()),
+            });
+        }
+        let contender = Contender::new(client, session, finders);
+        let watches = Watches::new(nodes.len());
+        Ok(Self { internals, session, nodes, contender, watches, read_beside, beside: None, failure: None })
     }
 
     /// One flight: everything is sent before anything is awaited.
@@ -63,109 +68,51 @@ impl<'a> Shell<'a> {
     /// # Errors
     ///
     /// What trying again cannot mend. The rest becomes [`Answer::Unknown`].
-    pub(crate) async fn fly(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>> {
-        let flying = requests.into_iter().map(|request| self.send(request)).collect::<Result<Vec<_>>>()?;
-        let mut answers = Vec::with_capacity(flying.len());
-        for request in flying {
-            let answer = match self.answer(request).await {
-                Ok(answer) => answer,
-                Err(error) if error.is_retryable() => {
-                    self.failure = Some(error);
-                    Answer::Unknown
-                }
-                Err(error) => return Err(error.into()),
-            };
-            answers.push(answer);
-        }
+    pub(crate) async fn fly(&mut self, requests: Vec<(usize, Request)>) -> Result<Vec<(usize, Answer)>> {
+        let creates = requests.iter().any(|(_, request)| *request == Request::Create);
+        let read_beside = if creates { self.read_beside.clone() } else { Vec::new() };
+        let flight = Flight::send(self, requests, read_beside)?;
+        let (answers, beside) = flight.answers(self).await?;
+        self.beside = beside;
         Ok(answers)
     }
 
-    fn send(&mut self, request: Request) -> Result<Flying> {
-        let session = self.session;
-        Ok(match request {
-            Request::Create => {
-                self.contender.arm();
-                Flying::Create(session.create(&self.node))
-            }
-            Request::CreateParents => Flying::CreateParents,
-            Request::Sync => Flying::Sync(session.sync(self.internals.dir())),
-            Request::List => Flying::List(session.get_children(self.internals.dir())),
-            Request::Inspect { name } => Flying::Inspect(session.get_data(&self.child(&name)?)),
-            Request::WatchAhead { name } => {
-                let request = session.watch_data(&self.child(&name)?);
-                Flying::WatchAhead(name, request)
-            }
-            Request::WatchOwn { name } => Flying::WatchOwn(session.watch_data(&self.child(&name)?)),
-        })
+    pub(super) fn child(&self, queue: usize, name: &str) -> Result<ZPath> {
+        let dir = self.internals.dirs().get(queue).ok_or_else(|| self.no_such_queue(queue))?;
+        Ok(dir.join(name).map_err(curator_client::Error::from)?)
     }
 
-    async fn answer(&mut self, request: Flying) -> curator_client::Result<Answer> {
-        let (client, dir) = (self.internals.client(), self.internals.dir());
-        let found = match request {
-            Flying::Create(request) => match request.await {
-                Ok(created) => {
-                    let answer = Answer::Created { name: created.path.name().to_owned(), czxid: created.stat.czxid };
-                    self.contender.found(created.path);
-                    return Ok(answer);
-                }
-                Err(curator_client::Error::NoNode { .. }) => return Ok(Answer::NoParent),
-                Err(error) => return Err(error),
-            },
-            Flying::CreateParents => match client.ensure_containers(self.session, dir).await {
-                // The server has removed a container that was just made.
-                Err(curator_client::Error::NoNode { .. }) => return Ok(Answer::NoParent),
-                made => made.map(|()| Answer::ParentsReady),
-            },
-            Flying::Sync(request) => request.await.map(|()| Answer::Synced),
-            Flying::List(request) => match request.await {
-                Err(curator_client::Error::NoNode { .. }) => return Ok(Answer::NoParent),
-                children => children.map(Answer::Children),
-            },
-            Flying::Inspect(request) => request.await.map(|(data, stat)| self.node(&data, &stat)),
-            Flying::WatchAhead(name, request) => request.await.map(|(data, stat, watch)| {
-                self.watches.set_ahead(name, watch);
-                self.node(&data, &stat)
-            }),
-            Flying::WatchOwn(request) => request.await.map(|(data, stat, watch)| {
-                self.watches.set_own(watch);
-                self.node(&data, &stat)
-            }),
-        };
-        match found {
-            Err(curator_client::Error::NoNode { .. }) => Ok(Answer::Missing),
-            found => found,
-        }
-    }
-
-    fn node(&self, data: &[u8], stat: &Stat) -> Answer {
-        Answer::Node {
-            ephemeral_owner: stat.ephemeral_owner,
-            czxid: stat.czxid,
-            is_ours: self.contender.finder().matches_data(data),
-        }
-    }
-
-    fn child(&self, name: &str) -> Result<ZPath> {
-        Ok(self.internals.dir().join(name).map_err(curator_client::Error::from)?)
+    pub(super) fn no_such_queue(&self, queue: usize) -> Error {
+        self.internals.protocol(format!("there is no queue {queue}"))
     }
 
     /// Nodes that a create made although its answer, and so the next try, said otherwise.
-    pub(crate) fn clean_up(&self, surplus: &[String]) -> Result<()> {
-        for name in surplus {
-            self.internals.client().janitor().delete_owned(self.session, &self.child(name)?);
+    pub(crate) fn clean_up<'n>(&self, surplus: impl Iterator<Item = (usize, &'n str)>) -> Result<()> {
+        for (queue, name) in surplus {
+            self.internals.client().janitor().delete_owned(self.session, &self.child(queue, name)?);
         }
         Ok(())
     }
 
-    /// The node is known to be gone; by now another's may have its name.
+    /// A node is known to be gone. The others, if there are any, must go.
     pub(crate) fn place_is_gone(self) {
-        self.contender.disarm();
+        if self.nodes.len() == 1 {
+            // By now another's may have its name.
+            self.contender.disarm();
+        }
     }
 
-    pub(crate) fn into_hold(self, name: &str, czxid: i64) -> Result<Hold> {
-        let path = self.child(name)?;
-        let Self { internals, session, contender, watches, .. } = self;
-        contender.disarm();
-        Ok(Hold::new(internals.client(), session, path, FencingToken::new(czxid), watches.into_own()))
+    /// The contest is won by these nodes.
+    pub(crate) fn into_place(self, nodes: Vec<OwnNode>) -> Result<Place> {
+        let mut paths = Vec::with_capacity(nodes.len());
+        for (queue, node) in nodes.iter().enumerate() {
+            paths.push(self.child(queue, &node.name)?);
+        }
+        let mut paths = paths.into_iter();
+        let (Some(first), Some(node)) = (paths.next(), nodes.first()) else { return Err(self.no_such_queue(0)) };
+        let token = FencingToken::new(node.czxid);
+        let Self { internals, session, contender, watches, beside, .. } = self;
+        let (client, session) = (internals.client().clone(), session.clone());
+        Ok(Place { client, session, contender, first, others: paths.collect(), token, watches, beside })
     }
 }

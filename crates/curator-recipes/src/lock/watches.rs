@@ -7,41 +7,59 @@ use std::task::{Context, Poll};
 use curator_client::{Session, SessionEnd, Watch, WatchEvent};
 
 use super::contest::Event;
+use super::own_node::OwnWatch;
 
-/// Watches on the contender's own node and on nodes ahead of it.
-#[derive(Debug, Default)]
+/// Watches on the contender's own nodes and on nodes ahead of them, in all its queues.
+#[derive(Debug)]
 pub(crate) struct Watches {
-    own: Option<Watch>,
-    ahead: Vec<(String, Watch)>,
-    /// Seen ahead, and not told yet because something of our own node came first.
-    kept: Option<Event>,
+    /// One for each queue.
+    own: Vec<Option<OwnWatch>>,
+    ahead: Vec<Ahead>,
+    /// Seen ahead, and not told yet because something of an own node came first.
+    kept: Option<Seen>,
 }
 
+#[derive(Debug)]
+struct Ahead {
+    queue: usize,
+    name: String,
+    watch: Watch,
+}
+
+/// An event, and the queue that it is of.
+type Seen = (usize, Event);
+
 impl Watches {
-    pub(crate) fn set_own(&mut self, watch: Watch) {
-        self.own = Some(watch);
+    pub(crate) fn new(queues: usize) -> Self {
+        Self { own: (0..queues).map(|_| None).collect(), ahead: Vec::new(), kept: None }
+    }
+
+    pub(crate) fn set_own(&mut self, queue: usize, watch: OwnWatch) {
+        if let Some(own) = self.own.get_mut(queue) {
+            *own = Some(watch);
+        }
     }
 
     /// At most one watch for each node.
-    pub(crate) fn set_ahead(&mut self, name: String, watch: Watch) {
-        self.ahead.retain(|(watched, _)| *watched != name);
-        self.ahead.push((name, watch));
+    pub(crate) fn set_ahead(&mut self, queue: usize, name: String, watch: Watch) {
+        self.ahead.retain(|ahead| ahead.queue != queue || ahead.name != name);
+        self.ahead.push(Ahead { queue, name, watch });
     }
 
-    /// Keeps the watch on the own node, for a hold to learn of its loss.
-    pub(crate) fn into_own(self) -> Option<Watch> {
+    /// Keeps the watches on the own nodes, for a hold to learn of its loss.
+    pub(crate) fn into_own(self) -> Vec<Option<OwnWatch>> {
         self.own
     }
 
     /// Waits for the next event.
     ///
     /// On one connection events arrive in the order of the server, but each watch has its own channel, so this looks at
-    /// the own node again when something was seen ahead: had our node been deleted before, it shows by then.
+    /// the own nodes again when something was seen ahead: had one been deleted before, it shows by then.
     ///
     /// # Errors
     ///
     /// The session is over.
-    pub(crate) async fn next(&mut self, session: &Session) -> Result<Event, SessionEnd> {
+    pub(crate) async fn next(&mut self, session: &Session) -> Result<Seen, SessionEnd> {
         let mut ended = pin!(session.ended());
         poll_fn(|cx| {
             if let Poll::Ready(end) = ended.as_mut().poll(cx) {
@@ -70,27 +88,30 @@ impl Watches {
         .await
     }
 
-    fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        let Some(watch) = &mut self.own else { return Poll::Pending };
-        let Poll::Ready(event) = watch.poll_fired(cx) else { return Poll::Pending };
-        self.own = None;
-        Poll::Ready(match event {
-            WatchEvent::Deleted => Some(Event::OwnDeleted),
-            WatchEvent::SessionEnded => None,
-            _ => Some(Event::OwnChanged),
-        })
+    fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<Option<Seen>> {
+        for (queue, own) in self.own.iter_mut().enumerate() {
+            let Some(OwnWatch { watch, .. }) = own else { continue };
+            let Poll::Ready(event) = watch.poll_fired(cx) else { continue };
+            *own = None;
+            return Poll::Ready(match event {
+                WatchEvent::Deleted => Some((queue, Event::OwnDeleted)),
+                WatchEvent::SessionEnded => None,
+                _ => Some((queue, Event::OwnChanged)),
+            });
+        }
+        Poll::Pending
     }
 
-    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Option<Seen>> {
         for index in 0..self.ahead.len() {
-            let (_, watch) = &mut self.ahead[index];
+            let Ahead { watch, .. } = &mut self.ahead[index];
             let Poll::Ready(event) = watch.poll_fired(cx) else { continue };
             let certain = watch.connection_is_unbroken();
-            let (name, _) = self.ahead.remove(index);
+            let Ahead { queue, name, .. } = self.ahead.remove(index);
             return Poll::Ready(match event {
-                WatchEvent::Deleted => Some(Event::AheadDeleted { name, certain }),
+                WatchEvent::Deleted => Some((queue, Event::AheadDeleted { name, certain })),
                 WatchEvent::SessionEnded => None,
-                _ => Some(Event::AheadChanged { name }),
+                _ => Some((queue, Event::AheadChanged { name })),
             });
         }
         Poll::Pending

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use curator_recipes::lock::contest::{Answer, Contest, ContestError, Event, Request};
-use curator_recipes::lock::driver::ContenderId;
+use curator_recipes::lock::driver::{
+    ContenderId, LockInternalsDriver, ParticipantKind, WriteLockInternalsDriver, downgraded_read_name,
+};
 
 use super::server::Creator;
 
@@ -26,7 +28,8 @@ pub(crate) struct Contender {
     pub(crate) watches: Vec<Watch>,
     /// What the watches have seen, in the order in which the server sent it.
     pub(crate) events: VecDeque<Seen>,
-    /// Whether this contest's node has ever been the first in the queue: then it may call itself the owner.
+    /// Whether this contest's node has ever been the first in the queue, or a reader behind readers only: then it may call
+    /// itself the owner.
     pub(crate) was_first: bool,
     /// Whether somebody has deleted this contest's node.
     pub(crate) robbed: bool,
@@ -38,8 +41,10 @@ pub(crate) enum Phase {
     Flying(usize),
     Waiting,
     /// It believes that it owns the lock; `rightful` if that was true at some time.
+    ///
+    /// It has one node, or two: the write lock's and then the read lock's.
     Owning {
-        node: String,
+        nodes: Vec<String>,
         rightful: bool,
     },
     /// It has released or was cancelled, and its janitor is at work.
@@ -126,6 +131,26 @@ impl Contender {
         matches!(self.phase, Phase::Owning { .. })
     }
 
+    /// Whether it owns as a reader only, and so may own together with other readers.
+    pub(crate) fn shares(&self) -> bool {
+        self.believes() && self.owned_nodes().iter().all(|name| kind(name) == ParticipantKind::Read)
+    }
+
+    /// What it owns the lock by.
+    pub(crate) fn owned_nodes(&self) -> &[String] {
+        match &self.phase {
+            Phase::Owning { nodes, .. } => nodes,
+            _ => &[],
+        }
+    }
+
+    /// The name of the read node beside a write node. Of one contender it comes before the write node in the order of
+    /// names, of the next behind it.
+    pub(crate) fn downgraded_name(&self, sequence: i32) -> String {
+        let contest = if self.number.is_multiple_of(2) { 0 } else { u8::MAX };
+        downgraded_read_name(&contender_id(self.number, contest), sequence)
+    }
+
     pub(crate) fn fire(&mut self, name: &str, deleted: bool) {
         let watches = std::mem::take(&mut self.watches).into_iter();
         let (fired, kept): (Vec<_>, _) = watches.partition(|watch| watch.name == name);
@@ -170,6 +195,10 @@ impl Seen {
             (false, false) => Event::AheadChanged { name },
         }
     }
+}
+
+pub(crate) fn kind(name: &str) -> ParticipantKind {
+    WriteLockInternalsDriver.kind(name)
 }
 
 fn contender_id(contender: u8, contest: u8) -> ContenderId {

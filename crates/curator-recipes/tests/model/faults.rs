@@ -65,7 +65,7 @@ impl World {
         let contender = &mut self.contenders[who];
         contender.watches.clear();
         contender.events.clear();
-        let step = contender.contest.observed(scenario.driver, Event::Uncertain);
+        let step = contender.contest.observed(scenario.driver(who), Event::Uncertain);
         self.perform(scenario, who, step);
     }
 

@@ -2,7 +2,8 @@
 //!
 //! What is searched is the contest that ships, with the driver that ships. Around it stand a server with one directory
 //! and, for each contender, a session: a wire on which requests keep their order, one-shot watches whose events keep
-//! their order, and the simplest shell that obeys a contest. See `steps.rs` and `faults.rs` for what can happen.
+//! their order, and the simplest shell that obeys a contest. See `steps.rs`, `writer.rs` and `faults.rs` for what can
+//! happen.
 //!
 //! Bounds, and why these:
 //!
@@ -10,28 +11,40 @@
 //!   it) and one node more, so that the queue changes behind its back.
 //! - One fault of each kind alone with the most contenders, then each pair of faults with fewer: a fault in the middle of
 //!   the recovery from another is where protocols break.
+//! - Readers and writers, of which a writer may take the read lock too or go over to it: rows of up to four without faults,
+//!   of three with one fault, of two with two.
 //! - Three faults, and one of each kind together, take minutes: `deep.rs` has them.
 //!
 //! The last part puts defects in on purpose: a search that cannot find those would prove nothing.
 
 mod contender;
+mod drivers;
 mod faults;
+mod joint;
+mod joint_tests;
 mod scenario;
 mod search;
+mod semaphore;
+mod semaphore_tests;
 mod server;
 mod steps;
 mod world;
+mod writer;
 
-use scenario::{Anonymous, Defect, Faults, Impatient, KINDS, LooksAgain, Scenario};
+use drivers::{Anonymous, Drivers, Impatient, LooksAgain, Overconfident, rows_of_readers_and_writers};
+use scenario::{Defect, Faults, KINDS, Scenario};
 use search::{Tally, breaks, ends, holds};
 use world::{LEFTOVER, RIGHTFUL, SLEEPER, TWO_OWNERS};
 
-use curator_recipes::lock::driver::StandardLockInternalsDriver;
+use curator_recipes::lock::driver::{ReadLockInternalsDriver, StandardLockInternalsDriver, WriteLockInternalsDriver};
 
 const MUTEX: StandardLockInternalsDriver = StandardLockInternalsDriver::new();
-const LOOKS_AGAIN: &LooksAgain = &LooksAgain(MUTEX);
-const ANONYMOUS: &Anonymous = &Anonymous(MUTEX);
-const IMPATIENT: &Impatient = &Impatient(MUTEX);
+const LOOKS_AGAIN: Drivers = &[&LooksAgain(MUTEX)];
+const ANONYMOUS: Drivers = &[&Anonymous(MUTEX)];
+const IMPATIENT: Drivers = &[&Impatient(MUTEX)];
+const READER: &ReadLockInternalsDriver = &ReadLockInternalsDriver;
+const WRITER: &WriteLockInternalsDriver = &WriteLockInternalsDriver;
+const OVERCONFIDENT: &Overconfident = &Overconfident(WriteLockInternalsDriver);
 
 #[test]
 fn without_faults() {
@@ -96,6 +109,50 @@ fn a_driver_whose_queue_is_not_final() {
 }
 
 #[test]
+fn readers_and_writers() {
+    let _tally = Tally::of("readers and writers");
+    for (row, drivers) in (1..=4).flat_map(rows_of_readers_and_writers) {
+        holds(&row, Scenario::of_readers_and_writers(&drivers));
+    }
+}
+
+#[test]
+fn readers_and_writers_with_one_fault() {
+    let _tally = Tally::of("readers and writers with one fault");
+    for (kind, faults) in KINDS {
+        for (row, drivers) in rows_of_readers_and_writers(3) {
+            holds(&format!("{row}, {kind}"), Scenario::of_readers_and_writers(&drivers).with(faults));
+        }
+    }
+}
+
+#[test]
+fn readers_and_writers_with_two_faults() {
+    let _tally = Tally::of("readers and writers with two faults");
+    for (i, (kind, faults)) in KINDS.into_iter().enumerate() {
+        for (other_kind, other) in KINDS.into_iter().skip(i) {
+            for (row, drivers) in rows_of_readers_and_writers(2) {
+                let scenario = Scenario::of_readers_and_writers(&drivers).with(faults.and(other));
+                holds(&format!("{row}, {kind}, {other_kind}"), scenario);
+            }
+        }
+    }
+}
+
+/// More before one than contenders could be, and leaving in any order.
+#[test]
+fn readers_and_writers_behind_others() {
+    let _tally = Tally::of("readers and writers behind others");
+    let downgraded = Faults { downgrades: 1, ..Faults::NONE };
+    for (kind, faults) in KINDS {
+        for (row, drivers) in rows_of_readers_and_writers(1) {
+            let scenario = Scenario::of_readers_and_writers(&drivers).behind(3).with(faults.and(downgraded));
+            holds(&format!("{row} behind 3 writers, {kind}"), scenario);
+        }
+    }
+}
+
+#[test]
 fn names_that_do_not_tell_whose_they_are() {
     let _tally = Tally::of("names that do not tell whose they are");
     let disconnect = KINDS[0].1;
@@ -116,6 +173,9 @@ fn no_run_goes_round_in_circles() {
         }
     }
     ends("no directory", &Scenario::of(2).without_directory());
+    for (row, drivers) in (2..=3).flat_map(rows_of_readers_and_writers) {
+        ends(&row, &Scenario::of_readers_and_writers(&drivers));
+    }
     ends("looks again", &Scenario::of(3).driven_by(LOOKS_AGAIN));
 }
 
@@ -141,4 +201,9 @@ fn defects_are_found() {
     }
     breaks(RIGHTFUL, "an impatient driver, others", Scenario::of(1).behind(2).driven_by(IMPATIENT));
     breaks(TWO_OWNERS, "an impatient driver", Scenario::of(3).with(cancel).driven_by(IMPATIENT));
+    let overconfident = Scenario::of_readers_and_writers(&[WRITER, OVERCONFIDENT]);
+    breaks(TWO_OWNERS, "a writer that believes its queue to be final", overconfident);
+    let behind_two_writers = Scenario::of_readers_and_writers(&[WRITER, WRITER, READER]).with(cancel);
+    let impatient = behind_two_writers.spoilt_by(Defect::TakesAnyDeletionForOwnership);
+    breaks(TWO_OWNERS, "an impatient reader", impatient);
 }

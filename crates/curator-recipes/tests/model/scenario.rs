@@ -3,9 +3,10 @@
 use std::fmt;
 
 use curator_recipes::lock::driver::{
-    ContenderId, ContenderIdentity, LockInternalsDriver, StandardLockInternalsDriver, Verdict,
+    ContenderId, LockInternalsDriver, ReadLockInternalsDriver, StandardLockInternalsDriver, WriteLockInternalsDriver,
 };
-use curator_recipes::lock::queue::Queue;
+
+use super::drivers::Drivers;
 
 /// One bounded world to search through.
 #[derive(Clone, Debug)]
@@ -20,8 +21,10 @@ pub(crate) struct Scenario {
     pub(crate) faults: Faults,
     /// The defect of the shell or of the driver, if any.
     pub(crate) defect: Option<Defect>,
-    /// The driver of all contests.
-    pub(crate) driver: &'static dyn LockInternalsDriver,
+    /// The lock name of the others' nodes.
+    pub(crate) lock_name: &'static str,
+    /// The driver of each contender; of all, if there is but one.
+    drivers: Drivers,
 }
 
 /// How often each fault may happen. They happen at any time, to anybody, or not at all.
@@ -62,6 +65,8 @@ pub(crate) enum Defect {
     ForgetsOrderOfEvents,
     /// When our own node's event is given before one that is at hand already, the latter is forgotten.
     ForgetsOneOfTwoEvents,
+    /// When the node goes that a contender watches, it owns the lock, whoever else may be before it.
+    TakesAnyDeletionForOwnership,
     /// A cancelled acquire is simply dropped.
     HasNoJanitor,
 }
@@ -97,8 +102,15 @@ impl Faults {
 impl Scenario {
     /// Contests of Curator's mutex, without faults.
     pub(crate) fn of(contenders: u8) -> Self {
-        const MUTEX: &StandardLockInternalsDriver = &StandardLockInternalsDriver::new();
-        Self { contenders, others: 0, directory: true, faults: Faults::NONE, defect: None, driver: MUTEX }
+        const MUTEX: Drivers = &[&StandardLockInternalsDriver::new()];
+        let (faults, lock_name) = (Faults::NONE, StandardLockInternalsDriver::LOCK_NAME);
+        Self { contenders, others: 0, directory: true, faults, defect: None, lock_name, drivers: MUTEX }
+    }
+
+    /// One contest for each driver, of readers and writers, without faults. Others are writers.
+    pub(crate) fn of_readers_and_writers(drivers: &[&'static dyn LockInternalsDriver]) -> Self {
+        let lock_name = WriteLockInternalsDriver::LOCK_NAME;
+        Self { lock_name, ..Self::of(drivers.len() as u8) }.driven_by(drivers.to_vec().leak())
     }
 
     pub(crate) fn behind(self, others: u8) -> Self {
@@ -117,8 +129,26 @@ impl Scenario {
         Self { defect: Some(defect), ..self }
     }
 
-    pub(crate) fn driven_by(self, driver: &'static dyn LockInternalsDriver) -> Self {
-        Self { driver, ..self }
+    pub(crate) fn driven_by(self, drivers: Drivers) -> Self {
+        Self { drivers, ..self }
+    }
+
+    pub(crate) fn driver(&self, who: usize) -> &'static dyn LockInternalsDriver {
+        self.drivers[who % self.drivers.len()]
+    }
+
+    /// The prefix of the node by which one of the others goes on when its first node goes.
+    pub(crate) fn downgraded_prefix(&self) -> &'static str {
+        match self.lock_name {
+            WriteLockInternalsDriver::LOCK_NAME => "_c_another-__READ__",
+            _ => "_c_another-lock-",
+        }
+    }
+
+    /// Whether two can own together: somebody is before a reader, be it another or a writer that becomes one.
+    pub(crate) fn can_be_shared(&self) -> bool {
+        let prefix = |who| self.driver(who).node_prefix(&ContenderId::from_uuid(uuid::Uuid::nil()));
+        (1..usize::from(self.contenders)).any(|who| prefix(who).ends_with(ReadLockInternalsDriver::LOCK_NAME))
     }
 }
 
@@ -126,72 +156,6 @@ impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} contenders behind {} others", self.contenders, self.others)?;
         if self.directory { Ok(()) } else { f.write_str(", no directory") }
-    }
-}
-
-/// As the mutex, but with names that do not tell whose they are.
-#[derive(Debug)]
-pub(crate) struct Anonymous(pub(crate) StandardLockInternalsDriver);
-
-impl LockInternalsDriver for Anonymous {
-    fn node_prefix(&self, _id: &ContenderId) -> String {
-        "_c_anybody-lock-".to_owned()
-    }
-
-    fn identity(&self) -> ContenderIdentity {
-        ContenderIdentity::Data
-    }
-
-    fn sequence(&self, child: &str) -> Option<i32> {
-        self.0.sequence(child)
-    }
-
-    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
-        self.0.verdict(queue, own)
-    }
-}
-
-/// As the mutex, but does not rely on the nodes before it being final.
-#[derive(Debug)]
-pub(crate) struct LooksAgain(pub(crate) StandardLockInternalsDriver);
-
-impl LockInternalsDriver for LooksAgain {
-    fn node_prefix(&self, id: &ContenderId) -> String {
-        self.0.node_prefix(id)
-    }
-
-    fn sequence(&self, child: &str) -> Option<i32> {
-        self.0.sequence(child)
-    }
-
-    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
-        self.0.verdict(queue, own)
-    }
-
-    fn predecessors_are_final(&self) -> bool {
-        false
-    }
-}
-
-/// Takes the disappearance of the node before it for ownership, whatever else stands before it.
-#[derive(Debug)]
-pub(crate) struct Impatient(pub(crate) StandardLockInternalsDriver);
-
-impl LockInternalsDriver for Impatient {
-    fn node_prefix(&self, id: &ContenderId) -> String {
-        self.0.node_prefix(id)
-    }
-
-    fn sequence(&self, child: &str) -> Option<i32> {
-        self.0.sequence(child)
-    }
-
-    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
-        let number = |place: usize| queue.get(place).map(|entry| entry.sequence);
-        match own.checked_sub(1) {
-            Some(before) if number(before).map(|n| n + 1) == number(own) => Verdict::WaitsFor(before),
-            _ => Verdict::Owns,
-        }
     }
 }
 

@@ -2,14 +2,12 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::io::Write;
 use std::time::Instant;
 
-use stateright::{Checker, HasDiscoveries, Model, Path};
-
-use super::scenario::Scenario;
-use super::world::{Action, OWNED, World};
+use stateright::{Checker, Expectation, HasDiscoveries, Model, Path, Property};
 
 thread_local! {
     /// Searches, and the states that they have seen, in the test of this thread.
@@ -42,24 +40,37 @@ impl Drop for Tally {
     }
 }
 
-/// Looks at all the states there are. None may break a property, and somewhere the lock must be owned.
+/// A state of a world that can be searched through.
+pub(crate) trait Searched: Clone + Debug + PartialEq + Hash + Send + Sync + 'static {}
+
+impl<S: Clone + Debug + PartialEq + Hash + Send + Sync + 'static> Searched for S {}
+
+/// Looks at all the states there are. None may break a property, and what is to happen at some time must happen.
 #[track_caller]
-pub(crate) fn holds(name: &str, scenario: Scenario) {
+pub(crate) fn holds<M>(name: &str, scenario: M)
+where
+    M: Model<State: Searched, Action: Clone + Debug + PartialEq> + Send + Sync + 'static,
+{
     let started = Instant::now();
+    let is_wanted = |property: &Property<M>| matches!(property.expectation, Expectation::Sometimes);
+    let wanted: Vec<_> = scenario.properties().into_iter().filter(is_wanted).map(|property| property.name).collect();
     let checker = scenario.checker().threads(2).spawn_bfs().join();
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
     count(states);
     println!("{name}: {states} states, depth {depth}, {:.1?}", started.elapsed());
     for (property, path) in checker.discoveries() {
         let end = path.last_state().clone();
-        assert!(property == OWNED, "{name}: not so that {property}: {:?}\n{end:#?}", path.into_actions());
+        assert!(wanted.contains(&property), "{name}: not so that {property}: {:?}\n{end:#?}", path.into_actions());
     }
-    checker.assert_any_discovery(OWNED);
+    wanted.into_iter().for_each(|property| drop(checker.assert_any_discovery(property)));
 }
 
 /// Expects that the search finds a way to break this property.
 #[track_caller]
-pub(crate) fn breaks(property: &'static str, name: &str, scenario: Scenario) {
+pub(crate) fn breaks<M>(property: &'static str, name: &str, scenario: M)
+where
+    M: Model<State: Searched, Action: Clone + Debug + PartialEq> + Send + Sync + 'static,
+{
     let started = Instant::now();
     let search = scenario.checker().threads(2).finish_when(HasDiscoveries::AnyOf([property].into()));
     let checker = search.spawn_bfs().join();
@@ -72,7 +83,7 @@ pub(crate) fn breaks(property: &'static str, name: &str, scenario: Scenario) {
 
 /// Checks that no run goes round in circles. So every run comes to a quiet state, and of those the properties speak.
 #[track_caller]
-pub(crate) fn ends(name: &str, scenario: &Scenario) {
+pub(crate) fn ends<M: Model<State: Debug + Hash>>(name: &str, scenario: &M) {
     let started = Instant::now();
     let hasher = RandomState::new();
     // By fingerprint: whether the state lies on the path from the beginning to here.
@@ -95,7 +106,7 @@ pub(crate) fn ends(name: &str, scenario: &Scenario) {
                 }
                 on_path.insert(fingerprint, true);
                 stack.push(Visit::Leave(fingerprint));
-                let mut actions: Vec<Action> = Vec::new();
+                let mut actions = Vec::new();
                 scenario.actions(&state, &mut actions);
                 stack.extend(
                     actions.into_iter().filter_map(|action| scenario.next_state(&state, action)).map(Visit::Enter),
@@ -107,7 +118,7 @@ pub(crate) fn ends(name: &str, scenario: &Scenario) {
     println!("{name}: every run ends, {} states, {:.1?}", on_path.len(), started.elapsed());
 }
 
-enum Visit {
-    Enter(World),
+enum Visit<S> {
+    Enter(S),
     Leave(u64),
 }

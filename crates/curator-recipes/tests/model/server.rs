@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use curator_recipes::lock::driver::ReadLockInternalsDriver;
+
 /// The tree that matters, and what only the search knows about it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
@@ -23,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) czxid: i64,
     pub(crate) session: i64,
     pub(crate) creator: Creator,
+    /// Whether readers can own the lock together with it.
+    pub(crate) reads: bool,
 }
 
 /// Whose node it is, as only the search knows.
@@ -54,17 +58,30 @@ impl Server {
         let sequence = self.next;
         self.next += 1;
         let name = format!("{prefix}{sequence:010}");
-        self.nodes.push(Node { sequence, name, czxid: self.created, session, creator });
+        let reads = prefix.ends_with(ReadLockInternalsDriver::LOCK_NAME);
+        self.nodes.push(Node { sequence, name, czxid: self.created, session, creator, reads });
         self.nodes.last()
     }
 
     /// A second node with the number of an existing one.
     pub(crate) fn create_beside(&mut self, place: usize, prefix: &str) {
-        self.created += 1;
         let sequence = self.nodes[place].sequence;
-        let name = format!("{prefix}{sequence:010}");
-        let node = Node { sequence, name, czxid: self.created, session: OTHERS, creator: Creator::Other };
+        self.create_second(place, format!("{prefix}{sequence:010}"));
+    }
+
+    /// A second node of the same holder and with the same number.
+    pub(crate) fn create_second(&mut self, place: usize, name: String) {
+        self.created += 1;
+        let reads = name.contains(ReadLockInternalsDriver::LOCK_NAME);
+        let node = Node { name, czxid: self.created, reads, ..self.nodes[place].clone() };
         self.nodes.insert(place, node);
+    }
+
+    /// Whether the node at this place owns the lock: there is none before it, or it reads, and so do those before it.
+    pub(crate) fn is_entitled(&self, place: usize) -> bool {
+        let own = &self.nodes[place];
+        let before = self.nodes.iter().take_while(|node| node.sequence < own.sequence);
+        own.reads && before.clone().all(|node| node.reads) || before.count() == 0
     }
 
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {

@@ -13,6 +13,9 @@ impl World {
             Action::Serve(who) => self.serve(scenario, who),
             Action::Look(who, event) => self.look(scenario, who, event),
             Action::Release(who) => self.release(who),
+            Action::Downgrade(who) => self.downgrade(scenario, who),
+            Action::TakeRead(who) => self.take_read(who),
+            Action::ReleaseWrite(who) => self.release_write(who),
             Action::Reconnect(who) => self.reconnect(scenario, who),
             Action::ServeDying(place) => {
                 let dying = &mut self.server.dying[place];
@@ -65,16 +68,16 @@ impl World {
                 self.faults.reaps -= 1;
                 self.server.reap();
             }
-            Action::Downgrade(place) => {
+            Action::DowngradeOther(place) => {
                 self.faults.downgrades -= 1;
-                self.server.create_beside(place, "_c_another-lock-");
+                self.server.create_beside(place, scenario.downgraded_prefix());
             }
         }
     }
 
     pub(super) fn begin(&mut self, scenario: &Scenario, who: usize) {
         self.contenders[who].next_contest();
-        let step = self.contenders[who].contest.start(scenario.driver);
+        let step = self.contenders[who].contest.start(scenario.driver(who));
         self.perform(scenario, who, step);
     }
 
@@ -89,7 +92,7 @@ impl World {
             }
             Step::Wait => contender.phase = Phase::Waiting,
             Step::Owned(node) => {
-                contender.phase = Phase::Owning { node: node.name, rightful: contender.was_first };
+                contender.phase = Phase::Owning { nodes: vec![node.name], rightful: contender.was_first };
                 contender.wire.extend(contender.contest.surplus().iter().cloned().map(Call::Delete));
                 contender.answers.clear();
                 contender.watches.retain(|watch| watch.own);
@@ -175,7 +178,7 @@ impl World {
 
     pub(super) fn create_of(&self, scenario: &Scenario, who: usize) -> (String, Creator) {
         let contender = &self.contenders[who];
-        let prefix = scenario.driver.node_prefix(&contender.contest.id());
+        let prefix = scenario.driver(who).node_prefix(&contender.contest.id());
         (prefix, contender.creator())
     }
 
@@ -184,7 +187,7 @@ impl World {
         contender.answers.push(answer);
         if contender.phase == Phase::Flying(contender.answers.len()) {
             let answers = std::mem::take(&mut contender.answers);
-            let step = contender.contest.answered(scenario.driver, answers);
+            let step = contender.contest.answered(scenario.driver(who), answers);
             self.perform(scenario, who, step);
         }
     }
@@ -196,7 +199,13 @@ impl World {
             if scenario.defect == Some(Defect::ForgetsOneOfTwoEvents) && seen.watch.own && event > 0 {
                 contender.events.clear();
             }
-            let step = contender.contest.observed(scenario.driver, seen.event());
+            let is_ahead = seen.deleted && !seen.watch.own;
+            let step = match contender.contest.node() {
+                Some(node) if is_ahead && scenario.defect == Some(Defect::TakesAnyDeletionForOwnership) => {
+                    Step::Owned(node.clone())
+                }
+                _ => contender.contest.observed(scenario.driver(who), seen.event()),
+            };
             self.perform(scenario, who, step);
         } else {
             // An owner learns that it has lost the lock.
@@ -207,8 +216,9 @@ impl World {
 
     pub(super) fn release(&mut self, who: usize) {
         let contender = &mut self.contenders[who];
-        let Phase::Owning { node, .. } = &contender.phase else { return };
-        contender.wire.push_back(Call::Delete(node.clone()));
+        let Phase::Owning { nodes, .. } = &contender.phase else { return };
+        // Of two, the second first. The other order is another action.
+        contender.wire.extend(nodes.iter().rev().cloned().map(Call::Delete));
         contender.drop_contest();
         contender.phase = Phase::Cleaning;
     }
@@ -257,12 +267,15 @@ impl World {
         }
     }
 
-    /// Keeps in mind who has been first in the queue.
+    /// Keeps in mind who has been first in the queue, or among readers before whom there are only readers.
     pub(super) fn note_the_first(&mut self) {
-        if let Some(first) = self.server.nodes.first().map(|node| node.creator)
-            && let Some(contender) = self.creator_of(first)
-        {
-            contender.was_first = true;
+        for place in 0..self.server.nodes.len() {
+            let creator = self.server.nodes[place].creator;
+            if self.server.is_entitled(place)
+                && let Some(contender) = self.creator_of(creator)
+            {
+                contender.was_first = true;
+            }
         }
     }
 

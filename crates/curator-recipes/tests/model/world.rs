@@ -14,11 +14,13 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
 }
 
-pub(crate) const TWO_OWNERS: &str = "there are never two owners";
-pub(crate) const RIGHTFUL: &str = "whoever calls itself the owner has been first in the queue";
+pub(crate) const TWO_OWNERS: &str = "there are never two owners, unless all of them are readers";
+pub(crate) const RIGHTFUL: &str =
+    "whoever calls itself the owner has been first in the queue, or a reader behind readers";
 pub(crate) const SLEEPER: &str = "nobody sleeps through its turn";
 pub(crate) const LEFTOVER: &str = "nothing is left behind";
 pub(crate) const OWNED: &str = "the lock is owned at some time";
+pub(crate) const SHARED: &str = "two own the lock together at some time";
 
 /// Contenders, nodes and dying sessions are named by their places.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,12 @@ pub(crate) enum Action {
     /// A shell looks at this one of its events.
     Look(usize, usize),
     Release(usize),
+    /// The holder of a write lock goes over to the read lock: one node comes, the other goes.
+    Downgrade(usize),
+    /// The holder of a write lock takes the read lock too.
+    TakeRead(usize),
+    /// The holder of both sends the delete of the write node.
+    ReleaseWrite(usize),
     Reconnect(usize),
     /// A create of a dying session arrives late.
     ServeDying(usize),
@@ -50,7 +58,7 @@ pub(crate) enum Action {
     Delete(usize),
     Write(usize),
     Reap,
-    Downgrade(usize),
+    DowngradeOther(usize),
 }
 
 impl Model for Scenario {
@@ -61,7 +69,7 @@ impl Model for Scenario {
         let contenders = (0..self.contenders).map(Contender::new).collect();
         let mut world = World { server: Server::new(self.directory), contenders, faults: self.faults };
         for i in 0..self.others {
-            world.server.create(&format!("_c_other{i}-lock-"), OTHERS, Creator::Other);
+            world.server.create(&format!("_c_other{i}-{}", self.lock_name), OTHERS, Creator::Other);
         }
         for who in 0..world.contenders.len() {
             world.begin(self, who);
@@ -83,10 +91,11 @@ impl Model for Scenario {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let mut properties = vec![
             Property::always(TWO_OWNERS, |_, world: &World| {
                 // Nobody can help it when an owner's node is deleted by hand.
-                world.contenders.iter().filter(|contender| contender.believes() && !contender.robbed).count() <= 1
+                let mut owners = world.contenders.iter().filter(|contender| contender.believes() && !contender.robbed);
+                owners.clone().count() <= 1 || owners.all(Contender::shares)
             }),
             Property::always(RIGHTFUL, |_, world: &World| {
                 !world.contenders.iter().any(|c| matches!(c.phase, Phase::Owning { rightful: false, .. }))
@@ -103,7 +112,13 @@ impl Model for Scenario {
             }),
             Property::always(LEFTOVER, |_, world: &World| !world.is_quiet() || world.server.nodes.is_empty()),
             Property::sometimes(OWNED, |_, world: &World| world.contenders.iter().any(Contender::believes)),
-        ]
+        ];
+        if self.can_be_shared() {
+            properties.push(Property::sometimes(SHARED, |_, world: &World| {
+                world.contenders.iter().filter(|contender| contender.shares()).count() > 1
+            }));
+        }
+        properties
     }
 }
 
@@ -118,6 +133,7 @@ impl World {
                 Phase::Waiting => actions.extend(contender.deliverable().map(|event| Action::Look(who, event))),
                 Phase::Owning { .. } => {
                     actions.push(Action::Release(who));
+                    self.steps_of_a_writer(who, actions);
                     let own = contender.events.iter().position(|seen| seen.watch.own && seen.deleted);
                     actions.extend(own.map(|event| Action::Look(who, event)));
                 }
@@ -168,7 +184,7 @@ impl World {
                 actions.push(Action::Write(place));
             }
             if faults.downgrades > 0 && other {
-                actions.push(Action::Downgrade(place));
+                actions.push(Action::DowngradeOther(place));
             }
         }
         if faults.reaps > 0 && self.server.directory && self.server.nodes.is_empty() {

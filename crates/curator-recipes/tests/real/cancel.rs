@@ -11,7 +11,7 @@ use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use crate::support::{SHORT_SESSION, builder, client, connect, mutex, path, queue_of, soon};
 
 /// Polls `future` up to `polls` times, as often as it wakes, and then drops it. Its output if it came that far.
-async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let mut future: Pin<Box<F>> = Box::pin(future);
     let mut polled = 0;
     poll_fn(move |cx| {
@@ -112,7 +112,7 @@ async fn a_waiter_in_the_middle_that_is_dropped_does_not_hold_up_the_others() {
 }
 
 /// A future that is polled on this runtime until `ready`, and then handed out, not finished.
-async fn polled_until<F: Future>(future: F, ready: impl Future) -> Pin<Box<F>> {
+pub(crate) async fn polled_until<F: Future>(future: F, ready: impl Future) -> Pin<Box<F>> {
     let mut future = Box::pin(future);
     tokio::select! {
         biased;

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{
+    InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockGuard, WriteGuard,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{client, connect, mutex, path, queue_of, soon};
@@ -104,6 +108,95 @@ async fn a_hand_over_is_one_round_trip() {
         assert_eq!(without_probes(holders), BTreeMap::from([(OpCode::Delete, 1)]));
     }
     guard.release().await.unwrap();
+}
+
+/// What a cycle costs on a far server, when the directories are there: requests by kind, and round trips.
+async fn cost_of<G, H: Future<Output = G>, R: Future<Output = ()>>(
+    acquire: impl Fn(CuratorClient) -> H,
+    release: impl Fn(G) -> R,
+) -> (BTreeMap<OpCode, u64>, u64) {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = connect(&proxy.connect_string()).await;
+    // A probe of the lease could fall into the count.
+    proxy.ignore(OpCode::Sync);
+    release(acquire(client.clone()).await).await;
+    proxy.set_delay(DELAY);
+    let mut costs = Vec::new();
+    for _ in 0..3 {
+        proxy.reset_counts();
+        release(acquire(client.clone()).await).await;
+        costs.push((without_probes(&proxy), proxy.round_trips()));
+    }
+    assert_eq!(costs[0], costs[1]);
+    assert_eq!(costs[0], costs[2]);
+    costs.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn read_and_write_are_three_requests_and_two_round_trips() {
+    let path = path("read-write");
+    let lock = |client: &CuratorClient| InterProcessReadWriteLock::new(client, &path).unwrap();
+    let expected = (BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::Delete, 1)]), 2);
+    let read = cost_of(
+        async |client| lock(&client).read().acquire().await.unwrap(),
+        async |guard: LockGuard| guard.release().await.unwrap(),
+    );
+    assert_eq!(read.await, expected);
+    let write = cost_of(
+        async |client| lock(&client).write().acquire().await.unwrap(),
+        async |guard: WriteGuard| guard.release().await.unwrap(),
+    );
+    assert_eq!(write.await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_lock_beside_or_after_a_write_lock_is_two_requests() {
+    let path = path("downgraded");
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = connect(&proxy.connect_string()).await;
+    proxy.ignore(OpCode::Sync);
+    let lock = InterProcessReadWriteLock::new(&client, &path).unwrap();
+    proxy.set_delay(DELAY);
+
+    let writing = lock.write().acquire().await.unwrap();
+    proxy.reset_counts();
+    let reading = lock.read().acquire().await.unwrap();
+    reading.release().await.unwrap();
+    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Multi, 1), (OpCode::Delete, 1)]));
+    assert_eq!(proxy.round_trips(), 2);
+
+    proxy.reset_counts();
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Multi, 1)]));
+    reading.release().await.unwrap();
+    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Multi, 1), (OpCode::Delete, 1)]));
+    assert_eq!(proxy.round_trips(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_semaphore_mutex_is_four_requests_and_three_round_trips() {
+    let path = path("semaphore-mutex");
+    let cost = cost_of(
+        async |client| InterProcessSemaphoreMutex::new(&client, &path).unwrap().acquire().await.unwrap(),
+        async |guard: LockGuard| guard.release().await.unwrap(),
+    );
+    let expected = [(OpCode::Create2, 1), (OpCode::MultiRead, 1), (OpCode::Multi, 1), (OpCode::Delete, 1)];
+    assert_eq!(cost.await, (BTreeMap::from(expected), 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_multi_lock_of_any_number_of_paths_is_three_requests_and_two_round_trips() {
+    for number in [2, 3, 20] {
+        let paths: Vec<_> = (0..number).map(|_| path("multi")).collect();
+        let cost = cost_of(
+            async |client| InterProcessMultiLock::new(&client, &paths).unwrap().acquire().await.unwrap(),
+            async |guard: LockGuard| guard.release().await.unwrap(),
+        );
+        let expected = [(OpCode::Multi, 2), (OpCode::MultiRead, 1)];
+        assert_eq!(cost.await, (BTreeMap::from(expected), 2), "{number} paths");
+    }
 }
 
 fn probes(proxy: &FaultProxy) -> u64 {

@@ -7,14 +7,25 @@
 
 mod bad_input;
 mod cancel;
+mod contract;
 mod cost;
+mod cost_of_waiting;
 mod custom_driver;
 mod directory;
+mod downgrade;
+mod downgrade_loss;
 mod exclusive;
 mod loss;
+mod multi_lock;
 mod participants;
+mod read_write;
 mod reentry;
 mod release;
+mod revocation;
+mod semaphore;
 mod session_loss;
+mod shared_count;
+mod stopped_holder;
 mod support;
 mod timeouts;
+mod transactions;

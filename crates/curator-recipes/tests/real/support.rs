@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use curator_recipes::InterProcessMutex;
 use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};
-use curator_test::TestingServer;
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,5 +64,24 @@ pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> 
     match client.get_children(path).await {
         Err(curator_recipes::client::Error::NoNode { .. }) => Vec::new(),
         children => children.unwrap(),
+    }
+}
+
+/// How many requests of this kind have come through `proxy`.
+pub(crate) fn requests_of(proxy: &FaultProxy, op: OpCode) -> u64 {
+    proxy.requests().get(&op).copied().unwrap_or(0)
+}
+
+/// Numbers that look random, and are the same each time (`SplitMix64`).
+pub(crate) struct Numbers(pub(crate) u64);
+
+impl Numbers {
+    /// From 0 to `bound`, and never `bound` itself.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
     }
 }

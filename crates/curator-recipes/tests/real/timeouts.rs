@@ -1,8 +1,9 @@
 //! Time that is over, and clients that close.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curator_recipes::{Error, client};
+use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, client};
 use curator_test::{Direction, FaultProxy, TestingServer};
 
 use crate::support::{SHORT_SESSION, builder, client as connected, connect, mutex, path, queue_of, soon};
@@ -166,4 +167,24 @@ async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
     assert!(error.is_retryable(), "{error}");
     let creates = proxy.requests()[&curator_test::OpCode::Create2];
     assert!(creates <= 5, "{creates} creates");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (first, second) = (path("outage-first"), path("outage-second"));
+    let others = connected().await;
+    let _held = mutex(&others, &second).acquire().await.unwrap();
+    let client = connect(&proxy.connect_string()).await;
+    let locks: [Arc<dyn InterProcessLock>; 2] = [Arc::new(mutex(&client, &first)), Arc::new(mutex(&client, &second))];
+    let both = InterProcessMultiLock::of(locks).unwrap();
+    let (began, timeout) = (Instant::now(), Duration::from_secs(2));
+    let acquiring = tokio::spawn(async move { both.acquire_timeout(timeout).await });
+    queue_of(&others, &second, 2).await;
+    proxy.black_hole(Direction::Both);
+    let acquired = soon(acquiring).await.unwrap();
+    // What it held cannot be given back now, which is no reason to keep the caller.
+    assert!(began.elapsed() < timeout + SLACK, "{:?}: {acquired:?}", began.elapsed());
+    assert!(acquired.unwrap().is_none());
 }

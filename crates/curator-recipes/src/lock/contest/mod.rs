@@ -7,10 +7,12 @@
 //!
 //! - Requests are pipelined. ZooKeeper answers the requests of a session in order, so create and list are one flight.
 //! - A waiter learns beforehand that it is next. Then the deletion of the node before it *is* ownership, and a hand-over
-//!   takes one round trip, where list-again takes two.
+//!   takes one round trip, where list-again takes two. Only readers behind several writers do not look ahead, since all
+//!   of them would be woken; and a writer lists again, since a write lock before it may become a read lock.
 //! - A node is found again after a lost answer only in the session that created it.
 
 mod enqueue;
+mod joint;
 mod plan;
 mod step;
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod wait;
 use std::collections::BTreeSet;
 use std::mem;
 
+pub use self::joint::{JointContest, JointStep};
 use self::plan::Plan;
 pub use self::step::{Answer, ContestError, Event, OwnNode, Pace, Request, RestartReason, Step};
 use super::driver::{ContenderId, LockInternalsDriver};
@@ -169,6 +172,11 @@ impl Contest {
     #[must_use]
     pub fn id(&self) -> ContenderId {
         self.id
+    }
+
+    /// Whether a watch on our own node is in force.
+    fn watches_own(&self) -> bool {
+        self.watches.own
     }
 
     fn conclude(&mut self, outcome: Outcome) -> Step {

@@ -8,6 +8,8 @@ use super::step::ContestError;
 ///
 /// ZooKeeper's recipe has everybody watch the one node before it and list the directory again when it goes. Looking one
 /// or two places further ahead saves the list at the hand-over: it is done before, while somebody else holds the lock.
+/// Whoever shares its blocker with many others does not look ahead
+/// ([`looks_ahead`](LockInternalsDriver::looks_ahead)), and is woken once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Plan {
     /// These, one or two, are all that is before us: when the last of them has gone, the lock is ours.
@@ -42,12 +44,17 @@ impl Plan {
     ) -> Result<Option<Self>, ContestError> {
         let Some(near) = Blocker::of(driver, queue, own)? else { return Ok(None) };
         if !driver.predecessors_are_final() {
-            // Whatever goes, something may have come before us. There is nothing to gain from looking further ahead.
+            // Whatever goes, something may have come before us, so only a look can tell. There is nothing to gain from
+            // watching more than one node.
             return Ok(Some(Self::LookAgain { near: near.name }));
         }
         let Some(far) = Blocker::of(driver, &near.rest, own - 1)? else {
             return Ok(Some(Self::Outlive { blockers: vec![near.name] }));
         };
+        if !driver.looks_ahead() {
+            // Those before it go first, if everybody goes in turn: one event, and one look, however many there are.
+            return Ok(Some(Self::LookAgain { near: near.name }));
+        }
         Ok(Some(match Blocker::of(driver, &far.rest, own - 2)? {
             None => Self::Outlive { blockers: vec![far.name, near.name] },
             Some(_) => Self::StepForward { far: far.name, near: near.name },

@@ -1,0 +1,124 @@
+//! The memory of a store: the highest token that it has seen.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::FencingToken;
+
+/// Less than any token.
+const NONE: i64 = 0;
+
+/// Remembers the highest token seen for one resource, and refuses lower ones.
+///
+/// ```
+/// use curator_recipes::FencingToken;
+/// use curator_recipes::fencing::FencingChecker;
+///
+/// let checker = FencingChecker::new();
+/// let (old, new) = (FencingToken::from_i64(33)?, FencingToken::from_i64(34)?);
+/// checker.admit(old)?;
+/// checker.admit(old)?; // the same holder writes again
+/// checker.admit(new)?;
+/// assert_eq!(checker.admit(old).unwrap_err().highest, new);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Guarantees
+///
+/// - The highest token never falls, whatever number of threads admit tokens at the same time.
+/// - Of two tokens, the lower one is refused once the higher one has been admitted.
+///
+/// # Caveats
+///
+/// The check is one step, and the write that follows is another. Hold what guards the store from before
+/// [`admit`](Self::admit) to the end of the write, or use [`FencedResource`](super::FencedResource), which does.
+///
+/// After Kleppmann, "How to do distributed locking" (2016).
+#[derive(Debug)]
+pub struct FencingChecker {
+    highest: AtomicI64,
+}
+
+impl FencingChecker {
+    /// Nothing has been seen yet, so the first token is admitted.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { highest: AtomicI64::new(NONE) }
+    }
+
+    /// `highest` has been seen: what a store has kept over a restart.
+    #[must_use]
+    pub fn starting_at(highest: FencingToken) -> Self {
+        Self { highest: AtomicI64::new(highest.as_i64()) }
+    }
+
+    /// Whether a write with this token may be applied now. Remembers the token if so.
+    ///
+    /// # Errors
+    ///
+    /// [`StaleToken`] when a higher one has been seen. An equal one is admitted: a holder writes many times.
+    pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
+        // All threads see the changes of one variable in one order, and nothing else is published by this one.
+        let before = self.highest.fetch_max(token.as_i64(), Ordering::Relaxed);
+        if before <= token.as_i64() { Ok(()) } else { Err(StaleToken { token, highest: FencingToken::new(before) }) }
+    }
+
+    /// The highest token seen: what a store has to keep. `None` if there was none.
+    #[must_use]
+    pub fn highest(&self) -> Option<FencingToken> {
+        let highest = self.highest.load(Ordering::Relaxed);
+        (highest != NONE).then(|| FencingToken::new(highest))
+    }
+}
+
+impl Default for FencingChecker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A write came from a holder that has lost its lock: somebody with a newer token has written since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the fencing token {token} is stale: {highest} has been seen")]
+#[non_exhaustive]
+pub struct StaleToken {
+    /// The token of the write.
+    pub token: FencingToken,
+    /// The highest token seen before it.
+    pub highest: FencingToken,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(number: i64) -> FencingToken {
+        FencingToken::from_i64(number).unwrap()
+    }
+
+    #[test]
+    fn equal_and_higher_tokens_are_admitted_and_lower_ones_are_not() {
+        let checker = FencingChecker::new();
+        assert_eq!(checker.highest(), None);
+        for number in [1, 1, 5, 5, i64::MAX, i64::MAX] {
+            checker.admit(token(number)).unwrap();
+            assert_eq!(checker.highest(), Some(token(number)));
+        }
+        let stale = checker.admit(token(i64::MAX - 1)).unwrap_err();
+        assert_eq!(stale, StaleToken { token: token(i64::MAX - 1), highest: token(i64::MAX) });
+        assert_eq!(checker.highest(), Some(token(i64::MAX)));
+    }
+
+    #[test]
+    fn what_a_store_has_kept_counts_as_seen() {
+        let checker = FencingChecker::starting_at(token(34));
+        assert_eq!(checker.highest(), Some(token(34)));
+        assert!(checker.admit(token(33)).is_err());
+        checker.admit(token(34)).unwrap();
+    }
+
+    #[test]
+    fn a_stale_token_is_named_together_with_the_highest() {
+        let stale = FencingChecker::starting_at(token(34)).admit(token(33)).unwrap_err();
+        assert_eq!(stale.to_string(), "the fencing token 33 is stale: 34 has been seen");
+    }
+}

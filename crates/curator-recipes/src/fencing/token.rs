@@ -1,0 +1,117 @@
+//! The number that a store can refuse an old holder by.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Rises strictly from holder to holder of one lock.
+///
+/// It is the `czxid` of the lock's node: the ensemble's transaction number of its creation. It costs no request, and it
+/// goes on rising when the lock's directory is deleted and made anew. Send it along with every write, and let the store
+/// refuse a write whose token is lower than one that it has seen: so a holder that was stopped, lost its lock without
+/// knowing, and went on, does no harm. How a store does that is the matter of the module [`fencing`](crate::fencing).
+///
+/// Its `Display` is its form on the wire, the number in decimal digits, and its `FromStr` reads that.
+///
+/// ```
+/// use curator_recipes::FencingToken;
+///
+/// let token: FencingToken = "4294967299".parse()?;
+/// assert_eq!(token.as_i64(), 4_294_967_299);
+/// assert_eq!(token.to_string(), "4294967299");
+/// assert_eq!(
+///     "-1".parse::<FencingToken>().unwrap_err().to_string(),
+///     r#"invalid fencing token "-1": expected a whole number from 1 to 9223372036854775807, in decimal digits only"#,
+/// );
+/// # Ok::<(), curator_recipes::fencing::InvalidFencingToken>(())
+/// ```
+///
+/// From Martin Kleppmann, "How to do distributed locking" (2016); the choice of the `czxid` is that of the Chubby paper's
+/// sequencers (2006) put into ZooKeeper's terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(i64);
+
+impl FencingToken {
+    pub(crate) fn new(czxid: i64) -> Self {
+        Self(czxid)
+    }
+
+    /// The token with this number: one that came over the wire, or that a store has kept.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidFencingToken`] when it is not positive.
+    pub fn from_i64(number: i64) -> Result<Self, InvalidFencingToken> {
+        if number > 0 { Ok(Self(number)) } else { Err(InvalidFencingToken { value: number.to_string() }) }
+    }
+
+    /// The number. Positive, and rising from holder to holder.
+    #[must_use]
+    pub fn as_i64(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = InvalidFencingToken;
+
+    fn from_str(text: &str) -> Result<Self, InvalidFencingToken> {
+        // The parser of integers takes a `+` too, which no `Display` writes.
+        let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+        let token = number.and_then(|number| Self::from_i64(number).ok());
+        token.ok_or_else(|| InvalidFencingToken { value: text.to_owned() })
+    }
+}
+
+/// Something that is no fencing token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid fencing token {value:?}: expected a whole number from 1 to {max}, in decimal digits only", max = i64::MAX)]
+#[non_exhaustive]
+pub struct InvalidFencingToken {
+    /// What was given.
+    pub value: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_positive_number_is_refused_by_name() {
+        for text in
+            ["", "0", "00", "-1", "+1", " 1", "1 ", "1.0", "1e3", "0x1", "1_000", "٣", "9223372036854775808", "one"]
+        {
+            let error = text.parse::<FencingToken>().unwrap_err();
+            assert_eq!(error.value, text);
+            assert!(error.to_string().contains(&format!("{text:?}: expected")), "{error}");
+        }
+        for number in [0, -1, i64::MIN] {
+            assert_eq!(FencingToken::from_i64(number).unwrap_err().value, number.to_string());
+        }
+        assert_eq!("0007".parse(), FencingToken::from_i64(7));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_can_be_read(number in 1..=i64::MAX) {
+            let token = FencingToken::from_i64(number).unwrap();
+            prop_assert_eq!(token.to_string().parse(), Ok(token));
+            prop_assert_eq!(token.as_i64(), number);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in ".*") {
+            match text.parse::<FencingToken>() {
+                Ok(token) => prop_assert!(token.as_i64() > 0),
+                Err(error) => prop_assert_eq!(error.value, text),
+            }
+        }
+    }
+}

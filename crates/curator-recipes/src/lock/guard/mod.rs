@@ -1,0 +1,294 @@
+//! What a holder has in hand.
+
+mod part;
+mod transaction;
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use curator_client::{ClockInstant, CuratorClient, Deadline, ZPath};
+use futures_util::future::select_all;
+
+pub(crate) use self::part::{Part, Releasing};
+pub use self::transaction::GuardedTransaction;
+use super::owner::OwnerId;
+use crate::error::{Error, LockLost, Result};
+use crate::fencing::FencingToken;
+
+/// A held lock. Each acquire of the same owner gives another guard; the lock is released with the last of them.
+///
+/// Dropping the guard releases in the background; [`release`](Self::release) also says how it went. A lock can be
+/// *lost* while it is held: see [`lost`](Self::lost), [`is_valid`](Self::is_valid) and [`run`](Self::run).
+///
+/// The guard of a multi-lock stands for several nodes, or for several locks. It is lost when one of them is lost.
+#[must_use = "the lock is released at once if the guard is dropped at once"]
+pub struct LockGuard {
+    first: Part,
+    /// The other locks of a multi-lock that was made of locks, in the order in which they were acquired.
+    others: Vec<Part>,
+}
+
+impl std::fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("nodes", &self.nodes().map(ZPath::as_str).collect::<Vec<_>>())
+            .field("fencing_token", &self.fencing_token())
+            .field("owner", self.owner())
+            .field("is_valid", &self.is_valid())
+            .finish_non_exhaustive()
+    }
+}
+
+impl LockGuard {
+    pub(crate) fn new(part: Part) -> Self {
+        Self { first: part, others: Vec::new() }
+    }
+
+    /// One guard for the locks of both. `self` was acquired first.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.others.push(other.first);
+        self.others.extend(other.others);
+        self
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// The number that a store can refuse an older holder by. The same for all guards of one hold.
+    ///
+    /// It rises from holder to holder where there is one holder at a time. Those of readers, and of leases where there are
+    /// several, do not order holders that overlap.
+    ///
+    /// Of a multi-lock that was [made of locks](super::InterProcessMultiLock::of) it is the greatest of theirs, and rises
+    /// from holder to holder of the same multi-lock. A store that is also written under one of these locks alone needs that
+    /// lock's own: see [`fencing_tokens`](Self::fencing_tokens).
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        let first = self.first.hold().token();
+        self.others.iter().map(|part| part.hold().token()).fold(first, FencingToken::max)
+    }
+
+    /// The node of each lock that the guard stands for, with its token.
+    pub fn fencing_tokens(&self) -> impl Iterator<Item = (&ZPath, FencingToken)> {
+        self.parts().flat_map(|part| part.hold().nodes().iter().map(|node| (node, part.hold().token())))
+    }
+
+    /// Whether the session of the lock is certainly alive now, and nothing is known of a deletion of the lock's node.
+    ///
+    /// Reads the clock, so it is right even when no task has run for a while, as after a stop of the process; but it is
+    /// right for *this moment* only. What must not happen after a loss needs the
+    /// [fencing token](Self::fencing_token). That somebody has deleted the node is known once [`lost`](Self::lost) or
+    /// [`run`](Self::run) has been polled, or if the acquire had to wait, or after a [transaction](Self::transaction) that
+    /// has failed by it.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.loss().is_none()
+    }
+
+    /// Why the lock is lost, as far as that is known without a request.
+    pub(crate) fn loss(&self) -> Option<LockLost> {
+        self.parts().find_map(|part| part.hold().loss())
+    }
+
+    /// Until when the session of the lock is certainly alive if nothing more is heard from the servers. While all is well
+    /// this moves on. A moment in the past after a loss of the session.
+    #[must_use]
+    pub fn valid_until(&self) -> ClockInstant {
+        let until = |part: &Part| part.hold().session().lease().valid_until();
+        self.others.iter().map(until).fold(until(&self.first), ClockInstant::min)
+    }
+
+    /// Waits until the lock is lost, and says why. Never returns while it is held.
+    ///
+    /// The loss of the session costs nothing to wait for. To learn of the deletion of the lock's node, the first call
+    /// sets a watch if the acquire did not need one: one request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn lost(&self) -> LockLost {
+        if self.others.is_empty() {
+            return self.first.hold().lost().await;
+        }
+        first_of(self.parts().map(|part| part.hold().lost())).await
+    }
+
+    /// The client of the first lock.
+    pub(crate) fn client(&self) -> &CuratorClient {
+        self.first.hold().client()
+    }
+
+    /// Waits until a session of the guard is lost. Needs no request.
+    pub(crate) async fn session_lost(&self) -> LockLost {
+        first_of(self.parts().map(|part| part.hold().session_lost())).await
+    }
+
+    /// Waits until somebody asks for the lock back, by [`revoke`](super::revoke) or by Curator's `Revoker`.
+    ///
+    /// What to do then is up to the holder: to finish soon and release, or to go on. Once it has been asked for, this
+    /// returns at once. A request that came before the lock was held is not missed. The first call reads and watches the
+    /// node if the acquire did not: one request.
+    ///
+    /// # Errors
+    ///
+    /// [`LockLost`] when the lock was lost first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn revocation_requested(&self) -> Result<(), LockLost> {
+        if self.others.is_empty() {
+            return self.first.hold().revocation_requested().await;
+        }
+        first_of(self.parts().map(|part| part.hold().revocation_requested())).await
+    }
+
+    /// Writes that are done only if the lock is still held: in ZooKeeper itself, no fencing token is needed.
+    ///
+    /// ```no_run
+    /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), curator_recipes::Error> {
+    /// guard.transaction().set_data("/accounts/7", "42", None)?.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transaction(&self) -> GuardedTransaction<'_> {
+        GuardedTransaction::new(self)
+    }
+
+    /// Drives a future while the lock is held, and drops it when the lock is lost.
+    ///
+    /// The clock is read each time before the future is polled, so no step of it begins after the lease is over, not even
+    /// when this process was stopped meanwhile. A step that has begun is not interrupted: a future that blocks its
+    /// thread, or a process that is stopped in the middle of a step, can be late. Only the
+    /// [fencing token](Self::fencing_token) helps then.
+    ///
+    /// # Errors
+    ///
+    /// [`LockLost`] when the lock was lost first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping this drops `future`; the lock stays held.
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockLost> {
+        let mut lost = pin!(self.lost());
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(lost));
+            }
+            // The timer behind `lost` stands still while the machine sleeps; the lease's clock does not.
+            if let Some(lost) = self.loss() {
+                return Poll::Ready(Err(lost));
+            }
+            future.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// The lock's node, as it is called on the server (chroot and namespace included). The first one, if there are several.
+    #[must_use]
+    pub fn node(&self) -> &ZPath {
+        self.first.hold().path()
+    }
+
+    /// All nodes that the guard stands for: one, or those of a multi-lock in the order of its paths or locks.
+    pub fn nodes(&self) -> impl Iterator<Item = &ZPath> {
+        self.parts().flat_map(|part| part.hold().nodes())
+    }
+
+    /// The id of the session that the lock belongs to; of the first lock, if they are of several clients.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.first.hold().session().id()
+    }
+
+    /// The owner that this guard belongs to: whoever acquired it. A lease, or a lock that is not reentrant, has an owner of
+    /// its own. Of several locks, the first one's.
+    #[must_use]
+    pub fn owner(&self) -> &OwnerId {
+        self.first.owner()
+    }
+
+    /// Releases, and says how it went. If this is not the owner's last guard, the lock stays held, no request is made, and
+    /// there is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`](crate::Error::Lost) when the lock had been lost before: what was done last may have been done
+    /// without it. [`Error::ReleasePending`](crate::Error::ReleasePending) when the servers cannot be reached: the client
+    /// goes on trying until the node is gone or the session is over, and
+    /// [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) shows it.
+    /// [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server does not permit it.
+    /// [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if the guard stands for several nodes or
+    /// locks; a single one comes as it is.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release goes on in the background.
+    pub async fn release(self) -> Result<()> {
+        let mut failures = Vec::new();
+        for part in self.into_parts() {
+            failures.extend(part.release().await.err());
+        }
+        Error::of_releases(failures)
+    }
+
+    /// As [`release`](Self::release), for a caller who cannot be kept waiting: after `timeout` what is not done goes
+    /// on in the background. All errors, in the order of the releases.
+    pub(crate) async fn release_within(self, timeout: Duration) -> Vec<Error> {
+        let deadline = Deadline::after(timeout);
+        let mut failures = Vec::new();
+        for part in self.into_parts() {
+            let (client, path) = (part.hold().client().clone(), part.hold().path().clone());
+            let overdue = || {
+                let (operation, path, after) = ("release", path.clone(), timeout);
+                curator_client::Error::OperationTimeout { operation, path, after }
+            };
+            let released = tokio::select! {
+                biased;
+                released = part.release() => released,
+                // Dropped, the release goes on.
+                () = client.closing() => Err(Error::ReleasePending { path, cause: curator_client::Error::Closed }),
+                () = client.sleep_until(deadline) => Err(Error::ReleasePending { cause: overdue(), path }),
+            };
+            match released {
+                Err(Error::ReleasesFailed { failures: several }) => failures.extend(several),
+                released => failures.extend(released.err()),
+            }
+        }
+        failures
+    }
+
+    /// The last one first.
+    fn into_parts(self) -> impl Iterator<Item = Part> {
+        let Self { first, others } = self;
+        others.into_iter().rev().chain([first])
+    }
+
+    /// [`release`](Self::release) for plain threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`release`](Self::release).
+    ///
+    /// # Panics
+    ///
+    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
+    pub fn blocking_release(self) -> Result<()> {
+        let client = self.client().clone();
+        client.block_on(self.release())
+    }
+
+    /// The share in the lock, for a lock that makes another guard of it.
+    pub(crate) fn into_part(self) -> Part {
+        self.first
+    }
+}
+
+async fn first_of<T>(futures: impl Iterator<Item = impl Future<Output = T> + Send>) -> T {
+    let futures: Vec<Pin<Box<_>>> = futures.map(Box::pin).collect();
+    select_all(futures).await.0
+}

@@ -1,0 +1,123 @@
+//! Writes that cannot be done without the lock.
+
+use std::sync::Arc;
+
+use curator_client::{CreateMode, Transaction, TransactionOperation, TransactionResult};
+
+use super::{LockGuard, Part};
+use crate::error::{Error, LockLost, LossReason, Result};
+use crate::lock::hold::Hold;
+
+/// Operations that are applied together, and only if the lock is still held; made by [`LockGuard::transaction`].
+///
+/// It is ZooKeeper's `multi`, which begins with the check that every node of the guard is still there. The server does both
+/// in one step, so what is written in ZooKeeper itself needs no [fencing token](crate::FencingToken).
+///
+/// Curator has nothing like it (its issue 1204 asks for it).
+#[derive(Debug)]
+#[must_use = "nothing happens before `commit` is awaited"]
+pub struct GuardedTransaction<'a> {
+    guard: &'a LockGuard,
+    transaction: Transaction,
+    checks: usize,
+}
+
+impl<'a> GuardedTransaction<'a> {
+    pub(super) fn new(guard: &'a LockGuard) -> Self {
+        let mut transaction = guard.first.hold().client().transaction();
+        let mut checks = 0;
+        for path in guard.nodes() {
+            transaction = transaction.operation(TransactionOperation::Check { path: path.clone(), version: None });
+            checks += 1;
+        }
+        Self { guard, transaction, checks }
+    }
+
+    /// The node must exist, with this version if one is given.
+    ///
+    /// # Errors
+    ///
+    /// An invalid path.
+    pub fn check(self, path: impl AsRef<str>, version: Option<i32>) -> Result<Self> {
+        let transaction = self.transaction.check(path, version)?;
+        Ok(Self { transaction, ..self })
+    }
+
+    /// Creates a node with the client's default ACL.
+    ///
+    /// # Errors
+    ///
+    /// An invalid path.
+    pub fn create(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
+        let transaction = self.transaction.create(path, data, mode)?;
+        Ok(Self { transaction, ..self })
+    }
+
+    /// Sets a node's data; with a version, only if the node has it.
+    ///
+    /// # Errors
+    ///
+    /// An invalid path.
+    pub fn set_data(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Self> {
+        let transaction = self.transaction.set_data(path, data, version)?;
+        Ok(Self { transaction, ..self })
+    }
+
+    /// Deletes a node; with a version, only if the node has it.
+    ///
+    /// # Errors
+    ///
+    /// An invalid path.
+    pub fn delete(self, path: impl AsRef<str>, version: Option<i32>) -> Result<Self> {
+        let transaction = self.transaction.delete(path, version)?;
+        Ok(Self { transaction, ..self })
+    }
+
+    /// Applies all operations, or none. The results are in the order of the operations.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::Lost`]: the lock was lost before; nothing was applied, and [`LockGuard::is_valid`] is false.
+    /// - [`TransactionFailed`](curator_client::Error::TransactionFailed) in [`Error::Client`]: one of *your* operations
+    ///   failed, numbered from 0; nothing was applied.
+    /// - [`Ambiguous`](curator_client::Error::Ambiguous) in [`Error::Client`]: the answer was lost. Whether it was applied is
+    ///   not known; if it was, then while the lock was held.
+    /// - [`Error::SeveralSessions`]: the guard's locks are not all of one session.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped transaction may still be applied, as a whole, while the lock is held.
+    pub async fn commit(self) -> Result<Vec<TransactionResult>> {
+        let Self { guard, transaction, checks } = self;
+        if let Some(lost) = guard.loss() {
+            return Err(lost.into());
+        }
+        let session = guard.first.hold().session();
+        // Of one client, since a client has one live session at a time.
+        if let Some(other) = guard.parts().map(Part::hold).find(|hold| hold.session().id() != session.id()) {
+            return Err(Error::SeveralSessions { path: other.path().clone() });
+        }
+        match transaction.commit_in(session).await {
+            Ok(mut results) => Ok(results.split_off(checks.min(results.len()))),
+            Err(curator_client::Error::TransactionFailed { index, cause }) => {
+                match (guard.nodes().nth(index), &*cause) {
+                    (Some(path), curator_client::Error::NoNode { .. }) => {
+                        let is_its = |hold: &&Arc<Hold>| hold.nodes().contains(path);
+                        guard.parts().map(Part::hold).filter(is_its).for_each(|hold| hold.note_deletion(path));
+                        Err(LockLost { path: path.clone(), reason: LossReason::NodeDeleted }.into())
+                    }
+                    (Some(_), _) => Err((*cause).into()),
+                    (None, _) => {
+                        let index = index.saturating_sub(checks);
+                        Err(curator_client::Error::TransactionFailed { index, cause }.into())
+                    }
+                }
+            }
+            Err(error) if error.outcome() == curator_client::Outcome::NotApplied => {
+                // Nothing was sent, for there is no session any more.
+                Err(guard.loss().map_or_else(|| error.into(), Error::from))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

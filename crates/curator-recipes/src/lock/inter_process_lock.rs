@@ -1,0 +1,179 @@
+//! What all exclusive locks have in common.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_client::{CuratorClient, ZPath};
+
+use super::guard::LockGuard;
+use super::owner::OwnerId;
+use super::participants::Participant;
+use crate::error::Result;
+
+/// An exclusive lock, whichever it is: for `Vec<Arc<dyn InterProcessLock>>`, and for locks of your own in an
+/// [`InterProcessMultiLock`](super::InterProcessMultiLock).
+///
+/// Curator's interface of the same name. The locks of this crate have the same methods of their own, and more.
+///
+/// A lock of your own is made of one of this crate, since only these give a [`LockGuard`]. The trait is made with the crate
+/// `async-trait`, and so is its implementation:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use async_trait::async_trait;
+/// use curator_recipes::client::{CuratorClient, ZPath};
+/// use curator_recipes::{InterProcessLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result};
+///
+/// /// A mutex that tells who has got it.
+/// #[derive(Debug)]
+/// struct Told(InterProcessMutex);
+///
+/// #[async_trait]
+/// impl InterProcessLock for Told {
+///     async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
+///         let guard = self.0.acquire_as(owner).await?;
+///         println!("{owner} has {}", guard.node());
+///         Ok(guard)
+///     }
+///
+///     async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>> {
+///         self.0.acquire_timeout_as(owner, timeout).await
+///     }
+///
+///     async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>> {
+///         self.0.try_acquire_as(owner).await
+///     }
+///
+///     async fn participants(&self) -> Result<Vec<Participant>> {
+///         self.0.participants().await
+///     }
+///
+///     fn is_acquired_in_this_process(&self) -> bool {
+///         self.0.is_acquired_in_this_process()
+///     }
+///
+///     fn paths(&self) -> Vec<ZPath> {
+///         self.0.paths()
+///     }
+///
+///     fn client(&self) -> &CuratorClient {
+///         self.0.client()
+///     }
+/// }
+/// ```
+///
+/// # Cancel safety
+///
+/// An implementation lets every future be dropped at any await: a dropped acquire leaves no lock held.
+#[async_trait]
+pub trait InterProcessLock: Debug + Send + Sync {
+    /// Waits for the lock, for as long as it takes. A lock that is not reentrant does not look at the owner.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard>;
+
+    /// Waits for the lock, no longer than `timeout`: `None` when the time is over. A multi-lock relies on that for its own
+    /// deadline. A timeout of zero is [`try_acquire_as`](Self::try_acquire_as).
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>>;
+
+    /// Takes the lock if it is free: else `None`. Waits for no other contender.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>>;
+
+    /// Who holds the lock and who waits for it, in all processes.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client.
+    async fn participants(&self) -> Result<Vec<Participant>>;
+
+    /// Whether anybody holds the lock through this instance or a clone of it.
+    fn is_acquired_in_this_process(&self) -> bool;
+
+    /// What is locked, as it is called on the server: the directory of the queue, or those of a multi-lock. A multi-lock
+    /// refuses two locks with the same, since the second would wait for the first.
+    fn paths(&self) -> Vec<ZPath>;
+
+    /// The client of the lock; of the first one, if there are several.
+    fn client(&self) -> &CuratorClient;
+
+    /// [`acquire_as`](Self::acquire_as) for the current task or thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn acquire(&self) -> Result<LockGuard> {
+        self.acquire_as(&OwnerId::current()).await
+    }
+
+    /// [`acquire_timeout_as`](Self::acquire_timeout_as) for the current task or thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<LockGuard>> {
+        self.acquire_timeout_as(&OwnerId::current(), timeout).await
+    }
+
+    /// [`try_acquire_as`](Self::try_acquire_as) for the current task or thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        self.try_acquire_as(&OwnerId::current()).await
+    }
+}
+
+/// For a type with the methods of `acquire_methods!`, `paths` and `client`.
+macro_rules! implement_inter_process_lock {
+    ($lock:ty) => {
+        #[async_trait::async_trait]
+        impl $crate::lock::InterProcessLock for $lock {
+            async fn acquire_as(&self, owner: &$crate::lock::OwnerId) -> $crate::Result<$crate::LockGuard> {
+                Ok(<$lock>::acquire_as(self, owner).await?.into())
+            }
+
+            async fn acquire_timeout_as(
+                &self,
+                owner: &$crate::lock::OwnerId,
+                timeout: std::time::Duration,
+            ) -> $crate::Result<Option<$crate::LockGuard>> {
+                Ok(<$lock>::acquire_timeout_as(self, owner, timeout).await?.map(Into::into))
+            }
+
+            async fn try_acquire_as(&self, owner: &$crate::lock::OwnerId) -> $crate::Result<Option<$crate::LockGuard>> {
+                Ok(<$lock>::try_acquire_as(self, owner).await?.map(Into::into))
+            }
+
+            async fn participants(&self) -> $crate::Result<Vec<$crate::Participant>> {
+                <$lock>::participants(self).await
+            }
+
+            fn is_acquired_in_this_process(&self) -> bool {
+                <$lock>::is_acquired_in_this_process(self)
+            }
+
+            fn paths(&self) -> Vec<curator_client::ZPath> {
+                <$lock>::paths(self)
+            }
+
+            fn client(&self) -> &curator_client::CuratorClient {
+                <$lock>::client(self)
+            }
+        }
+    };
+}
+
+pub(crate) use implement_inter_process_lock;

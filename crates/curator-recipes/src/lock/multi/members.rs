@@ -1,0 +1,107 @@
+//! A multi-lock of locks that are acquired one after another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_client::{CuratorClient, Deadline};
+
+use crate::error::{Error, Result};
+use crate::lock::guard::LockGuard;
+use crate::lock::inter_process_lock::InterProcessLock;
+use crate::lock::owner::OwnerId;
+use crate::lock::patience::Patience;
+
+/// The locks, in the order in which they are acquired. At least one.
+#[derive(Debug, Clone)]
+pub(super) struct Members {
+    first: Arc<dyn InterProcessLock>,
+    others: Arc<[Arc<dyn InterProcessLock>]>,
+}
+
+impl Members {
+    pub(super) fn of(locks: Vec<Arc<dyn InterProcessLock>>) -> Option<Self> {
+        let mut locks = locks.into_iter();
+        Some(Self { first: locks.next()?, others: locks.collect() })
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<dyn InterProcessLock>> {
+        std::iter::once(&self.first).chain(&*self.others)
+    }
+
+    pub(super) fn client(&self) -> &CuratorClient {
+        self.first.client()
+    }
+
+    pub(super) async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
+        let mut held: Option<LockGuard> = None;
+        for lock in self.iter() {
+            let acquired = match &held {
+                None => acquire(&**lock, owner, patience).await,
+                Some(guard) => tokio::select! {
+                    biased;
+                    () = guard.client().closing() => Err(curator_client::Error::Closed.into()),
+                    // To go on waiting would be in vain.
+                    lost = guard.session_lost() => Err(lost.into()),
+                    acquired = acquire(&**lock, owner, patience) => acquired,
+                },
+            };
+            let acquired = match (acquired, held.as_ref().and_then(LockGuard::loss)) {
+                (Ok(Some(guard)), Some(lost)) => {
+                    held = joined(held, guard);
+                    Err(lost.into())
+                }
+                (acquired, _) => acquired,
+            };
+            match acquired {
+                Ok(Some(guard)) => held = joined(held, guard),
+                Ok(None) => {
+                    let mut failures = roll_back(held, patience).await;
+                    // Nobody is kept waiting for what goes on in the background, and the client's janitor shows it.
+                    failures.retain(|failure| !matches!(failure, Error::ReleasePending { .. }));
+                    return if failures.is_empty() { Ok(None) } else { Err(Error::ReleasesFailed { failures }) };
+                }
+                // Nothing of one lock, and nothing that is held survives it.
+                Err(closed @ Error::Client(curator_client::Error::Closed)) => return Err(closed),
+                Err(cause) => {
+                    let rollback = roll_back(held, patience).await;
+                    return Err(Error::MultiLockMember { member: name(&**lock), cause: Box::new(cause), rollback });
+                }
+            }
+        }
+        Ok(held)
+    }
+}
+
+fn joined(held: Option<LockGuard>, next: LockGuard) -> Option<LockGuard> {
+    Some(match held {
+        None => next,
+        Some(held) => held.and(next),
+    })
+}
+
+async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
+    match patience {
+        Patience::OneFlight => lock.try_acquire_as(owner).await,
+        Patience::Until(Deadline::NEVER) => lock.acquire_as(owner).await.map(Some),
+        Patience::Until(deadline) if deadline.has_passed() => Ok(None),
+        Patience::Until(deadline) => lock.acquire_timeout_as(owner, deadline.remaining().unwrap_or_default()).await,
+    }
+}
+
+/// How long a roll-back may keep the caller after the deadline. It is one request for each lock, if all is well.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The last one first. Every error is kept. What cannot be done in time goes on in the background.
+async fn roll_back(held: Option<LockGuard>, patience: Patience) -> Vec<Error> {
+    let Some(held) = held else { return Vec::new() };
+    let left = match patience {
+        Patience::OneFlight => Some(Duration::ZERO),
+        Patience::Until(deadline) => deadline.remaining(),
+    };
+    held.release_within(left.map_or(Duration::MAX, |left| left.max(GRACE))).await
+}
+
+fn name(lock: &dyn InterProcessLock) -> String {
+    let paths: Vec<_> = lock.paths().iter().map(ToString::to_string).collect();
+    paths.join(", ")
+}

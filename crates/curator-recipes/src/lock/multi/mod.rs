@@ -1,0 +1,216 @@
+//! Several locks as one.
+
+mod members;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use curator_client::{CuratorClient, ZPath};
+
+use self::members::Members;
+use super::driver::{LockInternalsDriver as _, StandardLockInternalsDriver};
+use super::face::acquire_methods;
+use super::guard::LockGuard;
+use super::inter_process_lock::{InterProcessLock, implement_inter_process_lock};
+use super::internals::LockInternals;
+use super::owner::OwnerId;
+use super::participants::Participant;
+use super::patience::Patience;
+use super::reentrant::Reentrant;
+use crate::error::{Error, Result};
+
+/// Several locks as one: held when all of them are held.
+///
+/// There are two kinds.
+///
+/// [`new`](Self::new) takes mutexes on several paths *at once*: all its nodes are created in one transaction, so any two
+/// such locks stand in the same order in every queue that they share. They cannot wait for each other in a circle,
+/// whatever order their paths are given in. It takes three requests and two round trips for any number of paths (Curator:
+/// three for each path, one after another).
+///
+/// [`of`](Self::of) takes any locks, one after another. They should be given in the same order everywhere: two that are
+/// given in opposite orders can wait for each other for ever, as with any locks.
+///
+/// After Curator's class of the same name.
+///
+/// ```no_run
+/// use curator_recipes::InterProcessMultiLock;
+/// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
+/// let transfer = InterProcessMultiLock::new(&client, ["/accounts/7", "/accounts/3"])?;
+/// let guard = transfer.acquire().await?;
+/// guard.transaction().set_data("/balance/7", "90", None)?.set_data("/balance/3", "110", None)?.commit().await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - *All or nothing*: an acquire that fails, ends by its timeout or is dropped leaves none of the locks held. What went
+///   wrong is told with the name of the lock that failed, and with every error of the releases.
+/// - *One deadline* over all of them. What a lock made by `of` holds when the time is over is given back first; that takes no
+///   longer than one second, and goes on in the background then.
+/// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on the same paths (Java's
+///   too).
+/// - *No deadlock* among multi-locks made by `new`, mixed with mutexes whose holders do not ask for more.
+/// - *Reentrant*, if the locks are.
+/// - The guard is lost when one of the locks is lost. A release goes on to the others when one fails.
+///
+/// # Caveats
+///
+/// A lock made by `new` stands in all its queues while it waits. Who holds one of the paths and only then asks for another
+/// one waits behind it there, while it waits for him: a deadlock, in whatever order he asks. So do not mix it with holders
+/// that take these paths one after another: nested mutexes, a multi-lock made by `of`, or Java Curator's multi-lock. Where
+/// that has to be, use `of` with one order everywhere, and a timeout.
+///
+/// No path may be there twice: such a lock would wait for itself. Paths within one another are allowed; each is a queue
+/// of its own. That is refused only where one path lies in a child of another that looks like a contender of its queue
+/// (`…lock-0000000007`).
+///
+/// Made by `new` it needs ZooKeeper 3.6 or newer.
+///
+/// A multi-lock and a mutex on the same path are strangers to each other, also for one owner: it would wait for itself.
+#[derive(Debug, Clone)]
+pub struct InterProcessMultiLock {
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Paths(Reentrant),
+    Locks(Members),
+}
+
+impl InterProcessMultiLock {
+    /// A multi-lock of mutexes on `paths`. Nothing is sent yet; the paths are created when they are first needed.
+    ///
+    /// # Errors
+    ///
+    /// An invalid path; no path at all, or one that is there twice.
+    pub fn new(client: &CuratorClient, paths: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self> {
+        let dirs = paths.into_iter().map(|path| client.resolve(path)).collect::<Result<Vec<_>, _>>()?;
+        check_paths(&dirs)?;
+        let driver = Arc::new(StandardLockInternalsDriver::new());
+        let internals = LockInternals::of_dirs(client, dirs.into(), driver)?;
+        Ok(Self { kind: Kind::Paths(Reentrant::new(internals)) })
+    }
+
+    /// A multi-lock of any locks. They are acquired in this order, and released in the opposite one.
+    ///
+    /// # Errors
+    ///
+    /// No lock at all, or a path that is there twice.
+    pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
+        let locks: Vec<_> = locks.into_iter().collect();
+        let paths: Vec<_> = locks.iter().flat_map(|lock| lock.paths()).collect();
+        check_paths(&paths)?;
+        let members = Members::of(locks);
+        let members = members.ok_or(Error::InvalidMultiLock { paths: Vec::new(), expected: "at least one lock" })?;
+        Ok(Self { kind: Kind::Locks(members) })
+    }
+
+    /// The same lock with other data in its nodes, for [`participants`](Self::participants) to show. If not said, the
+    /// client's default lock data. Locks that were given to [`of`](Self::of) have their own.
+    ///
+    /// To be said when the lock is made: what was held before is not known to the new one.
+    #[must_use]
+    pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
+        match self.kind {
+            Kind::Paths(lock) => Self { kind: Kind::Paths(lock.with_data(data.into())) },
+            Kind::Locks(_) => self,
+        }
+    }
+
+    acquire_methods!(
+        LockGuard,
+        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters at once what it holds already, if the \
+         locks are reentrant. A lock that was made by [`of`](Self::of) fails with \
+         [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, or when the session of one that \
+         it holds is lost while it waits for the next; and with [`ReleasesFailed`](crate::Error::ReleasesFailed) when the \
+         time is over, or a lock is not free at once that should be, and what it held is found to be lost or cannot be given back. It \
+         waits for that until its deadline or for one second, whichever is later; the rest goes on in the background."
+    );
+
+    /// Whether all the locks are held through this instance or clones of it.
+    #[must_use]
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        match &self.kind {
+            Kind::Paths(lock) => lock.holds().is_held(),
+            Kind::Locks(members) => members.iter().all(|lock| lock.is_acquired_in_this_process()),
+        }
+    }
+
+    /// Who holds one of the locks and who waits, in all processes, path by path; first comer first in each.
+    ///
+    /// Each path is told of by itself: a multi-lock that is first in one and waits in another
+    /// [owns](Participant::owns) the one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client when its retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        match &self.kind {
+            Kind::Paths(lock) => lock.internals().participants().await,
+            Kind::Locks(members) => {
+                let mut participants = Vec::new();
+                for lock in members.iter() {
+                    participants.extend(lock.participants().await?);
+                }
+                Ok(participants)
+            }
+        }
+    }
+
+    /// The paths that are locked, as they are called on the server (chroot and namespace included).
+    #[must_use]
+    pub fn paths(&self) -> Vec<ZPath> {
+        match &self.kind {
+            Kind::Paths(lock) => lock.internals().dirs().to_vec(),
+            Kind::Locks(members) => members.iter().flat_map(|lock| lock.paths()).collect(),
+        }
+    }
+
+    fn client(&self) -> &CuratorClient {
+        match &self.kind {
+            Kind::Paths(lock) => lock.internals().client(),
+            Kind::Locks(members) => members.client(),
+        }
+    }
+
+    async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
+        match &self.kind {
+            Kind::Paths(lock) => lock.enter(owner, patience).await,
+            Kind::Locks(members) => members.enter(owner, patience).await,
+        }
+    }
+}
+
+implement_inter_process_lock!(InterProcessMultiLock);
+
+fn check_paths(paths: &[ZPath]) -> Result<()> {
+    let invalid = |expected| {
+        let paths = paths.iter().map(ToString::to_string).collect();
+        Err(Error::InvalidMultiLock { paths, expected })
+    };
+    if paths.is_empty() {
+        return invalid("at least one path");
+    }
+    if paths.iter().collect::<BTreeSet<_>>().len() < paths.len() {
+        return invalid("no path twice");
+    }
+    if paths.iter().any(|outer| paths.iter().any(|inner| contends_in(outer, inner))) {
+        return invalid("no path within another that looks like one of its contenders");
+    }
+    Ok(())
+}
+
+/// Whether the queue at `outer` takes the way to `inner` for a contender, which would never go.
+fn contends_in(outer: &ZPath, inner: &ZPath) -> bool {
+    let below = inner.strip_prefix(outer);
+    let child = below.as_ref().and_then(|below| below.as_str().split('/').nth(1));
+    child.is_some_and(|child| StandardLockInternalsDriver::new().sequence(child).is_some())
+}

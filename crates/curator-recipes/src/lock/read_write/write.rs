@@ -1,0 +1,174 @@
+//! The lock to write under.
+
+use std::ops::Deref;
+
+use curator_client::{CuratorClient, ZPath};
+
+use super::Sides;
+use super::beside;
+use crate::error::{Error, Result};
+use crate::lock::driver::ParticipantKind;
+use crate::lock::face::{acquire_methods, holder_methods};
+use crate::lock::guard::LockGuard;
+use crate::lock::holds::Holds;
+use crate::lock::inter_process_lock::implement_inter_process_lock;
+use crate::lock::owner::OwnerId;
+use crate::lock::participants::Participant;
+use crate::lock::patience::Patience;
+
+/// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): its holder is alone.
+///
+/// All that acquires fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds the read lock
+/// only: it would wait for itself.
+#[derive(Debug, Clone)]
+pub struct WriteLock {
+    sides: Sides,
+}
+
+impl WriteLock {
+    pub(super) fn new(sides: Sides) -> Self {
+        Self { sides }
+    }
+
+    acquire_methods!(
+        WriteGuard,
+        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters at once what it holds already. If it \
+         holds the read lock only, it gets [`UpgradeRefused`](crate::Error::UpgradeRefused)."
+    );
+    holder_methods!();
+
+    /// The writer that holds the lock and those that wait for it, in all processes, first comer first. Two round trips.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client when its retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        let mut participants = self.sides.write.internals().participants().await?;
+        participants.retain(|participant| participant.kind == ParticipantKind::Write);
+        Ok(participants)
+    }
+
+    pub(super) fn sides(&self) -> &Sides {
+        &self.sides
+    }
+
+    fn paths(&self) -> Vec<ZPath> {
+        vec![self.sides.write.internals().dir().clone()]
+    }
+
+    fn client(&self) -> &CuratorClient {
+        self.sides.write.internals().client()
+    }
+
+    fn holds(&self) -> &Holds {
+        self.sides.write.holds()
+    }
+
+    async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<WriteGuard>> {
+        let Sides { read, write } = &self.sides;
+        let refuse_upgrade = || {
+            if read.holds().is_held_by(owner) {
+                let dir = write.internals().dir().clone();
+                return Err(Error::UpgradeRefused { dir, owner: owner.clone() });
+            }
+            Ok(())
+        };
+        let guard = write.enter_if(owner, patience, refuse_upgrade).await?;
+        Ok(guard.map(|guard| WriteGuard { guard, sides: self.sides.clone() }))
+    }
+}
+
+implement_inter_process_lock!(WriteLock);
+
+/// A held write lock. It is a [`LockGuard`], and can become a read lock.
+#[derive(Debug)]
+#[must_use = "the lock is released at once if the guard is dropped at once"]
+pub struct WriteGuard {
+    guard: LockGuard,
+    sides: Sides,
+}
+
+impl Deref for WriteGuard {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        &self.guard
+    }
+}
+
+impl From<WriteGuard> for LockGuard {
+    fn from(guard: WriteGuard) -> Self {
+        guard.guard
+    }
+}
+
+impl WriteGuard {
+    /// Goes on as a reader: other readers may come, and no writer comes between. One request.
+    ///
+    /// If the owner has other guards of the write lock, it holds both from now on, until those are released. If it has the
+    /// read lock already, this is another guard of it. The [fencing token](LockGuard::fencing_token) stays the same, so
+    /// that a writer that waits already has a higher one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when the lock had been lost before; and those of the client when its retry policy gives up. If the
+    /// owner has the read lock already, those of [`LockGuard::release`]. What this guard stood for is released then, if
+    /// need be in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases the lock, in the background.
+    pub async fn downgrade(self) -> Result<LockGuard> {
+        let Self { guard, sides } = self;
+        // Who lost the lock may be waiting for it again, with the gate in hand.
+        if let Some(lost) = guard.loss() {
+            return Err(lost.into());
+        }
+        let owner = guard.owner().clone();
+        let (reading, writing) = (sides.read.holds().slot(&owner), sides.write.holds().slot(&owner));
+        let _gate = tokio::select! {
+            biased;
+            // Whoever has the gate may by then wait in the queue, with nothing left to downgrade.
+            lost = guard.session_lost() => return Err(lost.into()),
+            gate = writing.gate.lock() => gate,
+        };
+        if let Some(hold) = reading.enter() {
+            let reading = sides.read.guard(&owner, hold);
+            guard.release().await?;
+            return Ok(reading);
+        }
+        let downgrading = Box::pin(beside::downgrade(&sides, guard.into_part()));
+        let hold = sides.read.internals().while_open(downgrading).await?;
+        Ok(sides.read.hold(&owner, hold))
+    }
+
+    /// As [`LockGuard::release`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release goes on in the background.
+    pub async fn release(self) -> Result<()> {
+        self.guard.release().await
+    }
+
+    /// As [`LockGuard::blocking_release`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`].
+    ///
+    /// # Panics
+    ///
+    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
+    pub fn blocking_release(self) -> Result<()> {
+        self.guard.blocking_release()
+    }
+}

@@ -1,0 +1,94 @@
+//! A lease in hand.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use crate::error::{Error, Result};
+use crate::lock::guard::LockGuard;
+
+/// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a [`LockGuard`]: it can be lost, it can
+/// be asked back, and dropping it gives it back.
+///
+/// Any task may give it back, whichever acquired it. After Curator's `Lease`.
+#[derive(Debug)]
+#[must_use = "the lease is given back at once if it is dropped at once"]
+pub struct SemaphoreLease {
+    guard: LockGuard,
+    data: Arc<[u8]>,
+}
+
+impl SemaphoreLease {
+    pub(super) fn new(guard: LockGuard, data: &Arc<[u8]>) -> Self {
+        Self { guard, data: Arc::clone(data) }
+    }
+
+    /// The name of the lease's node within the semaphore.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.guard.node().name()
+    }
+
+    /// The data that the lease's node was created with.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Gives the lease back, and says how it went: as [`LockGuard::release`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release goes on in the background.
+    pub async fn release(self) -> Result<()> {
+        self.guard.release().await
+    }
+
+    /// Gives several leases back at once. One that fails does not keep the others.
+    ///
+    /// Curator's `returnAll`.
+    ///
+    /// # Errors
+    ///
+    /// That of [`LockGuard::release`]; [`Error::ReleasesFailed`] if several went wrong.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release goes on in the background.
+    pub async fn release_all(leases: impl IntoIterator<Item = Self>) -> Result<()> {
+        let released = join_all(leases.into_iter().map(Self::release)).await;
+        Error::of_releases(released.into_iter().filter_map(Result::err).collect())
+    }
+
+    /// [`release`](Self::release) for plain threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`].
+    ///
+    /// # Panics
+    ///
+    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
+    pub fn blocking_release(self) -> Result<()> {
+        self.guard.blocking_release()
+    }
+}
+
+impl Deref for SemaphoreLease {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        &self.guard
+    }
+}
+
+impl From<SemaphoreLease> for LockGuard {
+    fn from(lease: SemaphoreLease) -> Self {
+        lease.guard
+    }
+}

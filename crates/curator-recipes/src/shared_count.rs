@@ -1,0 +1,278 @@
+//! A number that all processes share.
+
+use std::sync::Arc;
+
+use curator_client::{CreateMode, Created, CuratorClient, NodeSpec, Request, Session, Watch, ZPath};
+
+use crate::error::{Error, Result};
+
+/// A number that all processes share: an `i32` in the data of one persistent node.
+///
+/// Curator's `SharedCount`, and compatible with it: Java and Rust programs can share one path. The node's data are the four
+/// bytes of the number, the highest first. Clones are the same count.
+///
+/// ```no_run
+/// use curator_recipes::SharedCount;
+/// use curator_recipes::client::CuratorClient;
+///
+/// # async fn example() -> Result<(), curator_recipes::Error> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let count = SharedCount::new(&client, "/counts/workers", 0)?;
+/// // One more, whoever else is changing it.
+/// loop {
+///     let before = count.versioned().await?;
+///     if count.compare_and_set(&before, before.value + 1).await? {
+///         break;
+///     }
+/// }
+/// // Follow the changes.
+/// loop {
+///     let (now, mut watch) = count.watch().await?;
+///     println!("{} workers", now.value);
+///     watch.fired().await;
+/// }
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - The node is there after the first successful [`get`](Self::get), [`versioned`](Self::versioned),
+///   [`watch`](Self::watch) or [`set`](Self::set), and stays when all clients are gone. Of several processes that find it
+///   missing, one creates it. Missing parents become containers, as in Curator.
+/// - Of several [`compare_and_set`](Self::compare_and_set) that follow the same read, at most one changes the number.
+///
+/// # Caveats
+///
+/// A read can be older than what another client has written, as all reads of ZooKeeper can: call
+/// [`CuratorClient::sync`] before it where that matters. Versions begin anew when somebody deletes the node, so a
+/// `compare_and_set` over that can hit a number that only has the same version.
+///
+/// Unlike Curator's there is no `start` and no copy that is kept up to date in the background: each call asks the server.
+#[derive(Debug, Clone)]
+pub struct SharedCount {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    client: CuratorClient,
+    /// As it is called on the server.
+    path: ZPath,
+    seed: i32,
+}
+
+/// A number and the version that it has: what [`SharedCount::compare_and_set`] compares.
+///
+/// Curator's `VersionedValue<Integer>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct VersionedCount {
+    /// The number.
+    pub value: i32,
+    /// The version of the node: how often it has been set since its creation, also if to the same number.
+    pub version: i32,
+}
+
+impl SharedCount {
+    /// A count at `path`, which is `seed` if nobody has set it. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// An invalid path.
+    pub fn new(client: &CuratorClient, path: impl AsRef<str>, seed: i32) -> Result<Self> {
+        let path = client.resolve(path)?;
+        Ok(Self { inner: Arc::new(Inner { client: client.clone(), path, seed }) })
+    }
+
+    /// The node, as it is called on the server (chroot and namespace included).
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        &self.inner.path
+    }
+
+    /// The number that the node is created with.
+    #[must_use]
+    pub fn seed(&self) -> i32 {
+        self.inner.seed
+    }
+
+    /// The number. Creates the node with the seed if it is missing. One request, if it is not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSharedCount`] when the node's data are no such number, and those of the client when its retry
+    /// policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future may still create the node.
+    pub async fn get(&self) -> Result<i32> {
+        Ok(self.versioned().await?.value)
+    }
+
+    /// As [`get`](Self::get), with the version of the node.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`get`](Self::get).
+    pub async fn versioned(&self) -> Result<VersionedCount> {
+        let (data, stat) = self.read(Session::get_data).await?;
+        self.parse(&data, stat.version)
+    }
+
+    /// As [`versioned`](Self::versioned), and a one-shot watch for the next change or the deletion of the node.
+    ///
+    /// Between the event and the next call the number may change more than once: what is seen is the latest, not each.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and [`TooManyWatches`](curator_client::Error::TooManyWatches).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`get`](Self::get); no watch is left behind.
+    pub async fn watch(&self) -> Result<(VersionedCount, Watch)> {
+        let (data, stat, watch) = self.read(Session::watch_data).await?;
+        Ok((self.parse(&data, stat.version)?, watch))
+    }
+
+    /// Sets the number, whatever it was, and whatever data the node had. Creates the node if it is missing. One request,
+    /// if it is not.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client when its retry policy gives up. As with
+    /// [`CuratorClient::set_data`] without a version, an unknown outcome is tried again, and can overwrite what somebody
+    /// else has set since the first try.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped change may still be applied.
+    pub async fn set(&self, value: i32) -> Result<()> {
+        let (path, data) = (&self.inner.path, encode(value));
+        let set = self.inner.client.retry(|session| async move {
+            match session.set_data(path, &data, None).await {
+                Err(curator_client::Error::NoNode { .. }) => {}
+                set => return set.map(drop),
+            }
+            match self.create(&session, value).await {
+                // Somebody else was first, with another number.
+                Err(curator_client::Error::NodeExists { .. }) => session.set_data(path, &data, None).await.map(drop),
+                created => created.map(drop),
+            }
+        });
+        Ok(set.await?)
+    }
+
+    /// Sets the number if the node has still the version of `previous`; `false` if it has not, or is gone. One request.
+    ///
+    /// Curator's `trySetCount`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and not tried again, as
+    /// the second try could not tell our own change from another's: look at the number.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped change may still be applied.
+    pub async fn compare_and_set(&self, previous: &VersionedCount, value: i32) -> Result<bool> {
+        let Inner { client, path, .. } = &*self.inner;
+        match client.set_data(client.unresolve(path)?, encode(value), Some(previous.version)).await {
+            Ok(_) => Ok(true),
+            Err(curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads the node, which is created if it is missing.
+    async fn read<T>(&self, read: impl Fn(&Session, &ZPath) -> Request<T>) -> Result<T> {
+        let (path, read) = (&self.inner.path, &read);
+        let found = self.inner.client.retry(|session| async move {
+            match read(&session, path).await {
+                Err(curator_client::Error::NoNode { .. }) => {}
+                found => return found,
+            }
+            self.create_if_missing(&session).await?;
+            read(&session, path).await
+        });
+        Ok(found.await?)
+    }
+
+    /// Creates the node with the seed, if it is not there. Retries nothing.
+    pub(crate) async fn create_if_missing(&self, session: &Session) -> curator_client::Result<()> {
+        match self.create(session, self.inner.seed).await {
+            // By somebody else, or by an earlier try of ours whose answer was lost.
+            Ok(_) | Err(curator_client::Error::NodeExists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create(&self, session: &Session, value: i32) -> curator_client::Result<Created> {
+        let Inner { client, path, .. } = &*self.inner;
+        let node = NodeSpec {
+            path: path.clone(),
+            data: encode(value).into(),
+            mode: CreateMode::Persistent,
+            acl: Arc::clone(client.default_acl()),
+        };
+        match (session.create(&node).await, path.parent()) {
+            (Err(curator_client::Error::NoNode { .. }), Some(parent)) => {
+                client.ensure_containers(session, &parent).await?;
+                session.create(&node).await
+            }
+            (created, _) => created,
+        }
+    }
+
+    /// What was read from the node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSharedCount`].
+    pub(crate) fn parse(&self, data: &[u8], version: i32) -> Result<VersionedCount> {
+        match decode(data) {
+            Some(value) => Ok(VersionedCount { value, version }),
+            None => Err(Error::InvalidSharedCount { path: self.inner.path.clone(), size: data.len() }),
+        }
+    }
+}
+
+/// As Java's `ByteBuffer.putInt` writes it.
+fn encode(value: i32) -> [u8; 4] {
+    value.to_be_bytes()
+}
+
+fn decode(data: &[u8]) -> Option<i32> {
+    data.try_into().ok().map(i32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_of_java() {
+        assert_eq!(encode(1), [0, 0, 0, 1]);
+        assert_eq!(encode(-2), [0xff, 0xff, 0xff, 0xfe]);
+        assert_eq!(encode(0x0102_0304), [1, 2, 3, 4]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_is_read_as_it_was_written(value: i32) {
+            prop_assert_eq!(decode(&encode(value)), Some(value));
+        }
+
+        #[test]
+        fn four_bytes_are_a_number_and_nothing_else_is(data: Vec<u8>) {
+            prop_assert_eq!(decode(&data).is_some(), data.len() == 4);
+        }
+    }
+}

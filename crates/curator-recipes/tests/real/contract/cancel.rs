@@ -1,0 +1,144 @@
+//! A future may be dropped at any await.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use super::stage::Stage;
+use super::subjects::Kind;
+use crate::support::soon;
+
+/// More than any of them needs.
+const MANY: usize = 200;
+
+/// Polls `future` as often as it wakes, and drops it after so many polls, counted from when `counts` is set. Its output
+/// if it came that far.
+///
+/// To be spawned: in a task of its own a future is polled when it wakes, and not when a neighbour does.
+async fn drop_after<F: Future>(future: F, polls: usize, counts: Arc<AtomicBool>) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let mut polled = 0;
+    poll_fn(move |cx| {
+        if polled == polls && counts.load(Ordering::SeqCst) {
+            return Poll::Ready(None);
+        }
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => return Poll::Ready(Some(output)),
+            Poll::Pending if counts.load(Ordering::SeqCst) => polled += 1,
+            Poll::Pending => {}
+        }
+        if polled == polls && counts.load(Ordering::SeqCst) { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
+}
+
+fn from_the_start() -> Arc<AtomicBool> {
+    Arc::new(AtomicBool::new(true))
+}
+
+pub(super) async fn an_acquire_of_a_free_lock_dropped_at_every_await_leaves_nothing(kind: Kind) {
+    let mut stage = Stage::quiet(kind, "drop-free").await;
+    let client = stage.client().await;
+    let path = stage.path.clone();
+    for with_directories in [false, true] {
+        let mut completed = false;
+        for polls in 0..MANY {
+            if !with_directories {
+                stage.path = format!("{path}/{polls}/lock");
+            }
+            let lock = stage.lock(&client);
+            let acquiring = async move { lock.acquire().await.unwrap() };
+            let guard = soon(tokio::spawn(drop_after(acquiring, polls, from_the_start()))).await.unwrap();
+            completed = guard.is_some();
+            drop(guard);
+            stage.nothing_left(&client).await;
+            if completed {
+                break;
+            }
+        }
+        assert!(completed, "{MANY} polls were not enough");
+    }
+}
+
+pub(super) async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_nothing(kind: Kind) {
+    let stage = Stage::quiet(kind, "drop-taken").await;
+    let waiter = stage.client().await;
+    let mut rested = false;
+    for polls in 0..MANY {
+        let guard = stage.blocker().acquire().await.unwrap();
+        let held = stage.nodes().await;
+        let lock = stage.lock(&waiter);
+        let acquiring = async move { lock.acquire().await.unwrap() };
+        let mut contending = tokio::spawn(drop_after(acquiring, polls, from_the_start()));
+        let at_rest = async {
+            stage.contenders(2).await;
+            stage.watches(kind.watches_of_a_waiter()).await;
+        };
+        tokio::select! {
+            outcome = &mut contending => assert!(outcome.unwrap().is_none(), "it took what is held"),
+            () = at_rest => {
+                // It is dropped while it waits, if its last poll has not come in this moment.
+                contending.abort();
+                match contending.await {
+                    Ok(outcome) => assert!(outcome.is_none(), "it took what is held"),
+                    Err(error) => rested = error.is_cancelled(),
+                }
+            }
+        }
+        soon(waiter.janitor().idle()).await;
+        assert_eq!(stage.nodes().await, held);
+        stage.watches(0).await;
+        guard.release().await.unwrap();
+        stage.nothing_left(&waiter).await;
+        if rested {
+            break;
+        }
+    }
+    assert!(rested, "it was never dropped while waiting");
+}
+
+/// It has waited, and its turn comes.
+pub(super) async fn an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing(kind: Kind) {
+    let stage = Stage::quiet(kind, "drop-turn").await;
+    let waiter = stage.client().await;
+    let mut completed = false;
+    // Without a poll after the release it has not yet seen that its turn has come.
+    for polls in 0..MANY {
+        let guard = stage.blocker().acquire().await.unwrap();
+        let lock = stage.lock(&waiter);
+        let released = Arc::new(AtomicBool::new(false));
+        let acquiring = async move { lock.acquire().await.unwrap() };
+        let contending = tokio::spawn(drop_after(acquiring, polls, Arc::clone(&released)));
+        stage.contenders(2).await;
+        stage.watches(kind.watches_of_a_waiter()).await;
+        released.store(true, Ordering::SeqCst);
+        guard.release().await.unwrap();
+        let guard = soon(contending).await.unwrap();
+        completed = guard.is_some();
+        drop(guard);
+        stage.nothing_left(&waiter).await;
+        if completed {
+            break;
+        }
+    }
+    assert!(completed, "{MANY} polls were not enough");
+}
+
+pub(super) async fn a_release_dropped_at_every_await_still_releases(kind: Kind) {
+    let stage = Stage::quiet(kind, "drop-release").await;
+    let client = stage.client().await;
+    let mut completed = false;
+    for polls in 0..MANY {
+        let guard = stage.lock(&client).acquire().await.unwrap();
+        let releasing = drop_after(guard.release(), polls, from_the_start());
+        let released = soon(tokio::spawn(releasing)).await.unwrap();
+        completed = released.is_some();
+        released.transpose().unwrap();
+        stage.nothing_left(&client).await;
+        if completed {
+            break;
+        }
+    }
+    assert!(completed, "{MANY} polls were not enough");
+}

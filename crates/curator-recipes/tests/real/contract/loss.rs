@@ -1,0 +1,73 @@
+//! The session is lost: what becomes of a hold, and of a place in the queue.
+
+use curator_recipes::LossReason;
+use curator_recipes::client::{CuratorClient, SessionEnd};
+use curator_test::FaultProxy;
+
+use super::stage::Stage;
+use super::subjects::Kind;
+use crate::support::{connect, soon, until};
+
+/// A client whose session can be ended on the server.
+async fn unlucky(stage: &Stage) -> (CuratorClient, FaultProxy) {
+    let proxy = FaultProxy::start(stage.server.address()).unwrap();
+    (connect(&proxy.connect_string()).await, proxy)
+}
+
+async fn end_session(stage: &Stage, proxy: &FaultProxy) {
+    let credentials = proxy.sessions().pop().unwrap();
+    curator_test::close_session(stage.server.address(), &credentials).await.unwrap();
+}
+
+pub(super) async fn a_holder_whose_session_is_gone_is_told_and_the_next_one_holds(kind: Kind) {
+    let stage = Stage::shared(kind, "holder-lost").await;
+    let (holder, proxy) = unlucky(&stage).await;
+    let guard = stage.lock(&holder).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let blocker = stage.blocker();
+        async move { blocker.acquire().await.unwrap() }
+    });
+    stage.contenders(2).await;
+    assert!(guard.is_valid());
+    end_session(&stage, &proxy).await;
+    assert_eq!(soon(guard.lost()).await.reason, LossReason::SessionLost(SessionEnd::Expired));
+    assert!(!guard.is_valid());
+    let next = soon(waiting).await.unwrap();
+    assert!(next.is_valid());
+    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(guard.release().await.is_err(), "the loss was not told");
+    assert!(next.is_valid());
+    next.release().await.unwrap();
+    stage.nothing_left(&holder).await;
+}
+
+pub(super) async fn a_waiter_whose_session_is_gone_comes_back_with_a_new_node(kind: Kind) {
+    let stage = Stage::shared(kind, "waiter-lost").await;
+    let guard = stage.blocker().acquire().await.unwrap();
+    let held = stage.nodes().await;
+    let (unlucky, proxy) = unlucky(&stage).await;
+    let old_session = unlucky.session().await.unwrap().id();
+    let lock = stage.lock(&unlucky);
+    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    stage.contenders(2).await;
+    let before = stage.nodes().await;
+    end_session(&stage, &proxy).await;
+    // As many nodes as before; those of the holder are the same, and those of the waiter are others.
+    until(async || {
+        let now = stage.nodes().await;
+        now.len() == before.len() && now.iter().all(|node| held.contains(node) || !before.contains(node))
+    })
+    .await;
+    assert!(!waiting.is_finished());
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    let guard = soon(waiting).await.unwrap();
+    assert!(guard.is_valid());
+    assert_ne!(guard.session_id(), old_session);
+    for node in guard.nodes() {
+        assert!(!before.contains(&node.to_string()), "the node of the dead session was adopted");
+        assert_eq!(stage.admin.get_data(node).await.unwrap().1.ephemeral_owner, guard.session_id());
+    }
+    guard.release().await.unwrap();
+    stage.nothing_left(&unlucky).await;
+}

@@ -1,0 +1,76 @@
+//! Who holds, and who waits.
+
+use std::time::{Duration, SystemTime};
+
+use super::stage::Stage;
+use super::subjects::{Kind, Lock};
+use crate::support::{LONG_SESSION, builder, soon};
+
+/// For each directory that is shown, the contenders in it: by number, and whether they own.
+fn expected(kind: Kind) -> Vec<Vec<(usize, bool)>> {
+    let holder_and_waiters = vec![(0, true), (1, false), (2, false)];
+    match kind {
+        Kind::Read => vec![vec![(0, true), (1, true), (2, true)]],
+        Kind::Mutex | Kind::SemaphoreMutex | Kind::Write | Kind::Semaphore => vec![holder_and_waiters],
+        Kind::Paths => vec![holder_and_waiters; 3],
+        // Who waits for the first lock has not come to the others.
+        Kind::Locks => vec![holder_and_waiters, vec![(0, true)], vec![(0, true)]],
+    }
+}
+
+pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: Kind) {
+    let stage = Stage::shared(kind, "participants").await;
+    let shown: Lock = stage.lock(&stage.admin);
+    assert_eq!(shown.participants().await, []);
+    let (mut sessions, mut acquiring) = (Vec::new(), Vec::new());
+    let began = SystemTime::now();
+    for number in 0..3 {
+        let connecting = builder(&stage.server.connect_string(), LONG_SESSION);
+        let connecting = connecting.default_lock_data(format!("contender {number}").into_bytes());
+        let client = connecting.connect().await.unwrap();
+        sessions.push(client.session().await.unwrap().id());
+        let lock = stage.lock(&client);
+        acquiring.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        stage.contenders(number + 1).await;
+        if number == 0 {
+            // A multi-lock of locks may be on its way to the others.
+            let all = kind.kinds().len();
+            crate::support::until(async || shown.participants().await.iter().filter(|one| one.owns).count() == all)
+                .await;
+        }
+    }
+    let lifetime = began - Duration::from_millis(1)..=SystemTime::now() + Duration::from_millis(1);
+    let participants = shown.participants().await;
+    let mut told = participants.iter();
+    for (queue, kind) in expected(kind).into_iter().zip(kind.kinds()) {
+        let mut before: Option<&curator_recipes::Participant> = None;
+        for (number, owns) in queue {
+            let participant = told.next().unwrap_or_else(|| panic!("somebody is missing: {participants:?}"));
+            assert_eq!((participant.session_id, participant.owns), (sessions[number], owns), "{participants:?}");
+            assert_eq!(participant.kind, *kind, "{participants:?}");
+            assert_eq!(participant.data, format!("contender {number}").into_bytes());
+            assert!(lifetime.contains(&participant.created), "{participants:?}");
+            let stat = stage.admin.check_exists(&participant.path).await.unwrap().unwrap();
+            assert_eq!(stat.ephemeral_owner, participant.session_id);
+            assert!(participant.path.name().ends_with(&format!("{:010}", participant.sequence)));
+            if let Some(before) = before.filter(|before| before.path.parent() == participant.path.parent()) {
+                assert!(before.sequence < participant.sequence, "{participants:?}");
+            }
+            before = Some(participant);
+        }
+    }
+    assert_eq!(told.next(), None, "{participants:?}");
+    let mut owning: Vec<_> = participants.iter().filter(|one| one.owns).map(|one| one.path.clone()).collect();
+    for (number, acquiring) in acquiring.into_iter().enumerate() {
+        let guard = soon(acquiring).await.unwrap();
+        if number == 0 || kind.is_shared() {
+            for node in guard.nodes() {
+                owning.retain(|path| path != node);
+            }
+        }
+        guard.release().await.unwrap();
+    }
+    assert_eq!(owning, [], "these are nobody's");
+    assert_eq!(shown.participants().await, []);
+    stage.nothing_left(&stage.admin).await;
+}

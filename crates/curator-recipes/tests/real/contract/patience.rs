@@ -1,0 +1,69 @@
+//! Waiting not for long, or not at all.
+
+use std::time::{Duration, Instant};
+
+use super::stage::Stage;
+use super::subjects::{Kind, Lock};
+use crate::support::{PATIENCE, soon};
+
+pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(kind: Kind) {
+    const TIMEOUT: Duration = Duration::from_millis(100);
+    let stage = Stage::quiet(kind, "timed").await;
+    let waiter = stage.client().await;
+    let guard = stage.blocker().acquire().await.unwrap();
+    let before = stage.nodes().await;
+    let began = Instant::now();
+    assert!(soon(stage.lock(&waiter).acquire_timeout(TIMEOUT)).await.unwrap().is_none());
+    assert!(began.elapsed() >= TIMEOUT);
+    soon(waiter.janitor().idle()).await;
+    assert_eq!(stage.nodes().await, before);
+    stage.watches(0).await;
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    stage.nothing_left(&waiter).await;
+}
+
+pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
+    let stage = Stage::quiet(kind, "in-time").await;
+    let waiter = stage.client().await;
+    let guard = stage.blocker().acquire().await.unwrap();
+    let lock = stage.lock(&waiter);
+    let waiting = tokio::spawn(async move { lock.acquire_timeout(PATIENCE).await.unwrap() });
+    stage.contenders(2).await;
+    stage.watches(kind.watches_of_a_waiter()).await;
+    assert!(!waiting.is_finished());
+    guard.release().await.unwrap();
+    let guard = soon(waiting).await.unwrap().expect("it was free in time");
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    stage.nothing_left(&waiter).await;
+}
+
+pub(super) async fn a_zero_wait_acquire_takes_what_is_free_and_waits_for_nobody(kind: Kind) {
+    let stage = Stage::quiet(kind, "zero-wait").await;
+    let (holder, other) = (stage.client().await, stage.client().await);
+    // The first time there are no directories yet.
+    for no_time in [false, true] {
+        let zero_wait = async |lock: Lock| {
+            let acquired = if no_time { lock.acquire_timeout(Duration::ZERO).await } else { lock.try_acquire().await };
+            acquired.unwrap()
+        };
+        let guard = zero_wait(stage.lock(&holder)).await.expect("nobody has it");
+        assert!(guard.is_valid());
+        let beside = zero_wait(stage.lock(&other)).await;
+        assert_eq!(beside.is_some(), kind.is_shared());
+        drop(beside);
+        drop(guard);
+        stage.nothing_left(&other).await;
+        stage.nothing_left(&holder).await;
+    }
+    let guard = stage.blocker().acquire().await.unwrap();
+    let before = stage.nodes().await;
+    assert!(stage.lock(&other).try_acquire().await.unwrap().is_none());
+    assert!(stage.lock(&other).acquire_timeout(Duration::ZERO).await.unwrap().is_none());
+    soon(other.janitor().idle()).await;
+    assert_eq!(stage.nodes().await, before);
+    stage.watches(0).await;
+    guard.release().await.unwrap();
+    stage.nothing_left(&other).await;
+}

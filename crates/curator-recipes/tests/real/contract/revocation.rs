@@ -1,0 +1,166 @@
+//! A lock is asked back.
+
+use std::sync::Arc;
+
+use curator_recipes::client::ZPath;
+use curator_recipes::{LockGuard, revoke};
+use futures_util::FutureExt as _;
+use tokio::task::JoinHandle;
+
+use super::stage::Stage;
+use super::subjects::{Kind, Lock};
+use crate::support::soon;
+
+/// A holder that listens, with its watches in place.
+async fn listening(stage: &Stage, guard: &Arc<LockGuard>) -> JoinHandle<()> {
+    let listening = Arc::clone(guard);
+    let listening = tokio::spawn(async move { listening.revocation_requested().await.unwrap() });
+    stage.watched(guard.nodes().map(ZPath::as_str)).await;
+    listening
+}
+
+async fn release(guard: Arc<LockGuard>) {
+    Arc::into_inner(guard).expect("somebody still listens").release().await.unwrap();
+}
+
+pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kind: Kind) {
+    let stage = Stage::shared(kind, "revoke").await;
+    let client = stage.client().await;
+    // Whichever of its nodes it is asked for.
+    for index in 0..kind.kinds().len() {
+        let guard = Arc::new(stage.lock(&client).acquire().await.unwrap());
+        let told = listening(&stage, &guard).await;
+        // Any other write says nothing.
+        let node = guard.nodes().nth(index).unwrap().clone();
+        stage.admin.set_data(&node, "a note", None).await.unwrap();
+        stage.watched([node.as_str()]).await;
+        assert!(!told.is_finished());
+        let participant = stage.lock(&stage.admin).participants().await.swap_remove(index);
+        assert_eq!(participant.path, node);
+        revoke(&stage.admin, &participant.path).await.unwrap();
+        soon(told).await.unwrap();
+        assert!(guard.is_valid(), "it was asked, and no more");
+        guard.revocation_requested().now_or_never().expect("that is known by now").unwrap();
+        release(guard).await;
+        stage.nothing_left(&client).await;
+    }
+}
+
+pub(super) async fn a_request_that_comes_before_the_holder_listens_is_not_missed(kind: Kind) {
+    let stage = Stage::shared(kind, "revoke-early").await;
+    let client = stage.client().await;
+    for index in 0..kind.kinds().len() {
+        let guard = stage.lock(&client).acquire().await.unwrap();
+        revoke(&stage.admin, guard.nodes().nth(index).unwrap()).await.unwrap();
+        soon(guard.revocation_requested()).await.unwrap();
+        guard.release().await.unwrap();
+        stage.nothing_left(&client).await;
+    }
+}
+
+pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(kind: Kind) {
+    let stage = Stage::shared(kind, "revoke-waiter").await;
+    let client = stage.client().await;
+    let session = client.session().await.unwrap().id();
+    let lock = stage.lock(&client);
+    for index in 0..kind.kinds().len() {
+        let guard = stage.blocker().acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.unwrap() }
+        });
+        stage.contenders(2).await;
+        let mut places = lock.participants().await;
+        places.retain(|place| place.session_id == session);
+        assert!(places.iter().all(|place| !place.owns));
+        // A multi-lock of locks has but one while it waits for its first.
+        let Some(place) = places.get(index) else {
+            assert!(index > 0);
+            waiting.abort();
+            assert!(waiting.await.is_err());
+            guard.release().await.unwrap();
+            break;
+        };
+        revoke(&stage.admin, &place.path).await.unwrap();
+        assert!(!waiting.is_finished());
+        guard.release().await.unwrap();
+        let guard = soon(waiting).await.unwrap();
+        soon(guard.revocation_requested()).await.unwrap();
+        guard.release().await.unwrap();
+        stage.nothing_left(&client).await;
+    }
+    stage.nothing_left(&client).await;
+}
+
+pub(super) async fn the_next_holder_is_not_asked_for_what_the_last_one_was(kind: Kind) {
+    let stage = Stage::shared(kind, "revoke-next").await;
+    let client = stage.client().await;
+    let lock = stage.lock(&client);
+    let first = lock.acquire().await.unwrap();
+    revoke(&stage.admin, first.node()).await.unwrap();
+    soon(first.revocation_requested()).await.unwrap();
+    first.release().await.unwrap();
+    // The same owner, by the same instance.
+    let next = Arc::new(lock.acquire().await.unwrap());
+    let told = listening(&stage, &next).await;
+    assert!(!told.is_finished());
+    told.abort();
+    assert!(told.await.is_err(), "it was asked");
+    release(next).await;
+    stage.nothing_left(&client).await;
+}
+
+pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_another(kind: Kind) {
+    let stage = Stage::shared(kind, "revoke-two").await;
+    let (client, other) = (stage.client().await, stage.client().await);
+    let two_holders: [Lock; 2] = match kind {
+        Kind::Read => [stage.lock(&client), stage.lock(&other)],
+        Kind::Semaphore => {
+            let semaphore = Lock::semaphore(&client, &stage.path, 2);
+            [semaphore.clone(), semaphore]
+        }
+        _ if kind.is_reentrant() => return of_two_guards(&stage, &stage.lock(&client)).await,
+        _ => return,
+    };
+    // The request to the one that came first, and to the other.
+    for asked in 0..2 {
+        let mut guards = Vec::new();
+        let mut told = Vec::new();
+        for lock in &two_holders {
+            let guard = Arc::new(soon(lock.acquire()).await.unwrap());
+            told.push(listening(&stage, &guard).await);
+            guards.push(guard);
+        }
+        revoke(&stage.admin, guards[asked].node()).await.unwrap();
+        soon(told.remove(asked)).await.unwrap();
+        let not_told = told.remove(0);
+        assert!(!not_told.is_finished(), "the other is told");
+        not_told.abort();
+        assert!(not_told.await.is_err(), "the other is told");
+        let asked = guards.remove(asked);
+        let not_asked = guards.remove(0);
+        assert!(not_asked.revocation_requested().now_or_never().is_none(), "the other is told");
+        release(not_asked).await;
+        asked.revocation_requested().now_or_never().expect("the release has cleared it").unwrap();
+        assert!(asked.is_valid());
+        release(asked).await;
+        stage.nothing_left(&client).await;
+    }
+}
+
+/// Two guards of one owner stand for one node: both are told.
+async fn of_two_guards(stage: &Stage, lock: &Lock) {
+    let (outer, inner) = (Arc::new(lock.acquire().await.unwrap()), Arc::new(lock.acquire().await.unwrap()));
+    let told = [listening(stage, &outer).await, listening(stage, &inner).await];
+    revoke(&stage.admin, outer.node()).await.unwrap();
+    for told in told {
+        soon(told).await.unwrap();
+    }
+    release(outer).await;
+    inner.revocation_requested().now_or_never().expect("the release has cleared it").unwrap();
+    let third = lock.try_acquire().await.unwrap().expect("it is reentrant");
+    third.revocation_requested().now_or_never().expect("a guard more has cleared it").unwrap();
+    third.release().await.unwrap();
+    release(inner).await;
+    stage.nothing_left(&stage.admin).await;
+}

@@ -1,0 +1,139 @@
+//! Where a property is played: a lock's path on a server, and what can be seen there.
+
+use curator_recipes::client::CuratorClient;
+use curator_test::TestingServer;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use super::subjects::{Kind, Lock};
+use crate::support::{children, connect, path, soon, until};
+
+pub(super) struct Stage {
+    pub(super) kind: Kind,
+    pub(super) path: String,
+    pub(super) server: &'static TestingServer,
+    /// Looks on, and holds what others shall wait for.
+    pub(super) admin: CuratorClient,
+    /// Nobody else uses the server, so that all its watches are those of the lock.
+    alone: Option<MutexGuard<'static, ()>>,
+}
+
+impl Stage {
+    /// On the server that all tests share. It tells which nodes are watched, but not whose children are.
+    pub(super) async fn shared(kind: Kind, name: &str) -> Self {
+        let server = TestingServer::shared().await;
+        Self::on(server, kind, name, None).await
+    }
+
+    /// On a server that one test uses at a time: it can count the watches on children too, but only all together.
+    pub(super) async fn quiet(kind: Kind, name: &str) -> Self {
+        static SERVER: OnceCell<TestingServer> = OnceCell::const_new();
+        static ALONE: Mutex<()> = Mutex::const_new(());
+        let alone = ALONE.lock().await;
+        let server = SERVER.get_or_init(async || TestingServer::start().await.unwrap()).await;
+        // What a test that has failed may have left.
+        until(async || watch_count(server).await == 0).await;
+        Self::on(server, kind, name, Some(alone)).await
+    }
+
+    async fn on(
+        server: &'static TestingServer,
+        kind: Kind,
+        name: &str,
+        alone: Option<MutexGuard<'static, ()>>,
+    ) -> Self {
+        let admin = connect(&server.connect_string()).await;
+        Self { kind, path: path(name), server, admin, alone }
+    }
+
+    pub(super) async fn client(&self) -> CuratorClient {
+        connect(&self.server.connect_string()).await
+    }
+
+    /// The lock on this path, of a client.
+    pub(super) fn lock(&self, client: &CuratorClient) -> Lock {
+        self.kind.lock(client, &self.path)
+    }
+
+    /// What keeps everybody out, held by the admin.
+    pub(super) fn blocker(&self) -> Lock {
+        self.kind.blocker(&self.admin, &self.path)
+    }
+
+    /// All nodes of the lock, sorted.
+    pub(super) async fn nodes(&self) -> Vec<String> {
+        let mut nodes = Vec::new();
+        for dir in self.kind.dirs(&self.path) {
+            nodes.extend(children(&self.admin, &dir).await.into_iter().map(|name| format!("{dir}/{name}")));
+        }
+        nodes.sort();
+        nodes
+    }
+
+    /// Waits until so many hold or wait.
+    pub(super) async fn contenders(&self, count: usize) {
+        until(async || {
+            let mut contenders = 0;
+            for dir in self.kind.line(&self.path) {
+                contenders += children(&self.admin, &dir).await.len();
+            }
+            contenders == count
+        })
+        .await;
+    }
+
+    /// Waits until these nodes are watched, by whomever.
+    pub(super) async fn watched(&self, nodes: impl IntoIterator<Item = &str>) {
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        until(async || {
+            let watches = self.server.watches_by_path().await.unwrap();
+            nodes.iter().all(|node| watches.contains_key(*node))
+        })
+        .await;
+    }
+
+    /// Waits until the lock has so many watches; on the shared server, those on children do not count.
+    pub(super) async fn watches(&self, count: u64) {
+        until(async || self.count_watches().await == count).await;
+    }
+
+    async fn count_watches(&self) -> u64 {
+        if self.alone.is_some() {
+            return watch_count(self.server).await;
+        }
+        let watches = self.server.watches_by_path().await.unwrap();
+        let of_the_lock = watches.iter().filter(|(watched, _)| watched.starts_with(&self.path));
+        of_the_lock.map(|(_, sessions)| sessions.len() as u64).sum()
+    }
+
+    /// The client has nothing left to do; there is no node of the lock and no watch; and anybody can have it.
+    pub(super) async fn nothing_left(&self, client: &CuratorClient) {
+        soon(client.janitor().idle()).await;
+        self.nothing_on_the_server().await;
+        let guard = soon(self.blocker().try_acquire()).await.unwrap();
+        guard.expect("somebody is in the way").release().await.unwrap();
+        self.nothing_on_the_server().await;
+    }
+
+    async fn nothing_on_the_server(&self) {
+        until(async || self.nodes().await.is_empty()).await;
+        self.watches(0).await;
+    }
+}
+
+/// All watches, those on children too: unlike `wchs`, `mntr` counts them.
+async fn watch_count(server: &TestingServer) -> u64 {
+    let mntr = server.four_letter_word("mntr").await.unwrap();
+    let count = mntr.lines().find_map(|line| line.strip_prefix("zk_watch_count\t"));
+    count.expect("no number of watches").trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_on_children_are_counted_too() {
+    let stage = Stage::quiet(Kind::Mutex, "watch-count").await;
+    let session = stage.admin.session().await.unwrap();
+    let root = curator_recipes::client::ZPath::new("/").unwrap();
+    let (_, watch) = session.watch_children(&root).await.unwrap();
+    assert_eq!(watch_count(stage.server).await, 1);
+    drop(watch);
+    stage.watches(0).await;
+}

@@ -1,0 +1,152 @@
+//! What waiting, many leases, revocation and guarded transactions cost: requests, counted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{
+    InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, OwnerId, SemaphoreLease, SharedCount,
+};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use futures_util::FutureExt as _;
+
+use crate::support::{client, connect, mutex, path, queue_of, soon, until};
+
+/// A client whose requests are counted, on a server that is far away.
+async fn counted() -> (FaultProxy, CuratorClient) {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = connect(&proxy.connect_string()).await;
+    // A probe of the lease could fall into the count.
+    proxy.ignore(OpCode::Sync);
+    proxy.set_delay(Duration::from_millis(5));
+    (proxy, client)
+}
+
+/// The requests since the last call.
+fn requests(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
+    let mut requests = proxy.requests();
+    requests.remove(&OpCode::Sync);
+    proxy.reset_counts();
+    requests
+}
+
+fn these<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> {
+    BTreeMap::from(requests)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_leases_cost_what_one_costs_also_under_a_shared_count() {
+    let (proxy, client) = counted().await;
+    let (path, count) = (path("leases"), path("leases-count"));
+    let count = SharedCount::new(&client, count, 3).unwrap();
+    let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, count).unwrap();
+    // The directories and the count are made once.
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    for quantity in [1, 3] {
+        proxy.reset_counts();
+        let leases = semaphore.acquire_many(quantity).await.unwrap();
+        assert_eq!(proxy.round_trips(), 2, "{quantity} leases");
+        assert_eq!(
+            requests(&proxy),
+            these([(OpCode::Create2, 1), (OpCode::MultiRead, 1), (OpCode::Multi, 1)]),
+            "{quantity} leases"
+        );
+        SemaphoreLease::release_all(leases).await.unwrap();
+        assert_eq!(proxy.round_trips(), 1, "{quantity} leases");
+        assert_eq!(requests(&proxy), these([(OpCode::Delete, quantity as u64)]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_that_waits_for_a_lease_looks_and_takes_when_one_is_given_back() {
+    let (proxy, client) = counted().await;
+    let path = path("lease");
+    let holders = InterProcessSemaphoreV2::new(&self::client().await, &path, 1).unwrap();
+    let held = holders.acquire().await.unwrap();
+    let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
+    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    assert_eq!(requests(&proxy), these([(OpCode::Create2, 1), (OpCode::MultiRead, 1), (OpCode::GetChildren, 1)]));
+    held.release().await.unwrap();
+    let lease = soon(waiting).await.unwrap();
+    assert_eq!(proxy.round_trips(), 2);
+    assert_eq!(requests(&proxy), these([(OpCode::GetChildren, 1), (OpCode::Multi, 1)]));
+    lease.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_lists_again_only_behind_several_writers_and_then_once() {
+    for writers in 1..=3 {
+        let (proxy, client) = counted().await;
+        let path = path("reader");
+        let others = self::client().await;
+        let lock = InterProcessReadWriteLock::new(&others, &path).unwrap();
+        let first = lock.write().acquire_as(&OwnerId::new()).await.unwrap();
+        let mut next = Vec::new();
+        for place in 1..writers {
+            let lock = lock.clone();
+            next.push(tokio::spawn(async move {
+                lock.write().acquire_as(&OwnerId::new()).await.unwrap().release().await.unwrap();
+            }));
+            queue_of(&others, &path, place + 1).await;
+        }
+        let reader = InterProcessReadWriteLock::new(&client, &path).unwrap();
+        let reading = tokio::spawn(async move { reader.read().acquire().await.unwrap() });
+        let watches = if writers == 1 { 2 } else { 1 };
+        proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
+        let waits = these([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::GetData, watches)]);
+        assert_eq!(requests(&proxy), waits, "{writers} writers");
+        first.release().await.unwrap();
+        let reading = soon(reading).await.unwrap();
+        let woken = if writers == 1 { these([]) } else { these([(OpCode::GetChildren, 1)]) };
+        assert_eq!(requests(&proxy), woken, "{writers} writers");
+        for writer in next {
+            soon(writer).await.unwrap();
+        }
+        reading.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_multi_lock_that_waits_in_one_queue_watches_itself_in_all_and_sends_nothing_at_its_turn() {
+    let (proxy, client) = counted().await;
+    let paths: Vec<_> = (0..3).map(|_| path("multi")).collect();
+    let others = self::client().await;
+    let held = mutex(&others, &paths[1]).acquire().await.unwrap();
+    let lock = InterProcessMultiLock::new(&client, &paths).unwrap();
+    let waiting = lock.clone();
+    // The directories of the other two are missing.
+    let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
+    assert_eq!(requests(&proxy).get(&OpCode::GetData), Some(&4));
+    held.release().await.unwrap();
+    let guard = soon(waiting).await.unwrap();
+    assert_eq!(requests(&proxy), these([]));
+    guard.release().await.unwrap();
+    assert_eq!(requests(&proxy), these([(OpCode::Multi, 1)]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_revocation() {
+    let (proxy, client) = counted().await;
+    let path = path("guarded");
+    let data = self::path("guarded-data");
+    client.create().creating_parent_containers().for_path(&data, "").await.unwrap();
+    let guard = mutex(&client, &path).acquire().await.unwrap();
+    proxy.reset_counts();
+    guard.transaction().set_data(&data, "1", None).unwrap().commit().await.unwrap();
+    assert_eq!(proxy.round_trips(), 1);
+    assert_eq!(requests(&proxy), these([(OpCode::Multi, 1)]));
+
+    let mut asked = std::pin::pin!(guard.revocation_requested());
+    until(async || {
+        assert!(asked.as_mut().now_or_never().is_none(), "nobody has asked");
+        proxy.requests().contains_key(&OpCode::GetData)
+    })
+    .await;
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    // The watch is there, for whoever asks.
+    assert!(guard.revocation_requested().now_or_never().is_none());
+    assert!(guard.lost().now_or_never().is_none());
+    assert_eq!(requests(&proxy), these([(OpCode::GetData, 1)]));
+}

@@ -1,0 +1,158 @@
+//! Multi-locks of locks that are acquired one after another.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use curator_recipes::client::{self, Acl, AuthId, CuratorClient, Permission};
+use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock};
+
+use super::own::{Behaviour, Locks, Own, arc};
+use super::{multi, nothing_left, paths, queues_of};
+use crate::support::{client, mutex, soon};
+
+/// All three ways to acquire, one after another; they must fail.
+async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
+    check(soon(lock.acquire()).await.unwrap_err()).await;
+    check(soon(lock.acquire_timeout(crate::support::PATIENCE)).await.unwrap_err()).await;
+    check(soon(lock.try_acquire()).await.unwrap_err()).await;
+}
+
+/// The transaction that has changed the children of each path last.
+async fn last_changes(client: &CuratorClient, paths: &[String]) -> Vec<i64> {
+    let mut changes = Vec::new();
+    for path in paths {
+        changes.push(client.get_data(path).await.unwrap().1.pzxid);
+    }
+    changes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_fails_is_named_and_the_others_are_rolled_back_the_last_first() {
+    let (client, paths) = (client().await, paths::<4>("rolled-back"));
+    let members: Locks = vec![
+        arc(mutex(&client, &paths[0])),
+        arc(mutex(&client, &paths[1])),
+        Own::new(&client, &paths[2], Behaviour::Fails),
+        arc(mutex(&client, &paths[3])),
+    ];
+    let lock = InterProcessMultiLock::of(members).unwrap();
+    assert_eq!(lock.paths().iter().map(ToString::to_string).collect::<Vec<_>>(), paths);
+    failures(&lock, async |error| {
+        let Error::MultiLockMember { member, cause, rollback } = &error else { panic!("{error}") };
+        assert_eq!(*member, paths[2]);
+        assert!(matches!(&**cause, Error::Protocol { cause, .. } if cause == "out of order"), "{error}");
+        assert!(rollback.is_empty(), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&paths[2]) && text.contains("out of order"), "{text}");
+        let changes = last_changes(&client, &paths[..2]).await;
+        assert!(changes[1] < changes[0], "the first was released before the second");
+        assert!(!lock.is_acquired_in_this_process());
+        nothing_left(&client, &paths).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_is_not_permitted_is_named_and_the_others_are_rolled_back() {
+    let (client, paths) = (client().await, paths::<3>("not-permitted"));
+    let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
+    client.create().creating_parent_containers().with_acl(read_only).for_path(&paths[1], "").await.unwrap();
+    let lock = InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(&client, path)))).unwrap();
+    failures(&lock, async |error| {
+        let Error::MultiLockMember { member, cause, rollback } = &error else { panic!("{error}") };
+        assert_eq!(*member, paths[1]);
+        assert!(matches!(&**cause, Error::Client(client::Error::NoAuth { .. })), "{error}");
+        assert!(rollback.is_empty() && !error.is_retryable(), "{error}");
+    })
+    .await;
+    nothing_left(&client, &[paths[0].clone(), paths[2].clone()]).await;
+
+    // The other kind names it too, and creates none of its nodes.
+    failures(&multi(&client, &paths), async |error| {
+        assert!(error.to_string().contains(&paths[1]), "{error}");
+        assert!(!error.is_retryable(), "{error}");
+    })
+    .await;
+    nothing_left(&client, &[paths[0].clone(), paths[2].clone()]).await;
+}
+
+/// Directories that let everybody in and nobody out.
+async fn no_way_out(client: &CuratorClient, paths: &[String]) {
+    for path in paths {
+        let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
+        client.create().creating_parent_containers().with_acl(no_delete).for_path(path, "").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_error_of_a_rollback_is_kept() {
+    for fails in [true, false] {
+        let (holder, client, paths) = (client().await, client().await, paths::<4>("rollback-fails"));
+        no_way_out(&client, &paths[..2]).await;
+        let held = mutex(&holder, &paths[3]).acquire().await.unwrap();
+        let mut members: Locks = paths[..3].iter().map(|path| arc(mutex(&client, path))).collect();
+        members.push(if fails {
+            Own::new(&client, &paths[3], Behaviour::Fails)
+        } else {
+            arc(mutex(&client, &paths[3]))
+        });
+        let lock = InterProcessMultiLock::of(members).unwrap();
+        let error = soon(lock.acquire_timeout(Duration::from_secs(1))).await.unwrap_err();
+        let text = error.to_string();
+        let rollback = match error {
+            Error::MultiLockMember { member, rollback, .. } if fails => {
+                assert_eq!(member, paths[3]);
+                rollback
+            }
+            // Nothing has failed but the rollback: it timed out.
+            Error::ReleasesFailed { failures } if !fails => failures,
+            error => panic!("{error}"),
+        };
+        let mut refused = Vec::new();
+        for failure in &rollback {
+            let Error::ReleaseRefused { path, cause: client::Error::NoAuth { .. } } = failure else {
+                panic!("{failure}")
+            };
+            assert!(text.contains(path.as_str()), "{text}");
+            refused.push(path.parent().unwrap().to_string());
+        }
+        assert_eq!(refused, [&*paths[1], &*paths[0]], "the last first");
+        // The one that could be released was.
+        queues_of(&holder, &paths, &[1, 1, 0, 1]).await;
+        held.release().await.unwrap();
+        client.close().await.unwrap();
+        queues_of(&holder, &paths, &[0; 4]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_deadline_is_over_all_members() {
+    let (holder, client, paths) = (client().await, client().await, paths::<3>("one-deadline"));
+    let took = Duration::from_millis(300);
+    let timeout = Duration::from_secs(30);
+    let members = paths.each_ref().map(|path| Own::new(&client, path, Behaviour::Slow(took)));
+    let lock = InterProcessMultiLock::of(members.clone().map(|member| member as Arc<dyn InterProcessLock>)).unwrap();
+    soon(lock.acquire_timeout(timeout)).await.unwrap().unwrap().release().await.unwrap();
+    for (place, member) in members.iter().enumerate() {
+        let given = member.timeouts.lock().unwrap().pop().unwrap();
+        assert!(given <= timeout - took * u32::try_from(place).unwrap(), "member {place} was given {given:?}");
+    }
+
+    // Two members are held elsewhere.
+    let held = multi(&holder, &paths[1..]).acquire().await.unwrap();
+    let timeout = Duration::from_millis(500);
+    for lock in
+        [InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(&client, path)))).unwrap(), multi(&client, &paths)]
+    {
+        let began = Instant::now();
+        assert!(soon(lock.acquire_timeout(timeout)).await.unwrap().is_none());
+        let slack = Duration::from_secs(3);
+        assert!((timeout..timeout + slack).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert!(soon(lock.try_acquire()).await.unwrap().is_none());
+        assert!(!lock.is_acquired_in_this_process());
+        soon(client.janitor().idle()).await;
+        queues_of(&holder, &paths, &[0, 1, 1]).await;
+    }
+    held.release().await.unwrap();
+    nothing_left(&client, &paths).await;
+}

@@ -1,0 +1,120 @@
+//! Many who want some of the same locks.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{FencingToken, LockGuard};
+use tokio::task::JoinSet;
+
+use super::{multi, nothing_left, paths};
+use crate::support::{Numbers, client, mutex, soon};
+
+const PATHS: usize = 5;
+const ROUNDS: usize = 200;
+
+/// Sees to it that each path has one holder at a time, and that the tokens rise.
+#[derive(Default)]
+struct Witness {
+    inside: AtomicBool,
+    last: Mutex<Option<FencingToken>>,
+}
+
+impl Witness {
+    fn enter(&self, token: FencingToken) {
+        assert!(!self.inside.swap(true, Ordering::SeqCst), "two holders at once");
+        let before = self.last.lock().unwrap().replace(token);
+        assert!(before < Some(token), "{token} after {before:?}");
+    }
+
+    fn leave(&self) {
+        assert!(self.inside.swap(false, Ordering::SeqCst), "two holders at once");
+    }
+}
+
+struct Contender {
+    client: CuratorClient,
+    paths: [String; PATHS],
+    witnesses: Arc<[Witness; PATHS]>,
+    numbers: Numbers,
+    given_up: Arc<AtomicUsize>,
+}
+
+impl Contender {
+    /// So many of the paths, in any order.
+    fn some(&mut self, number: usize) -> Vec<usize> {
+        let mut all: Vec<_> = (0..PATHS).collect();
+        (0..number).map(|_| all.swap_remove(self.numbers.below(all.len()))).collect()
+    }
+
+    async fn round(&mut self) {
+        let chosen = self.some(3);
+        let locked: Vec<_> = chosen.iter().map(|index| self.paths[*index].clone()).collect();
+        let lock = multi(&self.client, &locked);
+        // Some give up, and come again.
+        if self.numbers.below(4) == 0 && self.impatient(&lock, &chosen).await {
+            return;
+        }
+        let guard = soon(lock.acquire()).await.unwrap();
+        self.hold(guard, &chosen).await;
+        let one = self.some(1);
+        let guard = soon(mutex(&self.client, &self.paths[one[0]]).acquire()).await.unwrap();
+        self.hold(guard, &one).await;
+    }
+
+    async fn impatient(&mut self, lock: &curator_recipes::InterProcessMultiLock, chosen: &[usize]) -> bool {
+        match lock.acquire_timeout(Duration::from_millis(5)).await.unwrap() {
+            Some(guard) => {
+                self.hold(guard, chosen).await;
+                true
+            }
+            None => {
+                self.given_up.fetch_add(1, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    async fn hold(&mut self, guard: LockGuard, chosen: &[usize]) {
+        assert!(guard.is_valid());
+        let tokens: Vec<_> = guard.fencing_tokens().collect();
+        assert_eq!(tokens.len(), chosen.len());
+        for (index, (node, token)) in chosen.iter().zip(tokens) {
+            assert_eq!(node.parent().unwrap().as_str(), self.paths[*index]);
+            self.witnesses[*index].enter(token);
+        }
+        tokio::task::yield_now().await;
+        chosen.iter().for_each(|index| self.witnesses[*index].leave());
+        if self.numbers.below(3) == 0 {
+            drop(guard);
+        } else {
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_tasks_with_three_of_five_paths_in_any_order_never_block_each_other_for_ever() {
+    let (paths, witnesses, given_up) = (paths("rounds"), Arc::default(), Arc::default());
+    let mut tasks = JoinSet::new();
+    for seed in 0..8 {
+        let mut contender = Contender {
+            client: client().await,
+            paths: paths.clone(),
+            witnesses: Arc::clone(&witnesses),
+            numbers: Numbers(seed),
+            given_up: Arc::clone(&given_up),
+        };
+        tasks.spawn(async move {
+            for _ in 0..ROUNDS {
+                contender.round().await;
+            }
+            soon(contender.client.janitor().idle()).await;
+        });
+    }
+    soon(tasks.join_all()).await;
+    assert!(given_up.load(Ordering::Relaxed) > 0, "nobody has given up");
+    nothing_left(&client().await, &paths).await;
+}

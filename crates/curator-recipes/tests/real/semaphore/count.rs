@@ -1,0 +1,178 @@
+//! A number of leases that stands in a node.
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use super::{acquiring, leases, queue, stands};
+use crate::support::{PATIENCE, client, connect, path, requests_of, soon};
+
+fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
+    SharedCount::new(client, format!("{path}/most"), seed).unwrap()
+}
+
+fn semaphore(client: &CuratorClient, path: &str, seed: i32) -> InterProcessSemaphoreV2 {
+    InterProcessSemaphoreV2::with_shared_count(client, path, count(client, path, seed)).unwrap()
+}
+
+/// A waiter whose requests are counted, and which has sent all that it sends before the next event.
+async fn counted_waiter(
+    path: &str,
+    seed: i32,
+) -> (FaultProxy, CuratorClient, tokio::task::JoinHandle<Vec<SemaphoreLease>>) {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = connect(&proxy.connect_string()).await;
+    proxy.reset_counts();
+    let waiting = acquiring(&semaphore(&client, path, seed), 1);
+    // It watches the number and the list of the leases.
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    (proxy, client, waiting)
+}
+
+/// Some round trips of another session: time in which somebody who polls would send something.
+async fn round_trips(client: &CuratorClient) {
+    for _ in 0..50 {
+        client.check_exists("/").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_is_raised_wakes_who_waits() {
+    let (holder, path) = (client().await, path("raised"));
+    let most = count(&holder, &path, 1);
+    let held = semaphore(&holder, &path, 1).acquire().await.unwrap();
+    let (proxy, _client, waiting) = counted_waiter(&path, 1).await;
+    round_trips(&holder).await;
+    assert!(!waiting.is_finished());
+    assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "it polls");
+    assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1, "it polls");
+
+    most.set(2).await.unwrap();
+    let lease = soon(waiting).await.unwrap();
+    assert!(held.is_valid());
+    assert_eq!(leases(&holder, &path).await.len(), 2);
+    // It read the number again, and took.
+    assert_eq!(requests_of(&proxy, OpCode::GetData), 2);
+    assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1);
+    assert_eq!(requests_of(&proxy, OpCode::Multi), 1);
+    SemaphoreLease::release_all(lease).await.unwrap();
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_is_lowered_takes_nothing_and_admits_nobody_until_fewer_are_held() {
+    let (holder, path) = (client().await, path("lowered"));
+    let most = count(&holder, &path, 3);
+    let mut held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
+    most.set(1).await.unwrap();
+    let (proxy, waiter, waiting) = counted_waiter(&path, 3).await;
+    assert!(held.iter().all(|lease| lease.is_valid()));
+    assert_eq!(leases(&holder, &path).await.len(), 3);
+    for looks in [2, 3] {
+        held.remove(0).release().await.unwrap();
+        // It has looked, and what it would have sent then is there before these round trips are over.
+        proxy.wait_for_reply(OpCode::GetChildren, looks).await.unwrap();
+        round_trips(&waiter).await;
+        assert!(!waiting.is_finished());
+        assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "it has tried to take a lease");
+        assert!(semaphore(&holder, &path, 3).try_acquire().await.unwrap().is_none());
+    }
+    assert!(held[0].is_valid());
+    held.remove(0).release().await.unwrap();
+    let lease = soon(waiting).await.unwrap();
+    assert_eq!(leases(&holder, &path).await.len(), 1);
+    assert_eq!(requests_of(&proxy, OpCode::Multi), 1);
+    SemaphoreLease::release_all(lease).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_is_lowered_just_before_a_lease_is_taken_is_obeyed() {
+    let (admin, path) = (client().await, path("lowered-late"));
+    let most = count(&admin, &path, 1);
+    // The directories are there, so the first look is the one that counts.
+    semaphore(&admin, &path, 1).acquire().await.unwrap().release().await.unwrap();
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = connect(&proxy.connect_string()).await;
+    // It has read the number, and does not know yet.
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::MultiRead);
+    let waiting = acquiring(&semaphore(&client, &path, 1), 1);
+    proxy.wait_for_reply(OpCode::MultiRead, 1).await.unwrap();
+    most.set(0).await.unwrap();
+    proxy.release_held();
+    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    round_trips(&client).await;
+    assert!(!waiting.is_finished());
+    assert_eq!(requests_of(&proxy, OpCode::Multi), 1, "the take was refused");
+    assert!(leases(&admin, &path).await.is_empty());
+    // Nor is a negative number more than none.
+    most.set(-1).await.unwrap();
+    proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
+    round_trips(&client).await;
+    assert!(leases(&admin, &path).await.is_empty());
+    most.set(1).await.unwrap();
+    SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_number_is_created_with_its_seed() {
+    let (client, path) = (client().await, path("seeded"));
+    let most = SharedCount::new(&client, format!("{path}/deep/most"), 2).unwrap();
+    let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, most.clone()).unwrap();
+    let held = soon(semaphore.acquire_many(2)).await.unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    let (data, stat) = client.get_data(most.path()).await.unwrap();
+    assert_eq!((&*data, stat.ephemeral_owner), (&[0, 0, 0, 2][..], 0));
+    SemaphoreLease::release_all(held).await.unwrap();
+    // It is there for who may not wait, too.
+    client.delete().for_path(most.path()).await.unwrap();
+    semaphore.try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(most.versioned().await.unwrap().version, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_is_deleted_while_somebody_waits_is_created_anew() {
+    let (holder, path) = (client().await, path("number-deleted"));
+    let most = count(&holder, &path, 2);
+    most.set(1).await.unwrap();
+    let held = semaphore(&holder, &path, 2).acquire().await.unwrap();
+    let (_proxy, _client, waiting) = counted_waiter(&path, 2).await;
+    holder.delete().for_path(most.path()).await.unwrap();
+    // With the seed, which is one more.
+    let lease = soon(waiting).await.unwrap();
+    assert_eq!(most.get().await.unwrap(), 2);
+    assert!(held.is_valid());
+    SemaphoreLease::release_all(lease.into_iter().chain([held])).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_are_no_number_are_an_error_that_stands_in_nobodys_way() {
+    let (admin, path) = (client().await, path("no-number"));
+    let most = count(&admin, &path, 1);
+    let semaphore = semaphore(&admin, &path, 1);
+    let held = semaphore.acquire().await.unwrap();
+    let is_clear = |error: &Error| {
+        assert!(matches!(error, Error::InvalidSharedCount { path, size: 3 } if path == most.path()), "{error}");
+        assert!(error.to_string().contains("expected 4 bytes, found 3"), "{error}");
+    };
+    // While somebody waits.
+    let waiting = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire().await }
+    });
+    stands(&admin, &path, 1, 1).await;
+    admin.set_data(most.path(), "one", None).await.unwrap();
+    is_clear(&soon(waiting).await.unwrap().unwrap_err());
+    // And before.
+    is_clear(&soon(semaphore.acquire()).await.unwrap_err());
+    is_clear(&semaphore.try_acquire().await.unwrap_err());
+    is_clear(&soon(semaphore.acquire_timeout(PATIENCE)).await.unwrap_err());
+    soon(admin.janitor().idle()).await;
+    assert!(queue(&admin, &path).await.is_empty());
+    assert!(held.is_valid());
+    held.release().await.unwrap();
+
+    most.set(1).await.unwrap();
+    soon(semaphore.acquire()).await.unwrap().release().await.unwrap();
+}

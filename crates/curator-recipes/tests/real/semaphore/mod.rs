@@ -1,0 +1,55 @@
+//! Semaphores: never too many leases, first come first served, and none left behind.
+
+mod cancelled;
+mod count;
+mod crowd;
+mod deleted;
+mod faults;
+mod layout;
+mod mutex;
+mod sessions;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
+use tokio::task::JoinHandle;
+
+use crate::support::{children, soon, until};
+
+fn semaphore(client: &CuratorClient, path: &str, max_leases: usize) -> InterProcessSemaphoreV2 {
+    InterProcessSemaphoreV2::new(client, path, max_leases).unwrap()
+}
+
+fn leases_dir(path: &str) -> String {
+    format!("{path}/leases")
+}
+
+fn locks_dir(path: &str) -> String {
+    format!("{path}/locks")
+}
+
+async fn leases(client: &CuratorClient, path: &str) -> Vec<String> {
+    children(client, &leases_dir(path)).await
+}
+
+async fn queue(client: &CuratorClient, path: &str) -> Vec<String> {
+    children(client, &locks_dir(path)).await
+}
+
+/// Waits until the semaphore has so many leases and so many places in its queue.
+async fn stands(client: &CuratorClient, path: &str, leases: usize, queued: usize) {
+    until(async || self::leases(client, path).await.len() == leases && queue(client, path).await.len() == queued).await;
+}
+
+/// Acquires in a task of its own.
+fn acquiring(semaphore: &InterProcessSemaphoreV2, quantity: usize) -> JoinHandle<Vec<SemaphoreLease>> {
+    let semaphore = semaphore.clone();
+    tokio::spawn(async move { soon(semaphore.acquire_many(quantity)).await.unwrap() })
+}
+
+/// Nothing of the semaphore is left, and all of its leases can be had.
+async fn nothing_left(client: &CuratorClient, path: &str, max_leases: usize) {
+    soon(client.janitor().idle()).await;
+    stands(client, path, 0, 0).await;
+    let leases = semaphore(client, path, max_leases).try_acquire_many(max_leases).await.unwrap();
+    SemaphoreLease::release_all(leases.expect("somebody is in the way")).await.unwrap();
+}
