@@ -1,6 +1,7 @@
 //! Helpers that the examples share.
 
-use curator_test::TestingServer;
+use curator_recipes::client::ConnectString;
+use curator_test::{FaultProxy, TestingServer};
 
 /// What an example may fail with.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -33,5 +34,24 @@ impl Ensemble {
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
+    }
+
+    /// A network that counts and fails on demand, and what to give to a client that is to live behind it.
+    ///
+    /// The proxy stands before one server: the first of several.
+    ///
+    /// # Errors
+    ///
+    /// When the connect string is invalid, or the proxy cannot be started.
+    pub fn proxy(&self) -> Result<(FaultProxy, String), Failure> {
+        let servers = ConnectString::parse(&self.connect_string)?;
+        let server = servers.hosts().first().ok_or("a connect string without a server")?;
+        if servers.hosts().len() > 1 {
+            println!("What goes through the proxy goes to the first server only.");
+        }
+        let proxy = FaultProxy::start((server.host(), server.port()))?;
+        let chroot = if servers.chroot().is_root() { "" } else { servers.chroot().as_str() };
+        let connect_string = format!("{}{chroot}", proxy.connect_string());
+        Ok((proxy, connect_string))
     }
 }

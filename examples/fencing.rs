@@ -1,0 +1,191 @@
+//! A holder that is stopped while it has the lock, and writes when it goes on. The lock cannot prevent that: by then it is
+//! another's. The store can: it refuses the write by its fencing token.
+//!
+//! The example starts itself once more as a process that is the unlucky holder, and stops that with SIGSTOP, as a
+//! scheduler, a collector of garbage or a moving virtual machine would. The store is in the first process; the holder
+//! sends it its writes over a pipe, one line each.
+//!
+//! ```console
+//! cargo run --example fencing
+//! ```
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use curator_examples::{Ensemble, Failure};
+use curator_recipes::InterProcessMutex;
+use curator_recipes::client::CuratorClient;
+use curator_recipes::fencing::FencedResource;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines, Stdin, stdin};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+const PATH: &str = "/curator-examples/fencing";
+/// The first argument of the second process; the connect string is the next.
+const HOLDER: &str = "holder";
+/// The holder's. Short, as its lock is free only when the servers have given its session up.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+/// For whatever the other process has to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    match (arguments.next().as_deref(), arguments.next()) {
+        (Some(HOLDER), Some(connect_string)) => hold(&connect_string).await,
+        _ => tell().await,
+    }
+}
+
+/// The first process: the store, and the next holder.
+async fn tell() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let mutex = InterProcessMutex::new(&client, PATH)?;
+    let store = FencedResource::new("empty".to_owned());
+
+    let mut holder = Holder::start(ensemble.connect_string())?;
+    println!("holder: {}", holder.line().await?);
+    let write = holder.line().await?;
+    holder.answer(&serve(&store, &write)?).await?;
+    println!("holder: {}\n", holder.line().await?);
+
+    holder.stop()?;
+    // What it waits for is there, so it writes as soon as it goes on.
+    holder.answer("go on").await?;
+    println!("The holder is stopped, with the lock. We ask for the lock.");
+    let guard = mutex.acquire_timeout(PATIENCE).await?.ok_or("the lock has not become free")?;
+    println!("Its session is over, and the lock is ours: {}", guard.node());
+    let ours = serve(&store, &format!("write {} by the next holder", guard.fencing_token()))?;
+    println!("\nThe holder goes on, and does not know.");
+    holder.go_on()?;
+
+    let write = holder.line().await?;
+    let answer = serve(&store, &write)?;
+    holder.answer(&answer).await?;
+    while let Some(line) = holder.next_line().await? {
+        println!("holder: {line}");
+    }
+    holder.finish().await?;
+
+    let highest = store.highest();
+    let value = store.into_inner();
+    println!("\nThe store has {value:?}.");
+    if ours != WRITTEN || answer == WRITTEN || value != "by the next holder" {
+        return Err("the old holder has overwritten what the new one wrote".into());
+    }
+    if highest != Some(guard.fencing_token()) {
+        return Err("the store does not remember the newest token".into());
+    }
+    println!("The late write was refused. Without the token it would have been the last.");
+    guard.release().await?;
+    client.close().await?;
+    Ok(())
+}
+
+/// The answer to a write that was applied.
+const WRITTEN: &str = "written";
+
+/// What the store does with a line `write <token> <value>`; returns its answer.
+fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> {
+    let mut words = line.splitn(3, ' ');
+    let (Some("write"), Some(token), Some(value)) = (words.next(), words.next(), words.next()) else {
+        return Err(format!("expected `write <token> <value>`, got {line:?}").into());
+    };
+    let answer = match store.write(token.parse()?, |stored| value.clone_into(stored)) {
+        Ok(()) => WRITTEN.to_owned(),
+        Err(stale) => format!("refused: {stale}"),
+    };
+    println!("store:  {line:?} -> {answer}");
+    Ok(answer)
+}
+
+/// The second process: takes the lock and writes, and is stopped before it writes again.
+async fn hold(connect_string: &str) -> Result<(), Failure> {
+    // Also when the first process is killed: who is stopped does not see that its pipes are closed.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+
+    let client = CuratorClient::builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
+    let guard = InterProcessMutex::new(&client, PATH)?.acquire().await?;
+    let token = guard.fencing_token();
+    let mut answers = BufReader::new(stdin()).lines();
+    println!("I have the lock, with token {token}");
+    println!("write {token} by the old holder");
+    answer(&mut answers).await?;
+
+    println!("I look before I write again: is my lock valid? {}", guard.is_valid());
+    // Here it is stopped: after the look, and before the write. This line is there so that it is always here.
+    answer(&mut answers).await?;
+    println!("write {token} by the old holder, late");
+    let answer = answer(&mut answers).await?;
+
+    println!("my write was answered with {answer:?}");
+    println!("I look again: is my lock valid? {}", guard.is_valid());
+    match guard.release().await {
+        Ok(()) => println!("I have released the lock"),
+        Err(error) => println!("{error}"),
+    }
+    // Its session is over; another one may not have come yet. There is nothing to close in an orderly way.
+    Ok(())
+}
+
+async fn answer(answers: &mut Lines<BufReader<Stdin>>) -> Result<String, Failure> {
+    Ok(answers.next_line().await?.ok_or("the store is gone")?)
+}
+
+/// The second process, as the first one has it. Killed when this is dropped, also while it is stopped.
+struct Holder {
+    process: Child,
+    pid: Pid,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Holder {
+    fn start(connect_string: &str) -> Result<Self, Failure> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args([HOLDER, connect_string])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let pid = process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)).ok_or("the holder has no id")?;
+        let stdin = process.stdin.take().ok_or("the holder has no input")?;
+        let stdout = process.stdout.take().ok_or("the holder has no output")?;
+        Ok(Self { process, pid, stdin, stdout: BufReader::new(stdout).lines() })
+    }
+
+    /// The next line that it prints; `None` when it has ended.
+    async fn next_line(&mut self) -> Result<Option<String>, Failure> {
+        Ok(tokio::time::timeout(PATIENCE, self.stdout.next_line()).await??)
+    }
+
+    /// The next line that it prints, which must come.
+    async fn line(&mut self) -> Result<String, Failure> {
+        Ok(self.next_line().await?.ok_or("the holder has ended too early")?)
+    }
+
+    async fn answer(&mut self, line: &str) -> Result<(), Failure> {
+        Ok(self.stdin.write_all(format!("{line}\n").as_bytes()).await?)
+    }
+
+    /// Stops it, and waits until it stands still.
+    fn stop(&self) -> Result<(), Failure> {
+        kill_process(self.pid, Signal::STOP)?;
+        match waitpid(Some(self.pid), WaitOptions::UNTRACED)? {
+            Some((_, status)) if status.stopped() => Ok(()),
+            other => Err(format!("the holder has not stopped: {other:?}").into()),
+        }
+    }
+
+    fn go_on(&self) -> Result<(), Failure> {
+        Ok(kill_process(self.pid, Signal::CONT)?)
+    }
+
+    /// Waits for its end.
+    async fn finish(mut self) -> Result<(), Failure> {
+        let status = tokio::time::timeout(PATIENCE, self.process.wait()).await??;
+        if status.success() { Ok(()) } else { Err(format!("the holder has failed: {status}").into()) }
+    }
+}

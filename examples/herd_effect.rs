@@ -1,0 +1,164 @@
+//! What a release costs when it wakes every waiter, and what it costs here.
+//!
+//! In the naive recipe all waiters watch the holder's node; when it goes, each of them lists the directory again, and
+//! all but one watch the next holder. It is built here as a driver of one's own, beside the driver that comes with the
+//! library. Each waiter has a session of its own, and all sessions go through a proxy that counts, so what is printed
+//! is what the server was asked for and what it sent.
+//!
+//! ```console
+//! cargo run --example herd_effect
+//! ```
+//!
+//! A server of your own has to allow some 200 connections from one address (`maxClientCnxns`; the default is 60).
+
+use std::time::{Duration, Instant};
+
+use curator_examples::{Ensemble, Failure};
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{
+    ContenderId, InterProcessMutex, LockGuard, LockInternalsDriver, Queue, StandardLockInternalsDriver, Verdict,
+};
+use curator_test::{FaultProxy, OpCode};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::task::JoinSet;
+
+const WAITERS: [usize; 3] = [10, 50, 200];
+const HAND_OVERS: usize = 10;
+
+/// Everybody waits for the first in the queue.
+#[derive(Clone, Debug)]
+struct HerdDriver(StandardLockInternalsDriver);
+
+impl LockInternalsDriver for HerdDriver {
+    fn node_prefix(&self, id: &ContenderId) -> String {
+        self.0.node_prefix(id)
+    }
+
+    fn sequence(&self, child: &str) -> Option<i32> {
+        self.0.sequence(child)
+    }
+
+    fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
+        if own == 0 { Verdict::Owns } else { Verdict::WaitsFor(0) }
+    }
+
+    /// So that a waiter lists again each time, as the naive recipe does.
+    fn predecessors_are_final(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    allow_many_connections()?;
+    let ensemble = Ensemble::find().await?;
+    let (proxy, connect_string) = ensemble.proxy()?;
+    let mut connecting = JoinSet::new();
+    // One more than the waiters: the holder.
+    for _ in 0..=WAITERS.into_iter().max().unwrap_or_default() {
+        let builder = CuratorClient::builder(&connect_string).session_timeout(Duration::from_secs(30));
+        connecting.spawn(builder.connect());
+    }
+    let mut clients = Vec::new();
+    while let Some(client) = connecting.join_next().await {
+        clients.push(client?.map_err(|error| format!("{error}; is the server's maxClientCnxns large enough?"))?);
+    }
+
+    println!("{HAND_OVERS} hand-overs with each number of waiters; the mean of what one of them takes:\n");
+    println!("waiters  recipe    notifications  requests  hand-over");
+    for waiters in WAITERS {
+        let clients = &clients[..=waiters];
+        measure("naive", clients, &proxy, HerdDriver(StandardLockInternalsDriver::new())).await?;
+        measure("standard", clients, &proxy, StandardLockInternalsDriver::new()).await?;
+    }
+    println!();
+    println!("A notification is the event of a watch, sent to one session. The naive release wakes every waiter. The");
+    println!("standard one wakes two, of whom one owns the lock at once; the former holder, who watches its own node,");
+    println!("is the third to be told. One request of each hand-over is the release itself.");
+    for client in clients {
+        client.close().await?;
+    }
+    Ok(())
+}
+
+/// Counts and times hand-overs while all clients but the holder's wait, and prints the row.
+async fn measure(
+    recipe: &str,
+    clients: &[CuratorClient],
+    proxy: &FaultProxy,
+    driver: impl LockInternalsDriver + Clone,
+) -> Result<(), Failure> {
+    let waiting = clients.len() - 1;
+    let dir = format!("/curator-examples/herd-effect/{recipe}-{waiting}");
+    let mut waiters = JoinSet::new();
+    let ask = |waiters: &mut JoinSet<_>, index: usize| -> Result<(), Failure> {
+        let mutex = InterProcessMutex::with_driver(&clients[index], &dir, driver.clone())?;
+        // A task of its own is an owner of its own.
+        waiters.spawn(async move { mutex.acquire().await.map(|guard| (index, guard, Instant::now())) });
+        Ok(())
+    };
+    ask(&mut waiters, 0)?;
+    let (mut holder, mut guard, _) = next(&mut waiters).await?;
+    for index in 1..=waiting {
+        ask(&mut waiters, index)?;
+    }
+    proxy.wait_for_reply(OpCode::Create2, waiting as u64).await?;
+    quiet(proxy).await;
+
+    let (mut notifications, mut requests, mut time) = (0, 0, Duration::ZERO);
+    for _ in 0..HAND_OVERS {
+        proxy.reset_counts();
+        let released = Instant::now();
+        guard.release().await?;
+        let (new_holder, new_guard, acquired) = next(&mut waiters).await?;
+        time += acquired - released;
+        let (woken, asked) = quiet(proxy).await;
+        notifications += woken;
+        requests += asked;
+        // Back to the end of the queue, so that the next hand-over has as many waiters. Not counted.
+        proxy.reset_counts();
+        ask(&mut waiters, holder)?;
+        // It has its place, and its watch.
+        proxy.wait_for_reply(OpCode::GetData, 1).await?;
+        (holder, guard) = (new_holder, new_guard);
+    }
+    let mean = |count: u64| count as f64 / HAND_OVERS as f64;
+    let millis = time.as_secs_f64() * 1e3 / HAND_OVERS as f64;
+    let (notifications, requests) = (mean(notifications), mean(requests));
+    println!("{waiting:>7}  {recipe:<8}  {notifications:>13.1}  {requests:>8.1}  {millis:>6.1} ms");
+    // A wait that is dropped leaves the queue. The holder goes last, so that nobody is woken for nothing.
+    waiters.shutdown().await;
+    quiet(proxy).await;
+    Ok(guard.release().await?)
+}
+
+type Acquired = curator_recipes::Result<(usize, LockGuard, Instant)>;
+
+async fn next(waiters: &mut JoinSet<Acquired>) -> Result<(usize, LockGuard, Instant), Failure> {
+    Ok(waiters.join_next().await.ok_or("nobody waits")???)
+}
+
+/// Waits until nothing has gone over the wire for a while, and says how many notifications and requests there were.
+async fn quiet(proxy: &FaultProxy) -> (u64, u64) {
+    let traffic = || {
+        // Each session sends a sync now and then to prove that it is alive; that has nothing to do with locks.
+        let requests = proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync);
+        (proxy.notifications(), requests.map(|(_, count)| count).sum())
+    };
+    let mut before = traffic();
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let now = traffic();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
+/// A client and its way through the proxy take five open files, and 1,024 are a usual limit.
+fn allow_many_connections() -> Result<(), Failure> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = Some(maximum.unwrap_or(4_096).min(4_096));
+    Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?)
+}

@@ -1,0 +1,135 @@
+//! Several locks as one. Tasks move money between accounts, each under the locks of two accounts in whatever order: nobody
+//! waits in a circle, and no money is lost. Then locks of different kinds are one lock, which is held as a whole or not at
+//! all.
+//!
+//! ```console
+//! cargo run --example multi_lock
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_examples::{Ensemble, Failure};
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{
+    Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex,
+};
+use tokio::time::timeout;
+
+const DIR: &str = "/curator-examples/multi-lock";
+const ACCOUNTS: u64 = 4;
+const BALANCE: i64 = 100;
+const TASKS: u64 = 5;
+const TRANSFERS: u64 = 4;
+/// For all transfers together.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    transfers(&ensemble, &client).await?;
+    lost_lock(&client).await?;
+    locks_of_all_kinds(&ensemble, &client).await?;
+    client.close().await?;
+    Ok(())
+}
+
+fn balance(account: u64) -> String {
+    format!("{DIR}/balance-{account}")
+}
+
+fn lock(account: u64) -> String {
+    format!("{DIR}/lock-{account}")
+}
+
+async fn read(client: &CuratorClient, account: u64) -> Result<i64, Failure> {
+    let (data, _) = client.get_data(balance(account)).await?;
+    Ok(String::from_utf8(data)?.parse()?)
+}
+
+async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Failure> {
+    for account in 0..ACCOUNTS {
+        if client.check_exists(balance(account)).await?.is_none() {
+            client.create().creating_parent_containers().for_path(balance(account), "").await?;
+        }
+        client.set_data(balance(account), BALANCE.to_string(), None).await?;
+    }
+    let mut tasks = Vec::new();
+    for number in 1..=TASKS {
+        let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+        tasks.push(tokio::spawn(async move {
+            for round in 0..TRANSFERS {
+                // Any two accounts, in any order.
+                let from = (number * 7 + round * 5) % ACCOUNTS;
+                let to = (from + 1 + (number + round) % (ACCOUNTS - 1)) % ACCOUNTS;
+                transfer(&client, number, from, to).await?;
+            }
+            client.close().await?;
+            Ok::<_, Failure>(())
+        }));
+    }
+    for task in tasks {
+        timeout(PATIENCE, task).await???;
+    }
+    let mut balances = Vec::new();
+    for account in 0..ACCOUNTS {
+        balances.push(read(client, account).await?);
+    }
+    let sum: i64 = balances.iter().sum();
+    println!("\nThe balances are {balances:?}; their sum is {sum}.");
+    if sum == BALANCE * i64::try_from(ACCOUNTS)? { Ok(()) } else { Err("money was lost".into()) }
+}
+
+async fn transfer(client: &CuratorClient, task: u64, from: u64, to: u64) -> Result<(), Failure> {
+    let guard = InterProcessMultiLock::new(client, [lock(from), lock(to)])?.acquire().await?;
+    let amount = i64::try_from(task)?;
+    let (left, gained) = (read(client, from).await? - amount, read(client, to).await? + amount);
+    // Both writes or none, and only while both locks are held.
+    let writes = guard.transaction().set_data(balance(from), left.to_string(), None)?;
+    writes.set_data(balance(to), gained.to_string(), None)?.commit().await?;
+    println!("task {task}: {amount} from account {from} to account {to}, with token {}", guard.fencing_token());
+    Ok(guard.release().await?)
+}
+
+/// What is written under a lock that is lost is not written.
+async fn lost_lock(client: &CuratorClient) -> Result<(), Failure> {
+    let guard = InterProcessMultiLock::new(client, [lock(0), lock(1)])?.acquire().await?;
+    client.delete().for_path(guard.node().as_str()).await?;
+    match guard.transaction().set_data(balance(0), "0", None)?.commit().await {
+        Err(Error::Lost(lost)) => println!("A write came too late, and was not done: {lost}"),
+        other => return Err(format!("a write without the lock came to {other:?}").into()),
+    }
+    match guard.release().await {
+        Err(Error::Lost(_)) => Ok(()),
+        other => Err(format!("the release of a lost lock came to {other:?}").into()),
+    }
+}
+
+async fn locks_of_all_kinds(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Failure> {
+    let path = |name: &str| format!("{DIR}/{name}");
+    let mutex = InterProcessMutex::new(client, path("mutex"))?;
+    let catalogue = InterProcessReadWriteLock::new(client, path("catalogue"))?;
+    let printer = InterProcessSemaphoreMutex::new(client, path("printer"))?;
+    let locks: [Arc<dyn InterProcessLock>; 3] =
+        [Arc::new(mutex.clone()), Arc::new(catalogue.write().clone()), Arc::new(printer)];
+    let all = InterProcessMultiLock::of(locks)?;
+
+    let other = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let held = InterProcessSemaphoreMutex::new(&other, path("printer"))?.acquire().await?;
+    let missed = all.acquire_timeout(Duration::from_millis(500)).await?.is_none();
+    println!("\nThe printer is held elsewhere: {}", if missed { "not acquired" } else { "acquired all the same" });
+    let is_free = InterProcessMutex::new(&other, path("mutex"))?.try_acquire().await?.is_some()
+        && InterProcessReadWriteLock::new(&other, path("catalogue"))?.write().try_acquire().await?.is_some();
+    println!("The mutex and the catalogue are {}.", if is_free { "given back" } else { "still held" });
+    held.release().await?;
+
+    let guard = all.acquire_timeout(PATIENCE).await?.ok_or("the locks have not become free")?;
+    println!("The printer is free, and all are ours:");
+    guard.fencing_tokens().for_each(|(node, token)| println!("  {node}, token {token}"));
+    println!("The greatest token is the guard's: {}", guard.fencing_token());
+    guard.release().await?;
+    other.close().await?;
+    if missed && is_free { Ok(()) } else { Err("it was held in part".into()) }
+}

@@ -1,0 +1,127 @@
+//! Many read under the lock at once, and one writes. A writer becomes a reader and no other writer comes between; a reader
+//! who wants to become a writer is told that it would wait for itself.
+//!
+//! ```console
+//! cargo run --example read_write
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use curator_examples::{Ensemble, Failure};
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{Error, InterProcessReadWriteLock, OwnerId};
+use tokio::sync::Barrier;
+use tokio::time::timeout;
+
+const PATH: &str = "/curator-examples/read-write";
+const READERS: usize = 3;
+/// For whatever another contender has to do.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    readers_overlap_and_a_writer_is_alone(&ensemble, &client).await?;
+    let lock = InterProcessReadWriteLock::new(&client, PATH)?;
+    downgrade(&lock).await?;
+    upgrade(&lock).await?;
+    client.close().await?;
+    Ok(())
+}
+
+/// Each reader in a session of its own.
+async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Failure> {
+    let inside = Arc::new(AtomicUsize::new(0));
+    // Nobody leaves before all readers hold the lock, and the writer waits for it.
+    let all_are_there = Arc::new(Barrier::new(READERS + 1));
+    let mut readers = Vec::new();
+    for number in 1..=READERS {
+        let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+        let (inside, all_are_there) = (Arc::clone(&inside), Arc::clone(&all_are_there));
+        readers.push(tokio::spawn(async move {
+            let reading = InterProcessReadWriteLock::new(&client, PATH)?.read().acquire().await?;
+            inside.fetch_add(1, Ordering::SeqCst);
+            timeout(PATIENCE, all_are_there.wait()).await?;
+            println!("reader {number}: inside, with token {}", reading.fencing_token());
+            inside.fetch_sub(1, Ordering::SeqCst);
+            reading.release().await?;
+            client.close().await?;
+            Ok::<_, Failure>(())
+        }));
+    }
+    let lock = InterProcessReadWriteLock::new(client, PATH)?;
+    until_queue(&lock, READERS).await?;
+    let writer = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().acquire().await }
+    });
+    until_queue(&lock, READERS + 1).await?;
+    println!("{} readers are inside at once, and a writer waits.", inside.load(Ordering::SeqCst));
+    all_are_there.wait().await;
+
+    let writing = timeout(PATIENCE, writer).await???;
+    let readers_inside = inside.load(Ordering::SeqCst);
+    println!("writer:   inside, with token {}, and {readers_inside} readers\n", writing.fencing_token());
+    for reader in readers {
+        reader.await??;
+    }
+    writing.release().await?;
+    if readers_inside == 0 { Ok(()) } else { Err("the writer was not alone".into()) }
+}
+
+/// A writer lets other readers in, while another writer waits.
+async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
+    let writing = lock.write().acquire().await?;
+    let token = writing.fencing_token();
+    println!("A writer holds the lock, with token {token}.");
+    let next = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().acquire().await }
+    });
+    until_queue(lock, 2).await?;
+
+    let reading = writing.downgrade().await?;
+    println!("It is a reader now, with token {}:", reading.fencing_token());
+    for participant in lock.participants().await? {
+        let does = if participant.owns { "holds" } else { "waits" };
+        println!("  {:<5} {does} {}", participant.kind.to_string(), participant.path.name());
+    }
+    let late = lock.read().try_acquire_as(&OwnerId::new()).await?;
+    println!(
+        "A reader that comes now: {}",
+        if late.is_some() { "passes the writer" } else { "waits behind the writer" }
+    );
+
+    reading.release().await?;
+    let writing = timeout(PATIENCE, next).await???;
+    println!("The other writer holds the lock, with token {}.\n", writing.fencing_token());
+    if writing.fencing_token() <= token || late.is_some() {
+        return Err("the writer was passed, or its token is no higher".into());
+    }
+    Ok(writing.release().await?)
+}
+
+/// A reader asks for the write lock.
+async fn upgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
+    let reading = lock.read().acquire().await?;
+    match lock.write().acquire().await {
+        Err(refused @ Error::UpgradeRefused { .. }) => println!("refused: {refused}"),
+        Err(other) => return Err(other.into()),
+        Ok(_) => return Err("a reader has become a writer".into()),
+    }
+    Ok(reading.release().await?)
+}
+
+/// Waits until so many hold the lock or wait for it.
+async fn until_queue(lock: &InterProcessReadWriteLock, expected: usize) -> Result<(), Failure> {
+    let wait = async {
+        while lock.participants().await?.len() != expected {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    };
+    timeout(PATIENCE, wait).await?
+}

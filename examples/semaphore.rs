@@ -1,0 +1,120 @@
+//! At most so many at a time, in all processes: workers share a number of leases. Who wants many gets them all at once, and
+//! is not passed by those who want one. The number stands in a node and is changed while they work.
+//!
+//! ```console
+//! cargo run --example semaphore
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use curator_examples::{Ensemble, Failure};
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
+use tokio::time::{sleep, timeout};
+
+const PATH: &str = "/curator-examples/semaphore";
+/// The node that says how many leases there are.
+const COUNT: &str = "/curator-examples/semaphore-leases";
+const LEASES: i32 = 2;
+const WORKERS: usize = 6;
+/// For whatever another contender has to do.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let count = SharedCount::new(&client, COUNT, LEASES)?;
+    count.set(LEASES).await?;
+    workers(&ensemble).await?;
+    let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, PATH, count.clone())?;
+    many_at_once(&semaphore, &count).await?;
+    client.close().await?;
+    Ok(())
+}
+
+/// Who works now, and how many have worked at once.
+#[derive(Default)]
+struct Crowd {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+async fn workers(ensemble: &Ensemble) -> Result<(), Failure> {
+    println!("{WORKERS} workers share {LEASES} leases.\n");
+    let crowd = Arc::new(Crowd::default());
+    let mut workers = Vec::new();
+    for number in 1..=WORKERS {
+        let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+        workers.push(tokio::spawn(work(number, client, Arc::clone(&crowd))));
+    }
+    for worker in workers {
+        timeout(PATIENCE, worker).await???;
+    }
+    let most = crowd.most.load(Ordering::SeqCst);
+    println!("\nAt most {most} have worked at a time.");
+    if most > LEASES.try_into()? {
+        return Err("more have worked than there are leases".into());
+    }
+    Ok(())
+}
+
+async fn work(number: usize, client: CuratorClient, crowd: Arc<Crowd>) -> Result<(), Failure> {
+    let count = SharedCount::new(&client, COUNT, LEASES)?;
+    let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, PATH, count)?;
+    let lease = semaphore.acquire().await?;
+    let now = crowd.now.fetch_add(1, Ordering::SeqCst) + 1;
+    crowd.most.fetch_max(now, Ordering::SeqCst);
+    println!("worker {number}: has a lease; {now} at work");
+    // The work, which is dropped if the lease is lost.
+    lease.run(sleep(Duration::from_millis(50))).await?;
+    crowd.now.fetch_sub(1, Ordering::SeqCst);
+    lease.release().await?;
+    client.close().await?;
+    Ok(())
+}
+
+/// Several leases in one step, and a number that changes.
+async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) -> Result<(), Failure> {
+    let one = semaphore.acquire().await?;
+    println!("\nOne of {LEASES} leases is taken, and somebody asks for two.");
+    let two = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire_many(2).await }
+    });
+    until_waiting(semaphore, 1).await?;
+    let passed = semaphore.try_acquire().await?.is_some();
+    println!("Another asks for one, which is free: {}", if passed { "it gets it" } else { "it has to wait its turn" });
+
+    count.set(LEASES + 1).await?;
+    let two = timeout(PATIENCE, two).await???;
+    println!("There are {} leases now, and both are given at once:", LEASES + 1);
+    for lease in &two {
+        println!("  {}", lease.name());
+    }
+
+    count.set(1).await?;
+    let valid = two.iter().chain([&one]).filter(|lease| lease.is_valid()).count();
+    let more = semaphore.try_acquire().await?.is_some();
+    println!("There is 1 lease now: {valid} are still held, and {} is given.", if more { "one more" } else { "none" });
+    SemaphoreLease::release_all(two.into_iter().chain([one])).await?;
+    let again = semaphore.acquire_timeout(PATIENCE).await?.ok_or("the leases were not given back")?;
+    println!("They are given back, and one can be had again.");
+    if passed || more || valid != 3 {
+        return Err("a lease was given out of turn, or one too many, or taken away".into());
+    }
+    Ok(again.release().await?)
+}
+
+/// Waits until so many wait for leases.
+async fn until_waiting(semaphore: &InterProcessSemaphoreV2, expected: usize) -> Result<(), Failure> {
+    let wait = async {
+        while semaphore.participants().await?.iter().filter(|participant| !participant.owns).count() != expected {
+            sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    };
+    timeout(PATIENCE, wait).await?
+}
