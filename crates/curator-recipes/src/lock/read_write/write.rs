@@ -130,11 +130,14 @@ impl WriteGuard {
         }
         let owner = guard.owner().clone();
         let (reading, writing) = (sides.read.holds().slot(&owner), sides.write.holds().slot(&owner));
-        let _gate = tokio::select! {
-            biased;
-            // Whoever has the gate may by then wait in the queue, with nothing left to downgrade.
-            lost = guard.session_lost() => return Err(lost.into()),
-            gate = writing.gate.lock() => gate,
+        let _gate = match writing.gate.try_lock() {
+            Ok(gate) => gate,
+            Err(_) => tokio::select! {
+                biased;
+                // Whoever has the gate may by then wait in the queue, with nothing left to downgrade.
+                lost = guard.lost() => return Err(lost.into()),
+                gate = writing.gate.lock() => gate,
+            },
         };
         if let Some(hold) = reading.enter() {
             let reading = sides.read.guard(&owner, hold);
