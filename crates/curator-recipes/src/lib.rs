@@ -81,7 +81,7 @@ pub use crate::lock::{
 };
 pub use crate::shared_count::{SharedCount, VersionedCount};
 
-/// The examples of the README and of the pages of the locks compile.
+/// The examples of the README and of the pages of the locks compile; those about tests run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/locks/mutex.md")]
@@ -91,6 +91,7 @@ pub use crate::shared_count::{SharedCount, VersionedCount};
 #[doc = include_str!("../../../docs/locks/multi_lock.md")]
 #[doc = include_str!("../../../docs/locks/revocation.md")]
 #[doc = include_str!("../../../docs/locks/fencing.md")]
+#[doc = include_str!("../../../docs/testing.md")]
 struct Readme;
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use tokio::{
 
 use crate::{
     error::Error,
-    proxy::{ConnectResponse, OpCode, ReplyHeader},
+    op_code::OpCode,
+    proxy::{ConnectResponse, ReplyHeader},
 };
 
 /// A server that is up answers in milliseconds.

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
-use crate::distribution::NotFound;
+use crate::{real::NotFound, server::UnknownKind};
 
 /// Why a server, an ensemble or a proxy could not do what a test asked for.
 ///
@@ -14,6 +14,19 @@ pub enum Error {
     /// ZooKeeper or Java is not there. The text says what to install or run.
     #[error(transparent)]
     NotFound(#[from] NotFound),
+    /// The environment variable that chooses the kind of server names none.
+    #[error(transparent)]
+    Kind(#[from] UnknownKind),
+    /// The embedded server does not have this setting, or it cannot have this value.
+    #[error("the embedded server cannot be started with {key}={value}: {problem}; a real one may take it")]
+    Property {
+        /// The setting, as it was given.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What is expected.
+        problem: String,
+    },
     /// An operation of the operating system failed.
     #[error("could not {what}: {source}")]
     Io {
@@ -22,7 +35,7 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
-    /// The server's process ended by itself.
+    /// The server's process ended by itself. Only real servers have one.
     #[error("ZooKeeper ended by itself ({how}); the end of its log:\n{log}")]
     Ended {
         /// Its exit code or signal.
@@ -37,7 +50,7 @@ pub enum Error {
         address: SocketAddr,
         /// How long was waited.
         waited: Duration,
-        /// The last lines of the server's log.
+        /// The last lines of the server's log. An embedded server has none.
         log: String,
     },
     /// The server is stopped, so it cannot be asked or signalled.

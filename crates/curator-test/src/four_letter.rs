@@ -11,7 +11,7 @@ use tokio::{
 use crate::error::Error;
 
 /// A server that is up answers in milliseconds; a paused one never does.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a server does in its ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

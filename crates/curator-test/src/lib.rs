@@ -1,8 +1,10 @@
 //! ZooKeeper servers, ensembles and a faulty network, for tests.
 //!
-//! - [`TestingServer`]: one real ZooKeeper, up within a second, gone with the test.
-//! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and frozen one by one.
-//! - [`FaultProxy`]: stands between a client and a server, counts requests, round trips and events of
+//! - [`TestingServer`]: one server, gone with the test. Either kind has the same methods: an embedded one, in this process
+//!   and in memory, which needs no Java; or a real ZooKeeper.
+//! - [`EmbeddedServer`]: the embedded one itself, with faults on demand.
+//! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and paused one by one.
+//! - [`FaultProxy`]: stands between a client and a server of either kind, counts requests, round trips and events of
 //!   watches, and loses, delays, cuts or holds exactly the frame that a test names.
 //! - [`close_session`]: ends a session on the server, behind its owner's back.
 //!
@@ -20,30 +22,32 @@
 //! # }
 //! ```
 //!
-//! ZooKeeper is found through `ZOOKEEPER_HOME`, else where `cargo xtask prepare` puts it, else in Debian's package.
-//! Where there is none, starting a server fails and says what to do; nothing is skipped in silence.
+//! [`TestingServer::start`] starts the kind that the environment variable `CURATOR_TEST_SERVER` names, `embedded` or
+//! `real`; an embedded one if it is not set. So one suite runs on both.
+//!
+//! A real ZooKeeper is found through `ZOOKEEPER_HOME`, else where `cargo xtask prepare` puts it, else in Debian's package.
+//! Where there is none, starting a real server fails and says what to do; nothing is skipped in silence.
 //!
 //! Nothing here sleeps for a fixed time. What waits, waits for a condition, with a bound.
 
-mod builder;
 mod close_session;
-mod cluster;
-mod distribution;
+mod embedded;
 mod error;
 mod four_letter;
+mod op_code;
 mod ports;
-mod process;
 mod proxy;
+mod real;
 mod report;
 mod server;
-mod settings;
+mod serving_thread;
 
-pub use builder::TestingServerBuilder;
 pub use close_session::{SessionCredentials, close_session};
-pub use cluster::{TestingCluster, TestingClusterBuilder};
-pub use distribution::{Distribution, NotFound, Origin, PINNED_VERSION};
+pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
 pub use error::Error;
 pub use four_letter::{Mode, SessionInfo, four_letter_word};
-pub use proxy::{Direction, FaultProxy, OpCode};
+pub use op_code::OpCode;
+pub use proxy::{Direction, FaultProxy};
+pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
 pub use report::REPORT_VARIABLE;
-pub use server::TestingServer;
+pub use server::{SERVER_VARIABLE, ServerKind, TestingServer, TestingServerBuilder, UnknownKind};

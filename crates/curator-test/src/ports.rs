@@ -4,6 +4,7 @@ use std::{
     env,
     fs::{self, File},
     net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::fd::AsFd,
     path::PathBuf,
     sync::atomic::{AtomicU16, Ordering},
     time::SystemTime,
@@ -39,7 +40,10 @@ impl Port {
         for _ in 0..COUNT {
             let number = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
             let Ok(lock) = File::create(dir.join(number.to_string())) else { continue };
-            if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
+            if lock.try_lock().is_ok()
+                && let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, number))
+            {
+                stop_listening(&listener);
                 return Ok(Self { number, _lock: lock });
             }
         }
@@ -55,6 +59,15 @@ impl Port {
     pub(crate) fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.number).into()
     }
+}
+
+/// Lets a socket listen no more, before it is closed.
+///
+/// To close it is not enough: a process that is being started at this moment has a copy of it for an instant, and with that
+/// the port would stay taken, and the system would go on accepting.
+pub(crate) fn stop_listening(listener: impl AsFd) {
+    // Elsewhere than on Linux this is refused, and does no harm.
+    let _: Result<(), _> = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
 }
 
 /// One folder per user: another user's files could not be locked.

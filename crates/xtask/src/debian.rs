@@ -16,6 +16,11 @@ pub(crate) fn install_zookeeper() -> Result<(), String> {
     install("zookeeper")
 }
 
+/// Installs Python with what makes virtual environments.
+pub(crate) fn install_python() -> Result<(), String> {
+    install("python3-venv")
+}
+
 fn install(package: &str) -> Result<(), String> {
     if find_on_path("apt-get").is_none() {
         return Err("there is no `apt-get` here".to_owned());

@@ -1,16 +1,26 @@
-//! Set-up, demo and tests, one command each: `cargo xtask help`.
+//! Set-up and tests, one command each: `cargo xtask help`.
 
+mod cargo;
 mod command;
 mod debian;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
-#[path = "../../curator-test/src/distribution.rs"]
+#[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
+mod kazoo;
+#[expect(unreachable_pub, reason = "a part of curator-test; it reads the variable that is set here")]
+#[path = "../../curator-test/src/server/kind.rs"]
+mod kind;
 mod maven;
+mod not_run;
+mod plan;
 mod prepare;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
 #[path = "../../curator-test/src/report.rs"]
 mod report;
+mod servers;
 mod summary;
+mod tally;
+mod targets;
 mod test;
 
 use std::{env, path::PathBuf, process::ExitCode};
@@ -18,20 +28,21 @@ use std::{env, path::PathBuf, process::ExitCode};
 const HELP: &str = "\
 cargo xtask <command>
 
-  prepare              make sure that Java and ZooKeeper are there; quick when they are
-  demo                 prepare, then run the example `mutex`
-  test [-- <args>]     prepare, then run all tests, or `cargo test <args>`
+  prepare              make sure that Java, ZooKeeper and kazoo are there; quick when they are
+  test [-- <args>]     run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones
   help                 print this
 
-ZooKeeper is taken from ZOOKEEPER_HOME, else fetched by Maven, else installed as Debian's package `zookeeper`.
+ZooKeeper is taken from ZOOKEEPER_HOME, else fetched by Maven, else installed as Debian's package `zookeeper`. Kazoo, for the
+tests with another client, is fetched by pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
+CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. Without arguments, the conformance tests
+also run on ZooKeeper 3.8, which is Debian's package. What was not run is said at the end; where CI is set, that fails.
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let (command, rest) = arguments.split_first().map_or(("help", &[][..]), |(first, rest)| (first.as_str(), rest));
     let result = match (command, rest) {
-        ("prepare", []) => prepare::prepare().map(drop),
-        ("demo", []) => demo(),
+        ("prepare", []) => prepare::everything(),
         ("test", []) => test::run(&[]),
         ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(arguments),
         ("help" | "--help" | "-h", []) => {
@@ -52,12 +63,6 @@ fn main() -> ExitCode {
 /// Tells what is being done.
 fn say(line: &str) {
     println!("xtask: {line}");
-}
-
-fn demo() -> Result<(), String> {
-    prepare::prepare()?;
-    say("running the example `mutex`");
-    command::run(command::cargo().args(["run", "--quiet", "-p", "curator-examples", "--example", "mutex"]))
 }
 
 /// Cargo's target directory.

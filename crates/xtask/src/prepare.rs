@@ -1,10 +1,17 @@
-//! Makes sure that Java and ZooKeeper are there.
+//! Makes sure that Java, ZooKeeper and kazoo are there.
 
 use crate::{
     debian,
     distribution::{Distribution, NotFound, find_java, find_on_path},
-    maven, say,
+    kazoo, maven, say,
 };
+
+/// Brings all that `cargo xtask test` needs besides Rust.
+pub(crate) fn everything() -> Result<(), String> {
+    prepare()?;
+    say(&format!("kazoo for {}", kazoo::prepare()?.display()));
+    Ok(())
+}
 
 /// Finds ZooKeeper and Java, or brings what is missing. Quick when nothing is.
 pub(crate) fn prepare() -> Result<Distribution, String> {
@@ -47,4 +54,14 @@ fn bring() -> Result<(), String> {
              `zookeeper`"
         )
     })
+}
+
+/// Finds Debian's package, or installs it: an older release than the one that is fetched.
+pub(crate) fn debian() -> Result<Distribution, String> {
+    if let Ok(found) = Distribution::debian() {
+        return Ok(found);
+    }
+    debian::install_zookeeper()
+        .map_err(|e| format!("Debian's package is not there and could not be installed: {e}"))?;
+    Distribution::debian().map_err(|e| e.to_string())
 }

@@ -1,89 +1,90 @@
-//! Runs the tests and says what ran.
+//! Runs the tests, and says what ran.
 
-use std::{
-    fs,
-    io::{self, BufRead, BufReader, Write},
-    process::{Command, Stdio, id},
-    time::Instant,
-};
+use std::{env, path::Path};
 
 use crate::{
-    command, prepare,
-    report::REPORT_VARIABLE,
-    say,
-    summary::{Servers, Tally},
-    target_dir,
+    cargo, command,
+    distribution::{DEBIAN_HOME, Distribution},
+    kazoo::{self, PYTHON_VARIABLE},
+    kind::ServerKind,
+    not_run::{INSTALL_DEBIAN, INSTALL_KAZOO, INSTALL_REAL, NotRun},
+    plan, prepare,
+    summary::{Run, Summary, is_ci},
 };
 
-/// Runs all tests, or `cargo test` with these arguments.
+/// Runs all tests, or `cargo test` with these arguments, on embedded servers and then on real ones.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    prepare::prepare()?;
-    let begin = Instant::now();
-    let target = target_dir()?;
-    let report = target.join(format!("servers-{}.txt", id()));
-    fs::create_dir_all(&target).map_err(|e| format!("the folder {} cannot be written: {e}", target.display()))?;
-    let mut tally = Tally::default();
-    let line = command_line(arguments);
-    say(&format!("cargo {}", line.join(" ")));
-    let good = stream(command::cargo().args(&line).env(REPORT_VARIABLE, &report), &mut tally)?;
-    let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
-    // Only a file in the target directory.
-    drop(fs::remove_file(&report));
-    println!();
-    say(&format!("{tally}, in {} s", begin.elapsed().as_secs()));
-    say(&servers.to_string());
-    if !good {
-        return Err("some tests failed or could not be built; their output is above".to_owned());
+    let mut summary = Summary::default();
+    let chosen_kind = plan::chosen_kind()?;
+    for kind in plan::kinds(arguments, chosen_kind) {
+        match kind {
+            ServerKind::Embedded => on_embedded_servers(arguments, &mut summary)?,
+            ServerKind::Real => on_real_servers(arguments, &mut summary)?,
+        }
     }
-    // A few chosen tests may well need no server.
-    if let Some(package) = servers.missing().filter(|_| arguments.is_empty()) {
-        return Err(format!("no test of {package} ran on a real ZooKeeper, so this run proves little"));
+    summary.not_run.extend(NotRun::other_half(arguments, chosen_kind));
+    println!("\n{}", summary.text());
+    summary.verdict(is_ci(env::var_os("CI").as_deref()))
+}
+
+/// Comes first, and needs nothing but cargo.
+fn on_embedded_servers(arguments: &[String], summary: &mut Summary) -> Result<(), String> {
+    let kind = ServerKind::Embedded;
+    summary.runs.push(chosen("embedded", kind, arguments)?);
+    if arguments.is_empty() {
+        match kazoo::prepare() {
+            Ok(python) => {
+                let variables = [(PYTHON_VARIABLE, python.as_path())];
+                summary.runs.push(cargo::test("embedded, kazoo", kind, &plan::interop(), &variables)?);
+            }
+            Err(why) => {
+                summary.not_run.push(NotRun { what: "the tests with kazoo", why, remedy: INSTALL_KAZOO });
+            }
+        }
     }
     Ok(())
 }
 
-/// All tests, those of the documentation too, or what the caller wants.
-///
-/// Without a choice of targets, cargo also builds the examples as programs, which their own tests run.
-fn command_line(arguments: &[String]) -> Vec<String> {
-    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+fn on_real_servers(arguments: &[String], summary: &mut Summary) -> Result<(), String> {
+    let kind = ServerKind::Real;
+    let found = match prepare::prepare() {
+        Ok(found) => found,
+        Err(why) => {
+            summary.not_run.push(NotRun { what: "the tests on a real ZooKeeper", why, remedy: INSTALL_REAL });
+            return Ok(());
+        }
+    };
     if arguments.is_empty() {
-        return owned(&["test", "--workspace", "--no-fail-fast"]);
+        command::run(command::cargo().args(plan::BUILD_EXAMPLES))?;
     }
-    let chosen = arguments.iter().take_while(|a| *a != "--").any(|a| a.starts_with("-p") || a.starts_with("--package"));
-    let all = if chosen { &["test"][..] } else { &["test", "--workspace"] };
-    [owned(all), arguments.to_vec()].concat()
+    summary.runs.push(chosen(&title(&found), kind, arguments)?);
+    if arguments.is_empty() {
+        summary.not_run.extend(NotRun::release_3_9(found.version()));
+        match prepare::debian() {
+            // Everything has run on it already.
+            Ok(debian) if debian.version() == found.version() => {}
+            Ok(debian) => {
+                let variables = [("ZOOKEEPER_HOME", Path::new(DEBIAN_HOME))];
+                summary.runs.push(cargo::test(&title(&debian), kind, &plan::conformance(), &variables)?);
+            }
+            Err(why) => {
+                let what = "the conformance tests on ZooKeeper 3.8";
+                summary.not_run.push(NotRun { what, why, remedy: INSTALL_DEBIAN });
+            }
+        }
+    }
+    Ok(())
 }
 
-/// Runs a command, passes its output on line by line and adds up its results. Returns whether it succeeded.
-fn stream(command: &mut Command, tally: &mut Tally) -> Result<bool, String> {
-    let broken = |e: io::Error| format!("cargo cannot be run: {e}");
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(broken)?;
-    let output = child.stdout.take().map(BufReader::new);
-    let mut console = io::stdout().lock();
-    // Bytes, as tests may print anything.
-    for line in output.into_iter().flat_map(|output| output.split(b'\n')) {
-        let line = line.map_err(broken)?;
-        tally.read(&String::from_utf8_lossy(&line));
-        console.write_all(&line).and_then(|()| console.write_all(b"\n")).map_err(broken)?;
-    }
-    Ok(child.wait().map_err(broken)?.success())
+/// All tests, or those that the caller wants.
+fn chosen(server: &str, kind: ServerKind, arguments: &[String]) -> Result<Run, String> {
+    let line = plan::command_line(arguments, kind);
+    let python = plan::names_interop(arguments).then(kazoo::prepare).transpose()?;
+    let variables: Vec<_> = python.iter().map(|python| (PYTHON_VARIABLE, python.as_path())).collect();
+    let run = cargo::test(server, kind, &line, &variables)?;
+    Ok(Run { all: arguments.is_empty(), ..run })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_tests_run_without_arguments() {
-        assert_eq!(command_line(&[]), ["test", "--workspace", "--no-fail-fast"]);
-    }
-
-    #[test]
-    fn arguments_are_passed_on() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(command_line(&words("some_name")), words("test --workspace some_name"));
-        assert_eq!(command_line(&words("-p curator-test x")), words("test -p curator-test x"));
-        assert_eq!(command_line(&words("x -- -p")), words("test --workspace x -- -p"));
-    }
+fn title(found: &Distribution) -> String {
+    format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
 }

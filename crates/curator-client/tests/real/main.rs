@@ -1,29 +1,7 @@
-//! The client against a real ZooKeeper, through a network that fails on demand.
-//!
-//! Each module is about one concept. Tests share one server and use different paths; a test that stops, pauses or
-//! counts has a server or a proxy of its own.
+//! The client and what only a real ZooKeeper is: an ensemble.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
-mod acl;
-mod bounds;
-mod closing;
 mod cluster;
-mod connecting;
-mod create;
-mod data;
-mod deadlines;
-mod deletes;
-mod joint_deletes;
-mod lease;
-mod limits;
-mod multi_read;
-mod namespaces;
-mod pipeline;
-mod recovery;
-mod retries;
-mod runtimes;
-mod states;
+#[path = "../server/support.rs"]
+#[allow(dead_code, reason = "each test program uses its own part")]
 mod support;
-mod transactions;
-mod transactions_in_session;
-mod watches;

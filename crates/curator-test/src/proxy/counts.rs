@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::OpCode;
+use crate::OpCode;
 
 /// What went through a proxy since the last reset.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::OpCode;
+use crate::OpCode;
 
 /// One way through a proxy, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,15 +32,26 @@ pub(crate) enum Fault {
     CutRequest,
     /// The connection is closed in place of the reply.
     CutReply,
+    /// The connection is closed behind the reply.
+    CutBehindReply,
     /// The reply vanishes.
     SwallowReply,
+}
+
+/// A fault that waits for its request.
+#[derive(Debug)]
+struct Armed {
+    op: OpCode,
+    fault: Fault,
+    /// How many requests of that kind are to pass before.
+    before: u64,
 }
 
 /// The faults that are in force.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// Each hits the next request of its kind, once.
-    armed: Vec<(OpCode, Fault)>,
+    /// In the order of arming. Each hits one request.
+    armed: Vec<Armed>,
     held: BTreeSet<OpCode>,
     /// Counts the releases. A parked reply waits for the next one.
     releases: u64,
@@ -50,14 +61,20 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    pub(crate) fn arm(&mut self, op: OpCode, fault: Fault) {
-        self.armed.push((op, fault));
+    /// Arms a fault for the `nth` request of that kind from now on, counted from 1. Where another fault hits that one, it
+    /// is the next.
+    pub(crate) fn arm(&mut self, op: OpCode, nth: u64, fault: Fault) {
+        self.armed.push(Armed { op, fault, before: nth.saturating_sub(1) });
     }
 
     /// The fault of a request that has just arrived.
     pub(crate) fn hit(&mut self, op: OpCode) -> Option<Fault> {
-        let index = self.armed.iter().position(|(armed, _)| *armed == op)?;
-        Some(self.armed.remove(index).1)
+        let due = self.armed.iter().position(|armed| armed.op == op && armed.before == 0);
+        let hit = due.map(|index| self.armed.remove(index).fault);
+        for armed in self.armed.iter_mut().filter(|armed| armed.op == op) {
+            armed.before = armed.before.saturating_sub(1);
+        }
+        hit
     }
 
     pub(crate) fn hold(&mut self, op: OpCode) {
@@ -104,11 +121,39 @@ mod tests {
     #[test]
     fn a_fault_hits_once_and_only_its_kind() {
         let mut faults = Faults::default();
-        faults.arm(OpCode::Create2, Fault::CutReply);
-        faults.arm(OpCode::Create2, Fault::SwallowReply);
+        faults.arm(OpCode::Create2, 1, Fault::CutReply);
+        faults.arm(OpCode::Create2, 1, Fault::SwallowReply);
         assert_eq!(faults.hit(OpCode::Delete), None);
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutReply));
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::SwallowReply));
+        assert_eq!(faults.hit(OpCode::Create2), None);
+    }
+
+    #[test]
+    fn a_fault_waits_for_its_number() {
+        let mut faults = Faults::default();
+        // Counted before it was armed: not at all.
+        assert_eq!(faults.hit(OpCode::Create2), None);
+        faults.arm(OpCode::Create2, 3, Fault::CutBehindReply);
+        faults.arm(OpCode::Delete, 2, Fault::CutReply);
+        assert_eq!(faults.hit(OpCode::Create2), None);
+        assert_eq!(faults.hit(OpCode::Delete), None);
+        assert_eq!(faults.hit(OpCode::Create2), None);
+        assert_eq!(faults.hit(OpCode::Delete), Some(Fault::CutReply));
+        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutBehindReply));
+        assert_eq!(faults.hit(OpCode::Create2), None);
+    }
+
+    #[test]
+    fn faults_count_the_requests_that_others_hit() {
+        let mut faults = Faults::default();
+        faults.arm(OpCode::Create2, 2, Fault::CutReply);
+        faults.arm(OpCode::Create2, 1, Fault::SwallowReply);
+        faults.arm(OpCode::Create2, 2, Fault::CutRequest);
+        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::SwallowReply));
+        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutReply));
+        // Two were due at once: one after the other.
+        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutRequest));
         assert_eq!(faults.hit(OpCode::Create2), None);
     }
 

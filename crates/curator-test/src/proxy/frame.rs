@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::OpCode;
+use crate::OpCode;
 
 /// A frame begins with its length, which does not count itself.
 const LENGTH: usize = 4;

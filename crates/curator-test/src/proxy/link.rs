@@ -43,6 +43,7 @@ struct Way {
 pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: Arc<Shared>) {
     let Ok(duplicate) = duplicate(&client) else { return };
     let (id, mut end) = shared.update(|state| state.open(duplicate));
+    let _open = Open { id, shared: &shared };
     let mut server = None;
     let ended = tokio::select! {
         biased;
@@ -55,8 +56,20 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
         drop(client.set_zero_linger());
         drop(server.as_ref().map(TcpStream::set_zero_linger));
     }
+    // Before the link is forgotten, so that who waits for that finds them closed.
     drop((client, server));
-    shared.update(|state| state.forget(id));
+}
+
+/// A link that the proxy knows, until this is dropped, in whatever way that comes.
+struct Open<'a> {
+    id: LinkId,
+    shared: &'a Shared,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.shared.update(|state| state.forget(self.id));
+    }
 }
 
 async fn relay(
@@ -131,6 +144,11 @@ impl Way {
             Verdict::Park(release, note) => {
                 send(What::Park(release));
                 send(What::Frame(frame, note));
+            }
+            Verdict::Last(release, note) => {
+                release.map(What::Park).into_iter().for_each(send);
+                send(What::Frame(frame, note));
+                send(What::Close);
             }
             Verdict::Cut => send(What::Close),
             Verdict::Lose => {}

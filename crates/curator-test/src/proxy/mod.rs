@@ -4,12 +4,11 @@ mod counts;
 mod faults;
 mod frame;
 mod link;
-mod opcode;
 mod state;
-mod thread;
 
 use std::{
     collections::BTreeMap,
+    future::pending,
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
     time::Duration,
@@ -19,14 +18,17 @@ use tokio::time::timeout;
 
 pub use faults::Direction;
 pub(crate) use frame::{ConnectResponse, ReplyHeader};
-pub use opcode::OpCode;
 
 use self::{
     faults::Fault,
     state::{End, Shared, State},
-    thread::Thread,
 };
-use crate::{SessionCredentials, error::Error, ports::Port};
+use crate::{
+    OpCode, SessionCredentials,
+    error::Error,
+    ports::Port,
+    serving_thread::{LONGEST_DELAY, ServingThread},
+};
 
 /// How long a wait for something on the wire may last.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,13 +40,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// can be called from anywhere. What a method orders is in force when it returns.
 ///
 /// A fault that names an [`OpCode`] hits the next request of that kind that *arrives* at the proxy after the call, on
-/// any connection; two calls hit the next two. [`OpCode::CreateSession`] stands for the handshake.
+/// any connection; two calls hit the next two. A fault with a number hits the `nth` of them, from 1 (as which 0 is taken);
+/// those that other faults hit are counted too. [`OpCode::CreateSession`] stands for the handshake.
 ///
 /// Dropping the proxy closes all its connections.
 #[derive(Debug)]
 pub struct FaultProxy {
     shared: Arc<Shared>,
-    thread: Thread,
+    thread: ServingThread,
     port: Port,
 }
 
@@ -60,7 +63,11 @@ impl FaultProxy {
         let mut addresses = upstream.to_socket_addrs().map_err(Error::io("resolve the server's address"))?;
         let upstream = addresses.next().ok_or_else(|| Error::Protocol("no address to stand in front of".to_owned()))?;
         let (port, shared) = (Port::reserve()?, Arc::new(Shared::default()));
-        let thread = Thread::start(port.address(), upstream, Arc::clone(&shared))?;
+        let serve = {
+            let shared = Arc::clone(&shared);
+            move |client| link::serve(client, upstream, Arc::clone(&shared))
+        };
+        let thread = ServingThread::start("fault-proxy", port.address(), serve, pending())?;
         Ok(Self { shared, thread, port })
     }
 
@@ -76,12 +83,12 @@ impl FaultProxy {
         self.address().to_string()
     }
 
-    /// Delays each frame by so much in each direction: a round trip takes twice that.
+    /// Delays each frame by so much in each direction, a year at most: a round trip takes twice that.
     ///
     /// Frames keep their order and do not wait for each other: each one leaves that long after it arrived, or a
     /// millisecond or two later.
     pub fn set_delay(&self, delay: Duration) {
-        self.shared.update(|state| state.faults.delay = delay);
+        self.shared.update(|state| state.faults.delay = delay.min(LONGEST_DELAY));
     }
 
     /// Closes every connection now; peers read an end of file. New connections are accepted.
@@ -121,19 +128,35 @@ impl FaultProxy {
 
     /// The reply to the next request of that kind vanishes; the connection stays.
     pub fn swallow_next_reply(&self, op: OpCode) {
-        self.shared.update(|state| state.faults.arm(op, Fault::SwallowReply));
+        self.swallow_nth_reply(op, 1);
+    }
+
+    /// The reply to the `nth` request of that kind vanishes; the connection stays.
+    pub fn swallow_nth_reply(&self, op: OpCode, nth: u64) {
+        self.arm(op, nth, Fault::SwallowReply);
     }
 
     /// The next request of that kind reaches the server and is applied; the connection is closed in place of the
     /// reply.
     pub fn cut_before_reply(&self, op: OpCode) {
-        self.shared.update(|state| state.faults.arm(op, Fault::CutReply));
+        self.cut_before_nth_reply(op, 1);
+    }
+
+    /// The `nth` request of that kind reaches the server and is applied; the connection is closed in place of the reply.
+    pub fn cut_before_nth_reply(&self, op: OpCode, nth: u64) {
+        self.arm(op, nth, Fault::CutReply);
+    }
+
+    /// The reply to the `nth` request of that kind is delivered, and then the connection is closed. Requests behind it
+    /// may reach the server; their replies are lost.
+    pub fn cut_after_nth_reply(&self, op: OpCode, nth: u64) {
+        self.arm(op, nth, Fault::CutBehindReply);
     }
 
     /// The next request of that kind never reaches the server; the connection is closed in place of it. Requests
     /// before it do reach the server, but their replies may be lost.
     pub fn cut_before_request(&self, op: OpCode) {
-        self.shared.update(|state| state.faults.arm(op, Fault::CutRequest));
+        self.arm(op, 1, Fault::CutRequest);
     }
 
     /// From now on, replies to requests of that kind are parked, with all that comes behind them on the same
@@ -239,6 +262,10 @@ impl FaultProxy {
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionCredentials> {
         self.shared.lock().sessions.clone()
+    }
+
+    fn arm(&self, op: OpCode, nth: u64, fault: Fault) {
+        self.shared.update(|state| state.faults.arm(op, nth, fault));
     }
 
     async fn wait(&self, what: String, condition: impl Fn(&State) -> bool) -> Result<(), Error> {

@@ -10,12 +10,12 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    Direction, OpCode,
+    Direction,
     counts::{Counts, Flights},
     faults::{Fault, Faults},
     frame::{ConnectResponse, ReplyHeader, RequestHeader},
 };
-use crate::close_session::SessionCredentials;
+use crate::{OpCode, close_session::SessionCredentials};
 
 /// The state of a proxy, shared between its thread and those who control it.
 #[derive(Debug, Default)]
@@ -76,6 +76,8 @@ pub(crate) enum Verdict {
     Cut,
     /// Delivers once the release of that number has come.
     Park(u64, Note),
+    /// Delivers, once the release has come if there is one to wait for, and then closes the link.
+    Last(Option<u64>, Note),
 }
 
 /// What to note when a frame has been delivered.
@@ -220,6 +222,7 @@ impl State {
         match (request.fault, self.faults.parks(request.op)) {
             (Some(Fault::SwallowReply), _) => Verdict::Lose,
             (Some(Fault::CutReply | Fault::CutRequest), _) => Verdict::Cut,
+            (Some(Fault::CutBehindReply), release) => Verdict::Last(release, note),
             (None, Some(release)) => Verdict::Park(release, note),
             (None, None) => Verdict::Deliver(note),
         }

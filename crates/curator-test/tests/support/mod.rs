@@ -51,11 +51,17 @@ pub(crate) fn unique() -> String {
 pub(crate) struct RawClient(TcpStream);
 
 impl RawClient {
+    /// Connects, and says nothing.
+    pub(crate) fn silent(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(stream)
+    }
+
     /// Connects and opens a session.
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let mut client = Self(TcpStream::connect(address).unwrap());
-        client.0.set_nodelay(true).unwrap();
-        client.0.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut client = Self::silent(address);
         // Version, last zxid, timeout in ms, session, password, read-only.
         let (zero, timeout) = (0_i64.to_be_bytes(), 20_000_i32.to_be_bytes());
         let request = [&[0; 4][..], &zero, &timeout, &zero, &[0, 0, 0, 16], &[0; 16], &[0]].concat();
@@ -78,6 +84,13 @@ impl RawClient {
             let mut payload = vec![0; u32::from_be_bytes(length) as usize];
             self.0.read_exact(&mut payload).unwrap();
         }
+    }
+
+    /// Reads until the server ends the connection.
+    pub(crate) fn receive_end(&mut self) {
+        let end = self.0.read_to_end(&mut Vec::new());
+        // The system resets a connection that is closed before all has been read.
+        assert!(end.as_ref().map_or_else(|e| e.kind() == io::ErrorKind::ConnectionReset, |_| true), "{end:?}");
     }
 
     /// Whether nothing has come that ends the connection.

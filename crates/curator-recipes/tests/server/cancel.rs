@@ -1,0 +1,251 @@
+//! A future may be dropped at any await: no node stays, and nobody is stuck.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{InterProcessMutex, LockGuard};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+
+use crate::support::{LONG_SESSION, SHORT_SESSION, builder, client, connect, mutex, path, queue_of, soon};
+
+/// Polls `future` up to `polls` times, as often as it wakes, and then drops it. Its output if it came that far.
+pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let mut future: Pin<Box<F>> = Box::pin(future);
+    let mut polled = 0;
+    poll_fn(move |cx| {
+        if polled == polls {
+            return Poll::Ready(None);
+        }
+        polled += 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            // The next time that it wakes is the next await point, or the same one again.
+            Poll::Pending if polled == polls => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Nothing of the lock is left, and it can be had.
+async fn nothing_left(client: &CuratorClient, path: &str) {
+    soon(client.janitor().idle()).await;
+    queue_of(client, path, 0).await;
+    let guard = mutex(client, path).try_acquire().await.unwrap();
+    guard.expect("somebody is in the way").release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_of_a_free_lock_dropped_at_every_await_leaves_nothing() {
+    let (client, path) = (client().await, path("drop-free"));
+    let mut completed = false;
+    for polls in 0..200 {
+        // A directory of its own, so that the parents are created too.
+        let path = format!("{path}/{polls}/lock");
+        let guard = drop_after(mutex(&client, &path).acquire(), polls).await;
+        completed = guard.is_some();
+        drop(guard);
+        nothing_left(&client, &path).await;
+        if completed {
+            break;
+        }
+    }
+    assert!(completed, "200 polls were not enough");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_nothing() {
+    let (holder, waiter, path) = (client().await, client().await, path("drop-taken"));
+    let holding = mutex(&holder, &path);
+    let wanted = mutex(&waiter, &path);
+    let mut furthest = 0;
+    for polls in 0..12 {
+        let guard = holding.acquire().await.unwrap();
+        // Once the future has nothing more to do it is not polled again, and is dropped while it waits.
+        let contending = drop_after(wanted.acquire(), polls);
+        let waits = async {
+            queue_of(&holder, &path, 2).await;
+            let next = TestingServer::shared().await;
+            crate::support::until(async || {
+                let watches = next.watches_by_path().await.unwrap();
+                watches.keys().filter(|watched| watched.starts_with(&path)).count() == 2
+            })
+            .await;
+        };
+        tokio::select! {
+            outcome = contending => assert!(outcome.is_none(), "it took what is held"),
+            () = waits => furthest = polls,
+        }
+        soon(waiter.janitor().idle()).await;
+        queue_of(&holder, &path, 1).await;
+        guard.release().await.unwrap();
+        nothing_left(&waiter, &path).await;
+    }
+    assert!(furthest > 0, "it was never dropped while waiting");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_in_the_middle_that_is_dropped_does_not_hold_up_the_others() {
+    let (first, path) = (client().await, path("drop-middle"));
+    let guard = mutex(&first, &path).acquire().await.unwrap();
+    let mut waiters = Vec::new();
+    for place in 0..5 {
+        let client = client().await;
+        let mutex = mutex(&client, &path);
+        waiters.push(tokio::spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() }));
+        queue_of(&first, &path, place + 2).await;
+    }
+    for middle in [1, 2] {
+        waiters[middle].abort();
+    }
+    queue_of(&first, &path, 4).await;
+    guard.release().await.unwrap();
+    for (place, waiter) in waiters.into_iter().enumerate() {
+        match soon(waiter).await {
+            Ok(()) => assert!(![1, 2].contains(&place)),
+            Err(error) => assert!(error.is_cancelled() && [1, 2].contains(&place), "{error}"),
+        }
+    }
+    nothing_left(&first, &path).await;
+}
+
+/// A future that is polled on this runtime until `ready`, and then handed out, not finished.
+pub(crate) async fn polled_until<F: Future>(future: F, ready: impl Future) -> Pin<Box<F>> {
+    let mut future = Box::pin(future);
+    tokio::select! {
+        biased;
+        _ = &mut future => panic!("it has finished"),
+        _ = ready => future,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_while_its_create_is_in_flight_leaves_nothing() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (client, path) = (connect(&proxy.connect_string()).await, path("drop-create"));
+    nothing_left(&client, &path).await;
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::Create2);
+    let mutex = mutex(&client, &path);
+    let acquiring = polled_until(mutex.acquire(), proxy.wait_for_request(OpCode::Create2, 1)).await;
+    drop(acquiring);
+    proxy.release_held();
+    nothing_left(&client, &path).await;
+}
+
+#[test]
+fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let server = runtime.block_on(TestingServer::shared());
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (client, path) = (runtime.block_on(connect(&proxy.connect_string())), path("drop-outside"));
+    runtime.block_on(nothing_left(&client, &path));
+    for held in [OpCode::Create2, OpCode::GetChildren] {
+        proxy.reset_counts();
+        proxy.hold_replies(held);
+        let mutex: InterProcessMutex = mutex(&client, &path);
+        let acquiring =
+            runtime.block_on(polled_until(async move { mutex.acquire().await }, proxy.wait_for_request(held, 1)));
+        std::thread::spawn(move || drop(acquiring)).join().unwrap();
+        proxy.release_held();
+        runtime.block_on(nothing_left(&client, &path));
+    }
+    // And a guard.
+    let guard = runtime.block_on(mutex(&client, &path).acquire()).unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    runtime.block_on(nothing_left(&client, &path));
+}
+
+#[test]
+fn an_acquire_can_be_driven_outside_the_runtime_too() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (client, path) = (runtime.block_on(client()), path("driven-outside"));
+    let mutex = mutex(&client, &path);
+    let guard = std::thread::spawn(move || {
+        let mut acquiring = Box::pin(async move { mutex.acquire_timeout(crate::support::PATIENCE).await });
+        loop {
+            let mut cx = std::task::Context::from_waker(Waker::noop());
+            if let Poll::Ready(guard) = acquiring.as_mut().poll(&mut cx) {
+                return guard.unwrap().unwrap();
+            }
+            std::thread::yield_now();
+        }
+    })
+    .join()
+    .unwrap();
+    assert!(guard.is_valid());
+    drop(guard);
+    runtime.block_on(nothing_left(&client, &path));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_during_a_disconnect_leaves_nothing() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (client, steady, path) = (connect(&proxy.connect_string()).await, client().await, path("drop-disconnect"));
+    nothing_left(&client, &path).await;
+    // The create is applied and the connection breaks, so nobody knows; and nobody can ask.
+    for fault in [OpCode::Create2, OpCode::GetChildren] {
+        proxy.reset_counts();
+        proxy.cut_before_reply(fault);
+        proxy.refuse(true).unwrap();
+        let mutex = mutex(&client, &path);
+        let acquiring = polled_until(mutex.acquire(), queue_of(&steady, &path, 1)).await;
+        drop(acquiring);
+        assert!(client.janitor().pending() > 0, "nothing is left to do?");
+        proxy.refuse(false).unwrap();
+        nothing_left(&client, &path).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_in_a_silence_leaves_nothing() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    // The polls are woken by this timeout alone.
+    let builder = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
+    let (client, path) = (builder.connect().await.unwrap(), path("drop-silence"));
+    nothing_left(&client, &path).await;
+    // The create never leaves.
+    proxy.black_hole(Direction::Both);
+    for polls in 0..4 {
+        drop(drop_after(mutex(&client, &path).acquire(), polls).await);
+    }
+    proxy.heal();
+    nothing_left(&client, &path).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
+    let (steady, path) = (crate::support::client().await, path("drop-session"));
+    // The directory is there, so the next create is that of the place in the queue.
+    nothing_left(&client, &path).await;
+    proxy.swallow_next_reply(OpCode::Create2);
+    let mutex = mutex(&client, &path);
+    let acquiring = polled_until(mutex.acquire(), queue_of(&steady, &path, 1)).await;
+    let credentials = proxy.sessions().pop().unwrap();
+    let session = client.session().await.unwrap();
+    curator_test::close_session(server.address(), &credentials).await.unwrap();
+    soon(session.ended()).await;
+    drop(acquiring);
+    soon(client.janitor().idle()).await;
+    queue_of(&steady, &path, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_dropped_at_every_await_still_releases() {
+    let (client, path) = (client().await, path("drop-release"));
+    let mutex = mutex(&client, &path);
+    for polls in 0..6 {
+        let guard: LockGuard = mutex.acquire().await.unwrap();
+        let released = drop_after(guard.release(), polls).await;
+        assert!(released.is_none_or(|released| released.is_ok()));
+        nothing_left(&client, &path).await;
+    }
+}

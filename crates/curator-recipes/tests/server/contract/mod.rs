@@ -1,0 +1,69 @@
+//! What every lock keeps to: one suite, run for each of them on a server.
+//!
+//! A property is a function of the [`Kind`](subjects::Kind) of lock; here it becomes a test of each kind.
+
+mod cancel;
+mod exclusive;
+mod loss;
+mod nesting;
+mod participants;
+mod patience;
+mod revocation;
+mod stage;
+mod subjects;
+
+/// A module of tests for one kind of lock.
+macro_rules! contract {
+    ($name:ident, $kind:ident) => {
+        mod $name {
+            contract!(@ $kind, exclusive, [
+                twenty_sessions_hold_in_the_order_of_their_coming,
+                twenty_sessions_in_a_crowd_keep_out_whom_they_must,
+            ]);
+            contract!(@ $kind, patience, [
+                a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind,
+                a_timed_acquire_that_gets_its_turn_holds,
+                a_zero_wait_acquire_takes_what_is_free_and_waits_for_nobody,
+            ]);
+            contract!(@ $kind, nesting, [
+                a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_then,
+            ]);
+            contract!(@ $kind, loss, [
+                a_holder_whose_session_is_gone_is_told_and_the_next_one_holds,
+                a_waiter_whose_session_is_gone_comes_back_with_a_new_node,
+            ]);
+            contract!(@ $kind, cancel, [
+                an_acquire_of_a_free_lock_dropped_at_every_await_leaves_nothing,
+                an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_nothing,
+                an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing,
+                a_release_dropped_at_every_await_still_releases,
+            ]);
+            contract!(@ $kind, participants, [
+                participants_are_told_with_who_they_are_and_who_owns,
+            ]);
+            contract!(@ $kind, revocation, [
+                a_holder_that_listens_learns_that_its_lock_is_asked_back,
+                a_request_that_comes_before_the_holder_listens_is_not_missed,
+                a_request_that_comes_before_the_lock_is_held_is_not_missed,
+                the_next_holder_is_not_asked_for_what_the_last_one_was,
+                the_release_of_one_guard_does_not_clear_the_request_to_another,
+            ]);
+        }
+    };
+    (@ $kind:ident, $group:ident, [$($property:ident),* $(,)?]) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $property() {
+                super::$group::$property(super::subjects::Kind::$kind).await;
+            }
+        )*
+    };
+}
+
+contract!(mutex, Mutex);
+contract!(semaphore_mutex, SemaphoreMutex);
+contract!(write_lock, Write);
+contract!(read_lock, Read);
+contract!(semaphore, Semaphore);
+contract!(multi_lock_of_paths, Paths);
+contract!(multi_lock_of_locks, Locks);

@@ -1,0 +1,31 @@
+//! The locks on a server, embedded or real.
+//!
+//! Most tests share one server, each on a path of its own; a test that counts the server's packets, stops it or kills
+//! its sessions starts its own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+mod bad_input;
+mod cancel;
+mod contract;
+mod cost;
+mod cost_of_waiting;
+mod custom_driver;
+mod directory;
+mod downgrade;
+mod downgrade_loss;
+mod exclusive;
+mod loss;
+mod multi_lock;
+mod participants;
+mod read_write;
+mod reentry;
+mod release;
+mod revocation;
+mod semaphore;
+mod session_loss;
+mod shared_count;
+mod stopped_holder;
+mod support;
+mod timeouts;
+mod transactions;

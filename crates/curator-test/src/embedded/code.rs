@@ -1,0 +1,43 @@
+//! Error codes of the protocol.
+
+/// What a reply's header says of a request that failed, as in ZooKeeper's `KeeperException.Code`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// An operation of a transaction that was not tried, because one before it had failed.
+    RuntimeInconsistency,
+    MarshallingError,
+    Unimplemented,
+    BadArguments,
+    NoNode,
+    NoAuth,
+    BadVersion,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NotEmpty,
+    InvalidAcl,
+    AuthFailed,
+    NoWatcher,
+    ReconfigDisabled,
+}
+
+impl Code {
+    /// The number on the wire. 0 stands for success.
+    pub(crate) fn number(self) -> i32 {
+        match self {
+            Self::RuntimeInconsistency => -2,
+            Self::MarshallingError => -5,
+            Self::Unimplemented => -6,
+            Self::BadArguments => -8,
+            Self::NoNode => -101,
+            Self::NoAuth => -102,
+            Self::BadVersion => -103,
+            Self::NoChildrenForEphemerals => -108,
+            Self::NodeExists => -110,
+            Self::NotEmpty => -111,
+            Self::InvalidAcl => -114,
+            Self::AuthFailed => -115,
+            Self::NoWatcher => -121,
+            Self::ReconfigDisabled => -123,
+        }
+    }
+}

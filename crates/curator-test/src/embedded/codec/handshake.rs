@@ -1,0 +1,72 @@
+//! The first frame each way.
+
+use super::{Malformed, Reader, Writer};
+
+/// Asks for a session: a new one, or one that the client has already.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConnectRequest {
+    pub(crate) last_zxid_seen: i64,
+    /// In milliseconds.
+    pub(crate) timeout: i32,
+    /// 0 for a new session.
+    pub(crate) session_id: i64,
+    pub(crate) password: Vec<u8>,
+    /// Nothing from clients that are older than this flag; their answer must not have it either.
+    pub(crate) read_only: Option<bool>,
+}
+
+/// What the server grants.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConnectResponse {
+    pub(crate) timeout: i32,
+    /// 0 when the session that the client has asked for is over.
+    pub(crate) session_id: i64,
+    pub(crate) password: [u8; 16],
+    /// Whether the client knows the flag.
+    pub(crate) read_only_known: bool,
+}
+
+impl ConnectRequest {
+    pub(crate) fn parse(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(payload);
+        let _protocol_version = reader.int()?;
+        let (last_zxid_seen, timeout, session_id) = (reader.long()?, reader.int()?, reader.long()?);
+        let password = reader.buffer()?.unwrap_or_default();
+        let read_only = if reader.is_empty() { None } else { Some(reader.boolean()?) };
+        Ok(Self { last_zxid_seen, timeout, session_id, password, read_only })
+    }
+}
+
+impl ConnectResponse {
+    /// For a session that is over, or that the client has no right to.
+    pub(crate) fn refusal(read_only_known: bool) -> Self {
+        Self { timeout: 0, session_id: 0, password: [0; 16], read_only_known }
+    }
+
+    pub(crate) fn frame(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.int(0).int(self.timeout).long(self.session_id).buffer(Some(&self.password));
+        if self.read_only_known {
+            writer.boolean(false);
+        }
+        writer.into_frame()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_clients_know_no_read_only_flag() {
+        let (zero, timeout) = ([0; 8], 7_i32.to_be_bytes());
+        let old = [&[0; 4][..], &zero, &timeout, &zero, &[0, 0, 0, 2], b"pw"].concat();
+        let parsed = ConnectRequest::parse(&old).unwrap();
+        assert_eq!((parsed.timeout, parsed.password.as_slice(), parsed.read_only), (7, &b"pw"[..], None));
+        let new = [&old[..], &[1]].concat();
+        assert_eq!(ConnectRequest::parse(&new).unwrap().read_only, Some(true));
+        assert_eq!(ConnectRequest::parse(&old[..20]), Err(Malformed::Torn));
+        let length = |read_only_known| ConnectResponse::refusal(read_only_known).frame().len();
+        assert_eq!(length(true), length(false) + 1);
+    }
+}

@@ -1,0 +1,16 @@
+//! The wire format: what a client sends as typed requests, and what it is told as bytes.
+//!
+//! ZooKeeper's records are written in *jute*: big-endian numbers, and strings, buffers and lists with their length in
+//! front, where -1 stands for none.
+
+mod handshake;
+mod reader;
+mod request;
+mod response;
+mod writer;
+
+pub(crate) use handshake::{ConnectRequest, ConnectResponse};
+pub(crate) use reader::{Malformed, Reader};
+pub(crate) use request::{Create, CreateKind, Read, Request, SetWatches, Write};
+pub(crate) use response::{Body, EventKind, OperationResult, event_frame, reply_frame};
+pub(crate) use writer::Writer;

@@ -1,0 +1,166 @@
+//! What a client is told.
+
+use super::Writer;
+use crate::{
+    OpCode,
+    embedded::{acl::Acl, code::Code, tree::Stat},
+};
+
+/// The xid of what answers no request: an event of a watch.
+const NOTIFICATION_XID: i32 = -1;
+/// What a multi's list of results ends with, and the number of an error in it.
+const ERROR_OP: i32 = -1;
+/// The state of a client that gets an event: connected. Others are of the client's own making.
+const SYNC_CONNECTED: i32 = 3;
+
+/// A reply behind its header.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Empty,
+    Path(String),
+    OptionalPath(Option<String>),
+    PathStat(String, Stat),
+    Stat(Stat),
+    DataStat(Option<Vec<u8>>, Stat),
+    Children(Vec<String>),
+    ChildrenStat(Vec<String>, Stat),
+    Acl(Vec<Acl>, Stat),
+    Number(i32),
+    /// No bytes, as opposed to an empty list of them.
+    NoBuffer,
+    /// Scheme and user.
+    Clients(Vec<(String, String)>),
+    Results(Vec<OperationResult>),
+}
+
+/// One part of the reply to a multi.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum OperationResult {
+    Create(String),
+    Create2(String, Stat),
+    Delete,
+    SetData(Stat),
+    Check,
+    GetData(Option<Vec<u8>>, Stat),
+    GetChildren(Vec<String>),
+    /// `None`: it succeeded, and was undone as another failed.
+    Error(Option<Code>),
+}
+
+/// What has happened to a node, under ZooKeeper's names.
+#[expect(clippy::enum_variant_names, reason = "the protocol's names")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    NodeCreated,
+    NodeDeleted,
+    NodeDataChanged,
+    NodeChildrenChanged,
+}
+
+/// The frame of a reply. One that tells of an error has no body.
+pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> Vec<u8> {
+    let mut writer = Writer::new();
+    let error = result.as_ref().map_or_else(|code| code.number(), |_| 0);
+    writer.int(xid).long(zxid).int(error);
+    if let Ok(body) = result {
+        body.write(&mut writer);
+    }
+    writer.into_frame()
+}
+
+/// The frame of an event.
+pub(crate) fn event_frame(kind: EventKind, path: &str, zxid: i64) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.int(NOTIFICATION_XID).long(zxid).int(0);
+    writer.int(kind.number()).int(SYNC_CONNECTED).string(path);
+    writer.into_frame()
+}
+
+impl Body {
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::Empty => writer,
+            Self::Path(path) => writer.string(path),
+            Self::OptionalPath(path) => writer.buffer(path.as_ref().map(String::as_bytes)),
+            Self::PathStat(path, stat) => writer.string(path).stat(stat),
+            Self::Stat(stat) => writer.stat(stat),
+            Self::DataStat(data, stat) => writer.buffer(data.as_deref()).stat(stat),
+            Self::Children(children) => writer.strings(children),
+            Self::ChildrenStat(children, stat) => writer.strings(children).stat(stat),
+            Self::Acl(acl, stat) => writer.acl(acl).stat(stat),
+            Self::Number(number) => writer.int(*number),
+            Self::NoBuffer => writer.buffer(None),
+            Self::Clients(clients) => {
+                writer.length(clients.len());
+                clients.iter().fold(writer, |writer, (scheme, user)| writer.string(scheme).string(user))
+            }
+            Self::Results(results) => {
+                results.iter().for_each(|result| result.write(writer));
+                writer.int(ERROR_OP).boolean(true).int(-1)
+            }
+        };
+    }
+}
+
+impl OperationResult {
+    fn write(&self, writer: &mut Writer) {
+        let op = match self {
+            Self::Create(_) => OpCode::Create.number(),
+            Self::Create2(..) => OpCode::Create2.number(),
+            Self::Delete => OpCode::Delete.number(),
+            Self::SetData(_) => OpCode::SetData.number(),
+            Self::Check => OpCode::Check.number(),
+            Self::GetData(..) => OpCode::GetData.number(),
+            Self::GetChildren(_) => OpCode::GetChildren.number(),
+            Self::Error(_) => ERROR_OP,
+        };
+        let error = match self {
+            Self::Error(Some(code)) => code.number(),
+            _ => 0,
+        };
+        writer.int(op).boolean(false).int(error);
+        match self {
+            Self::Create(path) => writer.string(path),
+            Self::Create2(path, stat) => writer.string(path).stat(stat),
+            Self::SetData(stat) => writer.stat(stat),
+            Self::GetData(data, stat) => writer.buffer(data.as_deref()).stat(stat),
+            Self::GetChildren(children) => writer.strings(children),
+            Self::Error(_) => writer.int(error),
+            Self::Delete | Self::Check => writer,
+        };
+    }
+}
+
+impl EventKind {
+    fn number(self) -> i32 {
+        match self {
+            Self::NodeCreated => 1,
+            Self::NodeDeleted => 2,
+            Self::NodeDataChanged => 3,
+            Self::NodeChildrenChanged => 4,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_no_body() {
+        let frame = reply_frame(7, 9, &Err(Code::NoNode));
+        let expected =
+            [&16_i32.to_be_bytes()[..], &7_i32.to_be_bytes(), &9_i64.to_be_bytes(), &(-101_i32).to_be_bytes()];
+        assert_eq!(frame, expected.concat());
+    }
+
+    #[test]
+    fn a_transaction_that_failed_tells_of_each_operation() {
+        let results = vec![OperationResult::Error(None), OperationResult::Error(Some(Code::NoNode))];
+        let frame = reply_frame(1, 1, &Ok(Body::Results(results)));
+        let header = |op: i32, done, error: i32| [&op.to_be_bytes()[..], &[done], &error.to_be_bytes()].concat();
+        let (ok, no_node) = ([header(-1, 0, 0), vec![0; 4]].concat(), (-101_i32).to_be_bytes().to_vec());
+        let expected = [ok, header(-1, 0, -101), no_node, header(-1, 1, -1)].concat();
+        assert_eq!(frame[20..], expected);
+    }
+}

@@ -1,0 +1,66 @@
+//! What the server knows of a connection.
+
+use std::net::SocketAddr;
+
+use super::{acl::Id, sessions::Millis};
+use crate::OpCode;
+
+/// Names a connection. The later one has the greater number.
+pub(crate) type ConnectionId = u64;
+
+/// A client that is connected. Its watches are kept elsewhere.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: SocketAddr,
+    /// Nothing before the handshake, or when the server has refused it.
+    pub(crate) session: Option<Attached>,
+    pub(crate) has_greeted: bool,
+    /// Will be closed when what is on its way has been sent; nothing more is taken from it.
+    pub(crate) is_closing: bool,
+    pub(crate) identities: Vec<Id>,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) last_zxid: i64,
+    pub(crate) last_xid: i32,
+    pub(crate) last_op: OpCode,
+    /// In milliseconds since 1970.
+    pub(crate) established: i64,
+    pub(crate) last_response: i64,
+}
+
+/// The session of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attached {
+    pub(crate) id: i64,
+    pub(crate) timeout: Millis,
+}
+
+impl Connection {
+    pub(crate) fn new(peer: SocketAddr, now: i64) -> Self {
+        Self {
+            peer,
+            session: None,
+            has_greeted: false,
+            is_closing: false,
+            identities: vec![Id::of_address(peer.ip())],
+            received: 0,
+            sent: 0,
+            last_zxid: 0,
+            last_xid: 0,
+            last_op: OpCode::CreateSession,
+            established: now,
+            last_response: now,
+        }
+    }
+
+    pub(crate) fn session_id(&self) -> i64 {
+        self.session.map_or(0, |session| session.id)
+    }
+
+    /// Adds an identity that the client has proved.
+    pub(crate) fn add_identity(&mut self, id: Id) {
+        if !self.identities.contains(&id) {
+            self.identities.push(id);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What shall go wrong.
+
+use std::{fmt, time::Duration};
+
+use super::request_info::RequestInfo;
+
+/// What becomes of the answer to a request that has been applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The answer vanishes.
+    Swallow,
+    /// The connection is closed in place of the answer.
+    Drop,
+}
+
+/// The faults that are in force.
+#[derive(Default)]
+pub(crate) struct Faults {
+    /// Each hits the next request that it matches, once.
+    armed: Vec<(Matcher, Fault)>,
+    pub(crate) delay: Duration,
+}
+
+pub(crate) type Matcher = Box<dyn Fn(&RequestInfo) -> bool + Send>;
+
+impl Faults {
+    pub(crate) fn arm(&mut self, matcher: Matcher, fault: Fault) {
+        self.armed.push((matcher, fault));
+    }
+
+    /// The fault of a request that has just arrived.
+    pub(crate) fn hit(&mut self, request: &RequestInfo) -> Option<Fault> {
+        let index = self.armed.iter().position(|(matcher, _)| matcher(request))?;
+        Some(self.armed.remove(index).1)
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faults").field("armed", &self.armed.len()).field("delay", &self.delay).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpCode;
+
+    #[test]
+    fn a_fault_hits_once_and_only_what_it_matches() {
+        let mut faults = Faults::default();
+        faults.arm(Box::new(|request| request.path() == Some("/a")), Fault::Swallow);
+        faults.arm(Box::new(|request| request.op() == OpCode::Delete), Fault::Drop);
+        let request = |op, path: &str| RequestInfo::new(op, Some(path.to_owned()), 1);
+        assert_eq!(faults.hit(&request(OpCode::Create2, "/b")), None);
+        assert_eq!(faults.hit(&request(OpCode::Delete, "/a")), Some(Fault::Swallow));
+        assert_eq!(faults.hit(&request(OpCode::Delete, "/a")), Some(Fault::Drop));
+        assert_eq!(faults.hit(&request(OpCode::Delete, "/a")), None);
+    }
+}

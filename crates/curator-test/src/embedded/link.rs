@@ -1,0 +1,118 @@
+//! Reads a client's frames and writes its answers.
+
+use std::{io, os::fd::AsFd, sync::Arc};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::{sleep_until, timeout},
+};
+
+use super::{
+    builder::Settings,
+    connection::ConnectionId,
+    shared::{Item, Shared, Stage},
+    words,
+};
+
+/// Serves one client until either side ends the connection.
+pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
+    let (Ok(peer), Ok(socket)) = (client.peer_addr(), client.as_fd().try_clone_to_owned()) else { return };
+    let (items, outgoing) = unbounded_channel();
+    let Some(id) = shared.update(|state, now| state.open(peer, socket.into(), items, now)) else { return };
+    let _open = Open { id, shared: &shared };
+    // Without it, a small answer can wait for the acknowledgement of the one before. It fails for a closed socket only.
+    drop(client.set_nodelay(true));
+    let (from_client, to_client) = client.split();
+    // An error ends the connection, which is all that it means.
+    tokio::select! {
+        _ = read(from_client, id, &shared) => {}
+        _ = write(to_client, outgoing, &shared) => {}
+        // Whatever is still on its way has nowhere to go.
+        () = shared.until(|state| !state.has_link(id)) => {}
+    }
+}
+
+/// A connection that the server knows, until this is dropped: also when a test's matcher panics, as the client would wait
+/// in vain for an end.
+struct Open<'a> {
+    id: ConnectionId,
+    shared: &'a Shared,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.shared.update(|state, _| state.forget(self.id));
+    }
+}
+
+/// Ends when the client does, or when it sends what cannot be a frame, or nothing at all.
+async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io::Result<()> {
+    let Settings { max_frame, sessionless_timeout, .. } = shared.lock().processor.settings;
+    let mut first = timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await??;
+    loop {
+        let payload = match first.take() {
+            Some(First::Word(word)) => return answer_word(word, id, shared).await,
+            Some(First::Frame(payload)) => payload,
+            None => {
+                let length = client.read_i32().await?.to_be_bytes();
+                frame(length, &mut client, max_frame).await?
+            }
+        };
+        shared.receive(id, &payload).await;
+        if !shared.lock().processor.is_open(id) {
+            // The writer ends the link, when all has been sent.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// What a connection begins with.
+enum First {
+    Word([u8; 4]),
+    Frame(Vec<u8>),
+}
+
+async fn first_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Option<First>> {
+    let length = client.read_i32().await?.to_be_bytes();
+    if words::is_word(length) {
+        return Ok(Some(First::Word(length)));
+    }
+    Ok(Some(First::Frame(frame(length, client, max_frame).await?)))
+}
+
+/// The rest of a frame of that length.
+async fn frame(length: [u8; 4], client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|length| *length <= max_frame);
+    let mut payload = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
+    client.read_exact(&mut payload).await?;
+    Ok(payload)
+}
+
+async fn answer_word(word: [u8; 4], id: ConnectionId, shared: &Shared) -> io::Result<()> {
+    resumed(shared).await;
+    shared.update(|state, _| state.answer_word(id, word));
+    std::future::pending().await
+}
+
+/// Sends what is due, until the connection ends.
+async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, shared: &Shared) -> io::Result<()> {
+    while let Some(Item { due, frame }) = items.recv().await {
+        sleep_until(due.into()).await;
+        resumed(shared).await;
+        match frame {
+            Some(frame) => client.write_all(&frame).await?,
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// A paused server does nothing.
+async fn resumed(shared: &Shared) {
+    shared.until(|state| state.stage != Stage::Paused).await;
+}

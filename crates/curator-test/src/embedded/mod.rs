@@ -1,0 +1,318 @@
+//! A ZooKeeper in this process, for tests, examples and first steps.
+//!
+//! | Room | |
+//! |---|---|
+//! | `codec` | the wire format: typed requests, replies and events |
+//! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
+//! | `acl` | who may do what |
+//! | `sessions` | who is alive, and until when |
+//! | `watches` | who is told of what |
+//! | `connection` | what is known of a client |
+//! | `processor` | a request in, replies and events out; no I/O, no clock |
+//! | `words` | four-letter words |
+//! | `faults` | what shall go wrong |
+//! | `shared`, `link` | sockets and time |
+
+mod acl;
+mod builder;
+mod code;
+mod codec;
+mod connection;
+mod faults;
+mod link;
+mod processor;
+mod request_info;
+mod sessions;
+mod shared;
+mod tree;
+mod watches;
+mod words;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+pub use builder::EmbeddedServerBuilder;
+pub use request_info::RequestInfo;
+
+use self::{
+    builder::Settings,
+    faults::Fault,
+    processor::Processor,
+    shared::{Shared, Stage, now},
+};
+use crate::{
+    OpCode,
+    error::Error,
+    ports::Port,
+    serving_thread::{LONGEST_DELAY, ServingThread},
+};
+
+/// A ZooKeeper server inside this process: in memory, on a port of the loopback interface, up in milliseconds.
+///
+/// It speaks the client protocol as ZooKeeper 3.9 does: sessions, ephemeral, sequential, container and TTL nodes,
+/// transactions, access lists, watches of all kinds, and the four-letter words `ruok`, `srvr`, `mntr`, `cons`, `wchs` and
+/// `wchp`. A suite of conformance tests compares it with real servers, byte by byte where bytes are not a matter of chance.
+/// Any client of ZooKeeper can talk to it.
+///
+/// It is for tests, examples and first steps. It is no replacement for an ensemble: it is one server, and what it knows is
+/// gone when it is dropped.
+///
+/// It can do what no real server does when asked: lose the answer to a chosen request, expire a session at once, stand
+/// still. What a method orders is in force when it returns. The methods can be called from anywhere; the server runs on a
+/// thread of its own.
+///
+/// # What it lacks
+///
+/// - SASL, TLS, quotas (their nodes can be made, and nothing counts), the super user, `reconfig`, and what a server tells
+///   only to other servers. A request of an unknown kind is answered with `Unimplemented`, and the connection is closed, as
+///   the real server does.
+/// - Other four-letter words, the admin server, metrics, latencies.
+/// - Limits on the number of connections, on requests in flight, and on the rate of anything.
+/// - Files: nothing is written to disk.
+///
+/// Dropping it closes all connections and frees the port.
+#[derive(Debug)]
+pub struct EmbeddedServer {
+    shared: Arc<Shared>,
+    thread: ServingThread,
+    settings: Settings,
+    begin: Instant,
+    port: Port,
+    /// Locked by who starts or stops it, as its stage and its port change together.
+    control: Mutex<()>,
+}
+
+impl EmbeddedServer {
+    /// Starts a server. It serves when this returns.
+    ///
+    /// # Errors
+    ///
+    /// When there is no free port, or when the system gives no thread.
+    pub fn start() -> Result<Self, Error> {
+        Self::builder().start()
+    }
+
+    /// For a server with other settings.
+    pub fn builder() -> EmbeddedServerBuilder {
+        EmbeddedServerBuilder::default()
+    }
+
+    pub(crate) fn start_with(settings: Settings) -> Result<Self, Error> {
+        let (port, begin) = (Port::reserve()?, Instant::now());
+        let shared = Arc::new(Shared::new(begin, processor(settings, begin, port.number())));
+        let serve = {
+            let shared = Arc::clone(&shared);
+            move |client| link::serve(client, Arc::clone(&shared))
+        };
+        let clock = {
+            let shared = Arc::clone(&shared);
+            async move { shared.keep_time().await }
+        };
+        let thread = ServingThread::start("embedded-zookeeper", port.address(), serve, clock)?;
+        Ok(Self { shared, thread, settings, begin, port, control: Mutex::default() })
+    }
+
+    /// Where clients connect, as a `SocketAddr`.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// Where clients connect, as ZooKeeper's clients want it: `127.0.0.1:<port>`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// Whether it has not been [stopped](Self::stop). A paused server runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.shared.lock().stage != Stage::Stopped
+    }
+
+    /// Closes the port and all connections. Nodes and sessions are kept, and no time passes for them. Does nothing when
+    /// it is stopped.
+    pub fn stop(&self) {
+        let _controlled = self.control();
+        self.go_down();
+    }
+
+    /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are kept; sessions have their
+    /// whole timeouts again. Watches are gone with their connections, as on a real server.
+    ///
+    /// # Errors
+    ///
+    /// When the port cannot be bound again. It is stopped then.
+    pub fn restart(&self) -> Result<(), Error> {
+        let _controlled = self.control();
+        self.go_down();
+        self.come_up()
+    }
+
+    /// As [`restart`](Self::restart), but all nodes and sessions are lost.
+    ///
+    /// A client that comes back learns that its session is over. A client that insists on the order of what it has seen
+    /// is sent away, as the server's transactions begin at 1 again; a real server that has lost its data does the same.
+    /// Faults that are armed, the delay and the counts stay.
+    ///
+    /// # Errors
+    ///
+    /// As for [`restart`](Self::restart).
+    pub fn restart_empty(&self) -> Result<(), Error> {
+        let _controlled = self.control();
+        self.go_down();
+        let empty = processor(self.settings, self.begin, self.port.number());
+        self.shared.update(|state, _| state.processor.replace(empty));
+        self.come_up()
+    }
+
+    /// Lets the server stand still: connections stay open, the system accepts new ones, and nobody answers. Time goes on:
+    /// sessions whose timeout passes are over when the server is [resumed](Self::resume). Does nothing when it is stopped.
+    pub fn pause(&self) {
+        self.shared.update(|state, _| {
+            if state.stage == Stage::Running {
+                state.stage = Stage::Paused;
+            }
+        });
+    }
+
+    /// Lets a paused server go on.
+    pub fn resume(&self) {
+        self.shared.update(|state, now| {
+            if state.stage == Stage::Paused {
+                state.stage = Stage::Running;
+                state.processor.tick(now);
+            }
+        });
+    }
+
+    /// Closes all connections; clients read an end of file. New connections are accepted.
+    pub fn cut(&self) {
+        self.shared.update(|state, _| state.drop_connections());
+    }
+
+    /// While true, new connections are really refused (ECONNREFUSED): nothing listens. Current ones live on. A
+    /// [restart](Self::restart) ends it.
+    ///
+    /// # Errors
+    ///
+    /// When the port cannot be bound again.
+    pub fn refuse(&self, refuse: bool) -> Result<(), Error> {
+        let _controlled = self.control();
+        self.thread.listen(!refuse && self.is_running())
+    }
+
+    /// Delays each answer and each event by so much, a year at most. They keep their order and do not wait for each other.
+    pub fn set_delay(&self, delay: Duration) {
+        self.shared.update(|state, _| state.faults.delay = delay.min(LONGEST_DELAY));
+    }
+
+    /// The next request that matches is carried out, and its answer vanishes; the connection stays.
+    ///
+    /// A request is shown to the faults in the order of their calls, and spends the first that matches it. Pings and
+    /// handshakes are shown too.
+    ///
+    /// The server waits for `matches`, which must not call it: neither of the two would go on.
+    pub fn swallow_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
+        self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Swallow));
+    }
+
+    /// The next request that matches is carried out, and its connection is closed in place of the answer.
+    ///
+    /// Chosen as in [`swallow_reply`](Self::swallow_reply).
+    pub fn cut_before_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
+        self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Drop));
+    }
+
+    /// Ends a session now, as if its timeout were over: its ephemeral nodes are gone when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSession`] when there is no such session.
+    pub fn expire_session(&self, session_id: i64) -> Result<(), Error> {
+        let alive = self.shared.update(|state, _| state.processor.expire(session_id));
+        if alive { Ok(()) } else { Err(Error::NoSession(session_id)) }
+    }
+
+    /// How many requests of each kind have come. Pings and handshakes are counted apart.
+    #[must_use]
+    pub fn requests(&self) -> BTreeMap<OpCode, u64> {
+        let mut counts = self.shared.lock().counts.clone();
+        counts.remove(&OpCode::Ping);
+        counts.remove(&OpCode::CreateSession);
+        counts
+    }
+
+    /// How many pings have come.
+    #[must_use]
+    pub fn pings(&self) -> u64 {
+        self.count(OpCode::Ping)
+    }
+
+    /// How many handshakes have come: one for each connection of a client.
+    #[must_use]
+    pub fn handshakes(&self) -> u64 {
+        self.count(OpCode::CreateSession)
+    }
+
+    /// Sets all counts to zero.
+    pub fn reset_counts(&self) {
+        self.shared.update(|state, _| state.counts.clear());
+    }
+
+    /// The sessions that are alive, connected or not, the oldest first.
+    #[must_use]
+    pub fn session_ids(&self) -> Vec<i64> {
+        self.shared.lock().processor.sessions.ids().collect()
+    }
+
+    /// The answer to a four-letter word, without a connection. It is not counted as a packet.
+    pub(crate) fn four_letter_word(&self, word: &str) -> Result<String, Error> {
+        let known = word.as_bytes().first_chunk().copied().filter(|first| word.len() == 4 && words::is_word(*first));
+        let known = known.ok_or_else(|| Error::Protocol(format!("`{word}` is no four-letter word")))?;
+        let state = self.shared.lock();
+        match state.stage {
+            Stage::Running => Ok(words::answer(known, &state.processor)),
+            Stage::Paused => Err(Error::timeout(format!("an answer to `{word}` of a paused server"), Duration::ZERO)),
+            Stage::Stopped => Err(Error::NotRunning(self.address())),
+        }
+    }
+
+    fn count(&self, op: OpCode) -> u64 {
+        self.shared.lock().counts.get(&op).copied().unwrap_or_default()
+    }
+
+    fn control(&self) -> MutexGuard<'_, ()> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn go_down(&self) {
+        // In one step: a request that a paused server has not looked at must not be carried out in between.
+        self.shared.update(|state, _| {
+            state.stage = Stage::Stopped;
+            state.drop_connections();
+        });
+        // A thread that does not answer has ended, and listens no more.
+        drop(self.thread.listen(false));
+    }
+
+    /// Once it is down.
+    fn come_up(&self) -> Result<(), Error> {
+        // Before it listens, as a stopped server sends its clients away.
+        self.shared.update(|state, now| {
+            state.processor.resume(now);
+            state.stage = Stage::Running;
+        });
+        self.thread.listen(true).inspect_err(|_| self.go_down())
+    }
+}
+
+/// An empty server, whose passwords differ from those of others.
+fn processor(settings: Settings, begin: Instant, port: u16) -> Processor {
+    let now = now(begin);
+    Processor::new(settings, now.wall.cast_unsigned() ^ (u64::from(port) << 48), now)
+}

@@ -1,0 +1,69 @@
+//! Grants sessions, and gives them back to those who come again.
+
+use super::{Now, Output, Processor};
+use crate::{
+    OpCode,
+    embedded::{
+        codec::{ConnectRequest, ConnectResponse},
+        connection::{Attached, ConnectionId},
+        request_info::RequestInfo,
+        sessions::Millis,
+    },
+};
+
+impl Processor {
+    /// Takes the first frame of a connection.
+    pub(super) fn handshake(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
+        let Ok(request) = ConnectRequest::parse(payload) else {
+            self.close(id);
+            return None;
+        };
+        // Somebody who has seen more than this server knows must not be told old things as new.
+        if request.last_zxid_seen > self.zxid {
+            self.close(id);
+            return None;
+        }
+        let timeout = self.settings.negotiate(request.timeout);
+        let session = match request.session_id {
+            0 => Some(self.create_session(timeout, now)),
+            session_id => self.resume_session(session_id, &request.password, timeout, now),
+        };
+        let info = RequestInfo::new(OpCode::CreateSession, None, session.unwrap_or_default());
+        self.answer_handshake(id, session, timeout, request.read_only.is_some());
+        Some(info)
+    }
+
+    fn create_session(&mut self, timeout: Millis, now: Now) -> i64 {
+        self.zxid += 1;
+        self.sessions.create(timeout, now.monotonic)
+    }
+
+    /// Nothing if the session is over, or if the password is wrong. Another connection of that session is closed in any
+    /// case, as the real server does.
+    fn resume_session(&mut self, session_id: i64, password: &[u8], timeout: Millis, now: Now) -> Option<i64> {
+        if let Some(old) = self.connection_of(session_id) {
+            self.close(old);
+        }
+        let known = password == self.sessions.password(session_id);
+        (known && self.sessions.touch(session_id, timeout, now.monotonic)).then_some(session_id)
+    }
+
+    fn answer_handshake(&mut self, id: ConnectionId, session: Option<i64>, timeout: Millis, read_only_known: bool) {
+        let response = match session {
+            Some(session_id) => ConnectResponse {
+                timeout: i32::try_from(timeout).unwrap_or(i32::MAX),
+                session_id,
+                password: self.sessions.password(session_id),
+                read_only_known,
+            },
+            None => ConnectResponse::refusal(read_only_known),
+        };
+        if let (Some(session_id), Some(connection)) = (session, self.connections.get_mut(&id)) {
+            connection.session = Some(Attached { id: session_id, timeout });
+        }
+        self.send(id, Output::Reply(response.frame()));
+        if session.is_none() {
+            self.close(id);
+        }
+    }
+}

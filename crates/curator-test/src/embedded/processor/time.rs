@@ -1,0 +1,52 @@
+//! What happens by itself.
+
+use super::{Now, Packets, Processor};
+use crate::embedded::{codec::Write, sessions::Millis, tree::Context};
+
+impl Processor {
+    /// Expires sessions and removes containers and TTL nodes, as far as it is time.
+    pub(crate) fn tick(&mut self, now: Now) {
+        for session_id in self.sessions.expired(now.monotonic) {
+            self.expire(session_id);
+        }
+        if now.monotonic >= self.next_container_check {
+            self.next_container_check = now.monotonic + self.settings.container_check();
+            self.remove_containers(now);
+        }
+    }
+
+    /// When there may be something to do next.
+    pub(crate) fn next_tick(&self) -> Millis {
+        let expiry = self.sessions.next_expiry().unwrap_or(Millis::MAX);
+        expiry.min(self.next_container_check)
+    }
+
+    /// Ends a session now. Returns whether it was alive. Its connection is closed without a word.
+    pub(crate) fn expire(&mut self, session_id: i64) -> bool {
+        let alive = self.sessions.is_alive(session_id);
+        if alive {
+            self.end_session(session_id);
+            if let Some(id) = self.connection_of(session_id) {
+                self.close(id);
+            }
+        }
+        alive
+    }
+
+    /// Goes on after a stop: sessions have their whole timeouts again, and packets are counted from here.
+    pub(crate) fn resume(&mut self, now: Now) {
+        self.packets = Packets::default();
+        self.sessions.touch_all(now.monotonic);
+        self.next_container_check = now.monotonic + self.settings.container_check();
+    }
+
+    fn remove_containers(&mut self, now: Now) {
+        for path in self.tree.over(now.wall) {
+            self.zxid += 1;
+            let context = Context { session_id: 0, identities: &[], zxid: self.zxid, time: now.wall };
+            if let Ok(applied) = self.tree.apply(&Write::DeleteContainer { path }, &context) {
+                self.notify(&applied.events);
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Watches: set, asked for, removed, and told of what they wait for.
+
+use super::{Output, Processor};
+use crate::embedded::{
+    acl::{self, permissions},
+    code::Code,
+    codec::{Body, EventKind, SetWatches, event_frame},
+    connection::ConnectionId,
+    tree::Event,
+    watches::{Mode, WatcherKind},
+};
+
+/// The zxid of an event that tells a client that has come back of something missed: it belongs to no transaction.
+const NO_ZXID: i64 = -1;
+
+impl Processor {
+    /// Tells of what has just happened those who wait for it and may read the node.
+    pub(super) fn notify(&mut self, events: &[Event]) {
+        for Event { kind, path, acl } in events {
+            for id in self.watches.trigger(*kind, path) {
+                if acl::check(acl, permissions::READ, &self.identities(id)).is_ok() {
+                    self.send(id, Output::Event(event_frame(*kind, path, self.zxid)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn add_watch(&mut self, id: ConnectionId, path: &str, mode: i32) -> Result<Body, Code> {
+        let mode = match mode {
+            0 => Mode::Persistent,
+            1 => Mode::PersistentRecursive,
+            _ => return Err(Code::MarshallingError),
+        };
+        self.watches.add(path, id, mode);
+        // The real server answers with an error's number, which is none.
+        Ok(Body::Number(0))
+    }
+
+    pub(super) fn check_watches(&self, id: ConnectionId, path: &str, kind: i32) -> Result<Body, Code> {
+        let kind = WatcherKind::of_number(kind).ok_or(Code::MarshallingError)?;
+        if self.watches.contains(path, id, kind) { Ok(Body::Empty) } else { Err(Code::NoWatcher) }
+    }
+
+    pub(super) fn remove_watches(&mut self, id: ConnectionId, path: &str, kind: i32) -> Result<Body, Code> {
+        let kind = WatcherKind::of_number(kind).ok_or(Code::MarshallingError)?;
+        if self.watches.remove(path, id, kind) { Ok(Body::Empty) } else { Err(Code::NoWatcher) }
+    }
+
+    /// Sets the watches of a client that has come back, and tells of what it has missed.
+    pub(super) fn set_watches(&mut self, id: ConnectionId, watches: &SetWatches) {
+        for path in &watches.data {
+            match self.tree.changed_since(path, watches.relative_zxid) {
+                None => self.missed(id, EventKind::NodeDeleted, path),
+                Some((true, _)) => self.missed(id, EventKind::NodeDataChanged, path),
+                Some((false, _)) => self.watches.data.add(path, id, Mode::Standard),
+            }
+        }
+        for path in &watches.exists {
+            match self.tree.changed_since(path, watches.relative_zxid) {
+                Some(_) => self.missed(id, EventKind::NodeCreated, path),
+                None => self.watches.data.add(path, id, Mode::Standard),
+            }
+        }
+        for path in &watches.children {
+            match self.tree.changed_since(path, watches.relative_zxid) {
+                None => self.missed(id, EventKind::NodeDeleted, path),
+                Some((_, true)) => self.missed(id, EventKind::NodeChildrenChanged, path),
+                Some((_, false)) => self.watches.children.add(path, id, Mode::Standard),
+            }
+        }
+        for path in &watches.persistent {
+            self.watches.add(path, id, Mode::Persistent);
+        }
+        for path in &watches.recursive {
+            self.watches.add(path, id, Mode::PersistentRecursive);
+        }
+    }
+
+    fn missed(&mut self, id: ConnectionId, kind: EventKind, path: &str) {
+        self.send(id, Output::Event(event_frame(kind, path, NO_ZXID)));
+    }
+}

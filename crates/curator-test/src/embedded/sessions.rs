@@ -1,0 +1,135 @@
+//! The sessions of a server, and when they expire.
+
+use std::collections::BTreeMap;
+
+/// A point in time, in milliseconds of a clock that only goes forward.
+pub(crate) type Millis = u64;
+
+/// All sessions that are alive, connected or not.
+///
+/// As on the real server, expiry is rounded up to whole ticks, so a session lives for its timeout and up to a tick more.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    alive: BTreeMap<i64, Session>,
+    next_id: i64,
+    secret: u64,
+    tick: Millis,
+}
+
+#[derive(Debug)]
+struct Session {
+    /// As it was created with; a client that comes back may have another.
+    timeout: Millis,
+    expires: Millis,
+}
+
+impl Sessions {
+    /// Ids begin at `first_id`; passwords are made of `secret`.
+    pub(crate) fn new(first_id: i64, secret: u64, tick: Millis) -> Self {
+        Self { alive: BTreeMap::new(), next_id: first_id, secret, tick: tick.max(1) }
+    }
+
+    pub(crate) fn create(&mut self, timeout: Millis, now: Millis) -> i64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.alive.insert(id, Session { timeout, expires: 0 });
+        self.touch(id, timeout, now);
+        id
+    }
+
+    /// Notes a sign of life. Returns whether the session is alive.
+    pub(crate) fn touch(&mut self, id: i64, timeout: Millis, now: Millis) -> bool {
+        let expires = ((now + timeout) / self.tick + 1) * self.tick;
+        self.alive.get_mut(&id).map(|session| session.expires = expires).is_some()
+    }
+
+    /// Lets all timeouts begin anew, as after a server's restart, which knows those of the creation only.
+    pub(crate) fn touch_all(&mut self, now: Millis) {
+        let timeouts: Vec<_> = self.alive.iter().map(|(id, session)| (*id, session.timeout)).collect();
+        for (id, timeout) in timeouts {
+            self.touch(id, timeout, now);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: i64) {
+        self.alive.remove(&id);
+    }
+
+    pub(crate) fn is_alive(&self, id: i64) -> bool {
+        self.alive.contains_key(&id)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = i64> {
+        self.alive.keys().copied()
+    }
+
+    /// Those whose time is over, the oldest first.
+    pub(crate) fn expired(&self, now: Millis) -> Vec<i64> {
+        let mut over: Vec<_> = self.alive.iter().filter(|(_, session)| session.expires <= now).collect();
+        over.sort_by_key(|(_, session)| session.expires);
+        over.into_iter().map(|(id, _)| *id).collect()
+    }
+
+    /// When the next one expires, if none is heard of.
+    pub(crate) fn next_expiry(&self) -> Option<Millis> {
+        self.alive.values().map(|session| session.expires).min()
+    }
+
+    /// What a client must know to take the session up again.
+    pub(crate) fn password(&self, id: i64) -> [u8; 16] {
+        let mut password = [0; 16];
+        let half = |salt: u64| mix(self.secret ^ mix(id.cast_unsigned() ^ salt)).to_be_bytes();
+        password[..8].copy_from_slice(&half(1));
+        password[8..].copy_from_slice(&half(2));
+        password
+    }
+}
+
+/// Spreads the bits of a number (`SplitMix64`). No secret that is worth a better hash is kept here.
+fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_expires_when_its_timeout_is_over_and_the_tick_too() {
+        let mut sessions = Sessions::new(7, 1, 100);
+        assert_eq!(sessions.create(250, 10), 7);
+        assert_eq!(sessions.next_expiry(), Some(300));
+        assert_eq!(sessions.expired(299), []);
+        assert_eq!(sessions.expired(300), [7]);
+        assert!(sessions.touch(7, 250, 250));
+        assert_eq!(sessions.expired(300), []);
+        assert_eq!(sessions.expired(600), [7]);
+        sessions.remove(7);
+        assert!(!sessions.touch(7, 250, 250) && !sessions.is_alive(7));
+    }
+
+    #[test]
+    fn the_oldest_expires_first() {
+        let mut sessions = Sessions::new(1, 1, 100);
+        sessions.create(500, 0);
+        sessions.create(200, 0);
+        assert_eq!(sessions.expired(1000), [2, 1]);
+        sessions.touch(1, 5000, 1000);
+        sessions.touch_all(1000);
+        assert_eq!(sessions.expired(1299), []);
+        assert_eq!(sessions.expired(1600), [2, 1]);
+    }
+
+    #[test]
+    fn each_session_has_its_own_password() {
+        let sessions = Sessions::new(1, 1, 100);
+        assert_ne!(sessions.password(1), sessions.password(2));
+        assert_eq!(sessions.password(1), sessions.password(1));
+        assert_ne!(sessions.password(1), Sessions::new(1, 2, 100).password(1));
+        let password = sessions.password(1);
+        assert_ne!(password[..8], password[8..]);
+    }
+}

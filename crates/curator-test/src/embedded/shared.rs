@@ -1,0 +1,229 @@
+//! The server, as its thread and those who control it share it.
+
+use std::{
+    collections::BTreeMap,
+    net::{Shutdown, SocketAddr, TcpStream},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use tokio::sync::{mpsc::UnboundedSender, watch};
+
+use super::{
+    connection::ConnectionId,
+    faults::{Fault, Faults},
+    processor::{Now, Output, Processor},
+    words,
+};
+use crate::OpCode;
+
+/// The state of a server, and a signal that it has changed.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+    begin: Instant,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) processor: Processor,
+    pub(crate) faults: Faults,
+    pub(crate) counts: BTreeMap<OpCode, u64>,
+    pub(crate) stage: Stage,
+    links: BTreeMap<ConnectionId, Link>,
+}
+
+/// What a server does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Running,
+    Paused,
+    Stopped,
+}
+
+/// The way to a client.
+#[derive(Debug)]
+struct Link {
+    items: UnboundedSender<Item>,
+    /// A duplicate, so that whoever cuts the link need not wait for the server's thread.
+    socket: TcpStream,
+}
+
+/// A thing on its way to a client. It leaves at its time, and never before what came earlier.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) due: Instant,
+    /// Nothing: the connection ends here.
+    pub(crate) frame: Option<Vec<u8>>,
+}
+
+impl Shared {
+    pub(crate) fn new(begin: Instant, processor: Processor) -> Self {
+        let state = State {
+            processor,
+            faults: Faults::default(),
+            counts: BTreeMap::new(),
+            stage: Stage::Running,
+            links: BTreeMap::new(),
+        };
+        Self { state: Mutex::new(state), changed: watch::Sender::default(), begin }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, sends what follows from it, and wakes those who wait.
+    pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State, Now) -> R) -> R {
+        let result = {
+            let mut state = self.lock();
+            let result = change(&mut state, now(self.begin));
+            state.deliver(None);
+            result
+        };
+        self.changed.send_replace(());
+        result
+    }
+
+    /// Takes what a client has sent, as soon as the server is not paused. One that was stopped meanwhile takes nothing more.
+    pub(crate) async fn receive(&self, id: ConnectionId, payload: &[u8]) {
+        while !self.try_receive(id, payload) {
+            self.until(|state| state.stage != Stage::Paused).await;
+        }
+    }
+
+    /// Returns false while the server is paused.
+    fn try_receive(&self, id: ConnectionId, payload: &[u8]) -> bool {
+        let request = {
+            let mut state = self.lock();
+            match state.stage {
+                Stage::Running => {}
+                Stage::Paused => return false,
+                Stage::Stopped => return true,
+            }
+            let request = state.processor.receive(id, payload, now(self.begin));
+            if let Some(request) = &request {
+                *state.counts.entry(request.op()).or_default() += 1;
+            }
+            let fault = request.as_ref().and_then(|request| state.faults.hit(request));
+            if fault == Some(Fault::Drop) {
+                state.processor.close(id);
+            }
+            state.deliver(fault.map(|fault| (id, fault)));
+            request
+        };
+        // Other requests only put off what time has to do.
+        if request.is_some_and(|request| request.op() == OpCode::CreateSession) {
+            self.changed.send_replace(());
+        }
+        true
+    }
+
+    /// Waits until a condition is true.
+    pub(crate) async fn until(&self, condition: impl Fn(&State) -> bool) {
+        let mut changed = self.changed.subscribe();
+        while !condition(&self.lock()) {
+            // The sender lives as long as `self`.
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Lets time do its work, for ever.
+    pub(crate) async fn keep_time(&self) {
+        let mut changed = self.changed.subscribe();
+        loop {
+            let wait = {
+                changed.borrow_and_update();
+                let mut state = self.lock();
+                let now = now(self.begin);
+                if state.stage == Stage::Running {
+                    state.processor.tick(now);
+                    state.deliver(None);
+                    Duration::from_millis(state.processor.next_tick().saturating_sub(now.monotonic))
+                } else {
+                    Duration::MAX
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                _ = changed.changed() => {}
+            }
+        }
+    }
+}
+
+impl State {
+    /// Takes a new connection, if the server runs.
+    pub(crate) fn open(
+        &mut self,
+        peer: SocketAddr,
+        socket: TcpStream,
+        items: UnboundedSender<Item>,
+        now: Now,
+    ) -> Option<ConnectionId> {
+        if self.stage == Stage::Stopped {
+            return None;
+        }
+        let id = self.processor.open(peer, now);
+        self.links.insert(id, Link { items, socket });
+        Some(id)
+    }
+
+    pub(crate) fn forget(&mut self, id: ConnectionId) {
+        self.links.remove(&id);
+        self.processor.forget(id);
+    }
+
+    /// Whether a connection is there, and has not been cut.
+    pub(crate) fn has_link(&self, id: ConnectionId) -> bool {
+        self.links.contains_key(&id)
+    }
+
+    /// Answers a four-letter word, which ends the connection.
+    pub(crate) fn answer_word(&mut self, id: ConnectionId, word: [u8; 4]) {
+        self.processor.note_word();
+        let answer = words::answer(word, &self.processor).into_bytes();
+        self.processor.note_answer();
+        self.send(id, Some(answer));
+        self.send(id, None);
+    }
+
+    /// Closes all connections. Nothing more is taken from them or sent to them.
+    pub(crate) fn drop_connections(&mut self) {
+        for (id, link) in std::mem::take(&mut self.links) {
+            self.processor.forget(id);
+            // Fails when the peer has closed already, which is as good.
+            drop(link.socket.shutdown(Shutdown::Both));
+        }
+    }
+
+    /// Sends what the processor has for clients. A fault hits the answer to one connection.
+    fn deliver(&mut self, fault: Option<(ConnectionId, Fault)>) {
+        for (id, output) in self.processor.take_outbox() {
+            let fault = fault.filter(|(hit, _)| *hit == id).map(|(_, fault)| fault);
+            let frame = match (output, fault) {
+                (Output::Reply(_), Some(Fault::Swallow)) => continue,
+                (Output::Reply(_), Some(Fault::Drop)) | (Output::Close, _) => None,
+                (Output::Reply(frame) | Output::Event(frame), _) => Some(frame),
+            };
+            self.send(id, frame);
+        }
+    }
+
+    fn send(&self, id: ConnectionId, frame: Option<Vec<u8>>) {
+        if let Some(link) = self.links.get(&id) {
+            let due = Instant::now() + self.faults.delay;
+            // The link's end is on its way to us when this fails.
+            drop(link.items.send(Item { due, frame }));
+        }
+    }
+}
+
+pub(crate) fn now(begin: Instant) -> Now {
+    let wall = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
+    Now { monotonic: begin.elapsed().as_millis() as u64, wall: i64::try_from(wall).unwrap_or(i64::MAX) }
+}

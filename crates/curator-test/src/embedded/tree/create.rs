@@ -1,0 +1,102 @@
+//! New nodes.
+
+use super::{
+    Context, DataTree, Event,
+    node::{Lifetime, Node, State},
+    path,
+    transaction::{Applied, Undo},
+};
+use crate::embedded::{
+    acl::{self, permissions},
+    code::Code,
+    codec::{Create, CreateKind, EventKind, OperationResult},
+};
+
+/// The longest time to live: it must fit into 40 bits.
+const LONGEST_TTL: i64 = (1 << 40) - 1;
+
+/// The flags of a create, as in ZooKeeper's `CreateMode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mode {
+    ephemeral: bool,
+    sequential: bool,
+    ttl: bool,
+}
+
+impl Mode {
+    fn of_flags(flags: i32) -> Result<Self, Code> {
+        if !(0..=6).contains(&flags) {
+            return Err(Code::BadArguments);
+        }
+        Ok(Self {
+            ephemeral: matches!(flags, 1 | 3),
+            sequential: matches!(flags, 2 | 3 | 6),
+            ttl: matches!(flags, 5 | 6),
+        })
+    }
+}
+
+impl DataTree {
+    pub(super) fn create(&mut self, request: &Create, context: &Context<'_>) -> Result<Applied, Code> {
+        let mode = Mode::of_flags(request.flags)?;
+        self.check_lifetime(mode, request.ttl)?;
+        let parent_path = path::parent_of_new(&request.path)?;
+        let acl = acl::fix_up(request.acl.as_deref().unwrap_or_default(), context.identities)?;
+        let parent = self.node(parent_path)?;
+        acl::check(&parent.acl, permissions::CREATE, context.identities)?;
+        let path = match mode.sequential {
+            true => format!("{}{:010}", request.path, parent.state.creates),
+            false => request.path.clone(),
+        };
+        path::validate(&path)?;
+        if self.nodes.contains_key(&path) {
+            return Err(Code::NodeExists);
+        }
+        if matches!(parent.lifetime, Lifetime::Ephemeral(_)) {
+            return Err(Code::NoChildrenForEphemerals);
+        }
+        let (parent_acl, undo) = (
+            parent.acl.clone(),
+            Undo::Created { path: path.clone(), parent: parent_path.to_owned(), before: parent.state },
+        );
+        let node = Node::new(request.data.clone(), acl.clone(), lifetime(request, mode, context.session_id)?, {
+            let Context { zxid, time, .. } = *context;
+            State { czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: time, mtime: time, ..State::default() }
+        });
+        let stat = node.stat();
+        let parent = self.node_mut(parent_path)?;
+        parent.state.creates = parent.state.creates.wrapping_add(1);
+        parent.state.pzxid = context.zxid;
+        self.link(parent_path, &path, node);
+        let events = vec![
+            Event { kind: EventKind::NodeCreated, path: path.clone(), acl },
+            Event { kind: EventKind::NodeChildrenChanged, path: super::key(parent_path).to_owned(), acl: parent_acl },
+        ];
+        let result = match request.kind {
+            CreateKind::Create => OperationResult::Create(path),
+            CreateKind::Create2 | CreateKind::Container | CreateKind::Ttl => OperationResult::Create2(path, stat),
+        };
+        Ok(Applied { result, events, undo })
+    }
+
+    fn check_lifetime(&self, mode: Mode, ttl: i64) -> Result<(), Code> {
+        match mode.ttl {
+            true if !self.extended_types => Err(Code::Unimplemented),
+            true if !(1..=LONGEST_TTL).contains(&ttl) => Err(Code::BadArguments),
+            false if ttl >= 0 => Err(Code::BadArguments),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The kind of request decides before the flags do: a container is what `createContainer` makes, and the flag for it makes
+/// a persistent node elsewhere.
+fn lifetime(request: &Create, mode: Mode, session_id: i64) -> Result<Lifetime, Code> {
+    match request.kind {
+        CreateKind::Container => Ok(Lifetime::Container),
+        CreateKind::Ttl if mode.ttl => Ok(Lifetime::Ttl(request.ttl)),
+        CreateKind::Ttl => Err(Code::BadArguments),
+        CreateKind::Create | CreateKind::Create2 if mode.ephemeral => Ok(Lifetime::Ephemeral(session_id)),
+        CreateKind::Create | CreateKind::Create2 => Ok(Lifetime::Persistent),
+    }
+}

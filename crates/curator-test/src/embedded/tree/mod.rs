@@ -1,0 +1,135 @@
+//! The data tree. No I/O and no clock: a change is told its zxid and its time.
+
+mod create;
+mod node;
+pub(crate) mod path;
+mod read;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) use node::Stat;
+use node::{Lifetime, Node, State};
+
+use super::{
+    acl::{self, Acl, Id},
+    code::Code,
+    codec::EventKind,
+};
+
+/// All nodes, by path. The root is `/`; the empty path means it too, as on the real server.
+#[derive(Debug)]
+pub(crate) struct DataTree {
+    nodes: BTreeMap<String, Node>,
+    /// The ephemeral nodes of each session that has some.
+    ephemerals: BTreeMap<i64, BTreeSet<String>>,
+    /// Whether nodes may have a time to live.
+    extended_types: bool,
+}
+
+/// Who changes the tree, when, and in which transaction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) session_id: i64,
+    pub(crate) identities: &'a [Id],
+    pub(crate) zxid: i64,
+    /// In milliseconds since 1970.
+    pub(crate) time: i64,
+}
+
+/// Something that watches wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) kind: EventKind,
+    pub(crate) path: String,
+    /// Who may read the node is told; nobody else.
+    pub(crate) acl: Vec<Acl>,
+}
+
+impl DataTree {
+    /// With the nodes that a server has from the beginning.
+    pub(crate) fn new(extended_types: bool) -> Self {
+        let mut tree = Self { nodes: BTreeMap::new(), ephemerals: BTreeMap::new(), extended_types };
+        let mut add = |path: &str, acl, children: &[&str]| {
+            let mut node = Node::new(Some(Vec::new()), acl, Lifetime::Persistent, State::default());
+            node.children = children.iter().map(|child| (*child).to_owned()).collect();
+            tree.nodes.insert(path.to_owned(), node);
+        };
+        add("/", acl::open(), &["zookeeper"]);
+        add("/zookeeper", acl::open(), &["config", "quota"]);
+        add("/zookeeper/quota", acl::open(), &[]);
+        add("/zookeeper/config", acl::read_only(), &[]);
+        if let Some(config) = tree.nodes.get_mut("/zookeeper/config") {
+            // The real server sets its list once more, without counting.
+            config.state.aversion = -1;
+        }
+        tree
+    }
+
+    /// The root has two names on the real server; it counts both.
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes.len() + 1
+    }
+
+    pub(crate) fn ephemeral_count(&self) -> usize {
+        self.ephemerals.values().map(BTreeSet::len).sum()
+    }
+
+    /// The bytes of all paths and data.
+    pub(crate) fn approximate_size(&self) -> usize {
+        self.nodes.iter().map(|(path, node)| path.len() + node.data.as_ref().map_or(0, Vec::len)).sum()
+    }
+
+    /// The ephemeral nodes of a session, in order.
+    pub(crate) fn ephemerals_of(&self, session_id: i64) -> Vec<String> {
+        self.ephemerals.get(&session_id).into_iter().flatten().cloned().collect()
+    }
+
+    /// Nodes that the server may remove at this time, in order.
+    pub(crate) fn over(&self, now: i64) -> Vec<String> {
+        self.nodes.iter().filter(|(_, node)| node.is_over(now)).map(|(path, _)| path.clone()).collect()
+    }
+
+    fn node(&self, path: &str) -> Result<&Node, Code> {
+        self.nodes.get(key(path)).ok_or(Code::NoNode)
+    }
+
+    fn node_mut(&mut self, path: &str) -> Result<&mut Node, Code> {
+        self.nodes.get_mut(key(path)).ok_or(Code::NoNode)
+    }
+
+    /// Puts a node under its parent, and into its session's list.
+    fn link(&mut self, parent: &str, path: &str, node: Node) {
+        if let Lifetime::Ephemeral(owner) = node.lifetime {
+            self.ephemerals.entry(owner).or_default().insert(path.to_owned());
+        }
+        if let Some(parent) = self.nodes.get_mut(key(parent)) {
+            parent.children.insert(path::name(path).to_owned());
+        }
+        self.nodes.insert(path.to_owned(), node);
+    }
+
+    /// The opposite of [`link`](Self::link).
+    fn unlink(&mut self, parent: &str, path: &str) -> Option<Node> {
+        let node = self.nodes.remove(path)?;
+        if let Lifetime::Ephemeral(owner) = node.lifetime
+            && let Some(paths) = self.ephemerals.get_mut(&owner)
+        {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.ephemerals.remove(&owner);
+            }
+        }
+        if let Some(parent) = self.nodes.get_mut(key(parent)) {
+            parent.children.remove(path::name(path));
+        }
+        Some(node)
+    }
+}
+
+fn key(path: &str) -> &str {
+    if path.is_empty() { "/" } else { path }
+}

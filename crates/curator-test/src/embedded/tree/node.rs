@@ -1,0 +1,94 @@
+//! One node.
+
+use std::collections::BTreeSet;
+
+use crate::embedded::acl::Acl;
+
+/// What a client is told about a node, as in ZooKeeper's `Stat`. Times are in milliseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) czxid: i64,
+    pub(crate) mzxid: i64,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) version: i32,
+    pub(crate) cversion: i32,
+    pub(crate) aversion: i32,
+    /// 0 for all but ephemeral nodes.
+    pub(crate) ephemeral_owner: i64,
+    pub(crate) data_length: i32,
+    pub(crate) num_children: i32,
+    pub(crate) pzxid: i64,
+}
+
+/// How long a node lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    Persistent,
+    /// As long as this session.
+    Ephemeral(i64),
+    /// Until its last child is gone.
+    Container,
+    /// Until it has been without change and without children for so many milliseconds.
+    Ttl(i64),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) data: Option<Vec<u8>>,
+    pub(crate) acl: Vec<Acl>,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) children: BTreeSet<String>,
+    pub(crate) state: State,
+}
+
+/// The numbers of a node that change with it; small, so that a transaction can keep the old ones.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) czxid: i64,
+    pub(crate) mzxid: i64,
+    pub(crate) pzxid: i64,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) version: i32,
+    pub(crate) aversion: i32,
+    /// How many children have ever been created. Sequence numbers are made of it.
+    pub(crate) creates: i32,
+}
+
+impl Node {
+    pub(crate) fn new(data: Option<Vec<u8>>, acl: Vec<Acl>, lifetime: Lifetime, state: State) -> Self {
+        Self { data, acl, lifetime, children: BTreeSet::new(), state }
+    }
+
+    pub(crate) fn stat(&self) -> Stat {
+        let number = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
+        let num_children = number(self.children.len());
+        let State { czxid, mzxid, pzxid, ctime, mtime, version, aversion, creates } = self.state;
+        Stat {
+            czxid,
+            mzxid,
+            ctime,
+            mtime,
+            version,
+            // The number of changes: each child that is no more has been created and deleted.
+            cversion: creates.wrapping_mul(2).wrapping_sub(num_children),
+            aversion,
+            ephemeral_owner: if let Lifetime::Ephemeral(owner) = self.lifetime { owner } else { 0 },
+            data_length: number(self.data.as_ref().map_or(0, Vec::len)),
+            num_children,
+            pzxid,
+        }
+    }
+
+    /// Whether the server may remove it by itself at this time: an empty container that has had children, or a TTL node
+    /// whose time is over.
+    pub(crate) fn is_over(&self, now: i64) -> bool {
+        let over = match self.lifetime {
+            Lifetime::Persistent | Lifetime::Ephemeral(_) => false,
+            Lifetime::Container => self.state.creates > 0,
+            Lifetime::Ttl(ttl) => now.saturating_sub(self.state.mtime) > ttl,
+        };
+        over && self.children.is_empty()
+    }
+}

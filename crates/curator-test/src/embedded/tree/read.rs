@@ -1,0 +1,58 @@
+//! Looks at the tree.
+
+use super::{DataTree, Stat};
+use crate::embedded::{
+    acl::{self, Acl, Id, permissions},
+    code::Code,
+};
+
+impl DataTree {
+    /// Nothing is asked of a caller who only waits for a node that is not there.
+    pub(crate) fn exists(&self, path: &str, identities: &[Id]) -> Result<Stat, Code> {
+        if path.contains('\0') {
+            return Err(Code::BadArguments);
+        }
+        let node = self.node(path)?;
+        acl::check(&node.acl, permissions::READ, identities)?;
+        Ok(node.stat())
+    }
+
+    pub(crate) fn data(&self, path: &str, identities: &[Id]) -> Result<(Option<Vec<u8>>, Stat), Code> {
+        let node = self.node(path)?;
+        acl::check(&node.acl, permissions::READ, identities)?;
+        Ok((node.data.clone(), node.stat()))
+    }
+
+    pub(crate) fn children(&self, path: &str, identities: &[Id]) -> Result<(Vec<String>, Stat), Code> {
+        let node = self.node(path)?;
+        acl::check(&node.acl, permissions::READ, identities)?;
+        Ok((node.children.iter().cloned().collect(), node.stat()))
+    }
+
+    /// Hashes are shown to administrators only.
+    pub(crate) fn acl(&self, path: &str, identities: &[Id]) -> Result<(Vec<Acl>, Stat), Code> {
+        let node = self.node(path)?;
+        acl::check(&node.acl, permissions::READ | permissions::ADMIN, identities)?;
+        let administrator = acl::check(&node.acl, permissions::ADMIN, identities).is_ok();
+        let list = if administrator { node.acl.clone() } else { acl::without_secrets(&node.acl) };
+        Ok((list, node.stat()))
+    }
+
+    /// How many nodes there are below one.
+    pub(crate) fn all_children_number(&self, path: &str, identities: &[Id]) -> Result<usize, Code> {
+        acl::check(&self.node(path)?.acl, permissions::READ, identities)?;
+        if path == "/" {
+            return Ok(self.nodes.len() - 1);
+        }
+        let below = format!("{path}/");
+        let from = self.nodes.range(below.clone()..);
+        Ok(from.take_while(|(path, _)| path.starts_with(&below)).count())
+    }
+
+    /// Whether a client that has seen everything up to `zxid` has missed a change: of the data, and of the children.
+    /// Nothing if there is no such node.
+    pub(crate) fn changed_since(&self, path: &str, zxid: i64) -> Option<(bool, bool)> {
+        let state = self.node(path).ok()?.state;
+        Some((state.mzxid > zxid, state.pzxid > zxid))
+    }
+}

@@ -1,0 +1,83 @@
+//! Several changes, all or none.
+
+use super::{
+    Context, DataTree, Event,
+    node::{Node, State},
+};
+use crate::embedded::{
+    code::Code,
+    codec::{OperationResult, Write},
+};
+
+/// A change that has been made.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) result: OperationResult,
+    pub(crate) events: Vec<Event>,
+    pub(super) undo: Undo,
+}
+
+/// What takes a change back.
+#[derive(Debug)]
+pub(super) enum Undo {
+    Nothing,
+    Created { path: String, parent: String, before: State },
+    Deleted { path: String, node: Box<Node>, parent: String, before: State },
+    Changed { path: String, data: Option<Vec<u8>>, before: State },
+}
+
+impl DataTree {
+    /// Makes all changes, in one transaction. If one is not possible, none is made, and the results say which: those
+    /// before it have succeeded and are undone, those behind it have not been tried.
+    pub(crate) fn apply_all(&mut self, writes: &[Write], context: &Context<'_>) -> (Vec<OperationResult>, Vec<Event>) {
+        let mut done = Vec::new();
+        for write in writes {
+            match self.apply(write, context) {
+                Ok(applied) => done.push(applied),
+                Err(code) => {
+                    let undone = done.len();
+                    done.into_iter().rev().for_each(|applied| self.undo(applied.undo));
+                    return (failure(undone, code, writes.len()), Vec::new());
+                }
+            }
+        }
+        let (results, events): (Vec<_>, Vec<_>) =
+            done.into_iter().map(|applied| (applied.result, applied.events)).unzip();
+        (results, events.concat())
+    }
+
+    fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Nothing => {}
+            Undo::Created { path, parent, before } => {
+                self.unlink(&parent, &path);
+                self.restore(&parent, before);
+            }
+            Undo::Deleted { path, node, parent, before } => {
+                self.link(&parent, &path, *node);
+                self.restore(&parent, before);
+            }
+            Undo::Changed { path, data, before } => {
+                self.restore(&path, before);
+                if let Ok(node) = self.node_mut(&path) {
+                    node.data = data;
+                }
+            }
+        }
+    }
+
+    fn restore(&mut self, path: &str, before: State) {
+        if let Ok(node) = self.node_mut(path) {
+            node.state = before;
+        }
+    }
+}
+
+fn failure(undone: usize, code: Code, all: usize) -> Vec<OperationResult> {
+    let result = |index: usize| match index.cmp(&undone) {
+        std::cmp::Ordering::Less => OperationResult::Error(None),
+        std::cmp::Ordering::Equal => OperationResult::Error(Some(code)),
+        std::cmp::Ordering::Greater => OperationResult::Error(Some(Code::RuntimeInconsistency)),
+    };
+    (0..all).map(result).collect()
+}

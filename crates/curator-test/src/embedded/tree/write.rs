@@ -1,0 +1,115 @@
+//! Changes of nodes that are there.
+
+use super::{
+    Context, DataTree, Event, Lifetime, path,
+    transaction::{Applied, Undo},
+};
+use crate::embedded::{
+    acl::{self, Acl, permissions},
+    code::Code,
+    codec::{EventKind, OperationResult, Write},
+};
+
+impl DataTree {
+    /// Makes one change, or none if it is not possible.
+    pub(crate) fn apply(&mut self, write: &Write, context: &Context<'_>) -> Result<Applied, Code> {
+        match write {
+            Write::Create(create) => self.create(create, context),
+            Write::Delete { path, version } => self.delete(path, *version, context),
+            Write::DeleteContainer { path } => self.delete_container(path, context),
+            Write::SetData { path, data, version } => self.set_data(path, data.as_deref(), *version, context),
+            Write::SetAcl { path, acl, version } => self.set_acl(path, acl, *version, context),
+            Write::Check { path, version } => self.check(path, *version, context),
+        }
+    }
+
+    /// Deletes the ephemeral nodes of a session that is over, in the order of their paths.
+    pub(crate) fn kill_session(&mut self, session_id: i64, zxid: i64) -> Vec<Event> {
+        let paths = self.ephemerals_of(session_id);
+        let remove = |path: String| self.remove(&path, zxid).map(|applied| applied.events).unwrap_or_default();
+        paths.into_iter().flat_map(remove).collect()
+    }
+
+    fn delete(&mut self, path: &str, version: i32, context: &Context<'_>) -> Result<Applied, Code> {
+        let parent = self.node(path::parent_of_old(path)?)?;
+        acl::check(&parent.acl, permissions::DELETE, context.identities)?;
+        let node = self.node(path)?;
+        next_version(node.state.version, version)?;
+        if !node.children.is_empty() {
+            return Err(Code::NotEmpty);
+        }
+        self.remove(path, context.zxid)
+    }
+
+    /// Meant for the server itself. It asks for no permission, and takes any node but an ephemeral one.
+    fn delete_container(&mut self, path: &str, context: &Context<'_>) -> Result<Applied, Code> {
+        path::parent_of_old(path)?;
+        let node = self.node(path)?;
+        if !node.children.is_empty() {
+            return Err(Code::NotEmpty);
+        }
+        if matches!(node.lifetime, Lifetime::Ephemeral(_)) {
+            return Err(Code::BadVersion);
+        }
+        self.remove(path, context.zxid)
+    }
+
+    fn remove(&mut self, path: &str, zxid: i64) -> Result<Applied, Code> {
+        let parent_path = path::parent_of_old(path)?;
+        let parent = self.node_mut(parent_path)?;
+        let (before, parent_acl) = (parent.state, parent.acl.clone());
+        parent.state.pzxid = zxid;
+        let node = self.unlink(parent_path, path).ok_or(Code::NoNode)?;
+        let events = vec![
+            Event { kind: EventKind::NodeDeleted, path: path.to_owned(), acl: node.acl.clone() },
+            Event { kind: EventKind::NodeChildrenChanged, path: super::key(parent_path).to_owned(), acl: parent_acl },
+        ];
+        let undo =
+            Undo::Deleted { path: path.to_owned(), node: Box::new(node), parent: parent_path.to_owned(), before };
+        Ok(Applied { result: OperationResult::Delete, events, undo })
+    }
+
+    fn set_data(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        version: i32,
+        context: &Context<'_>,
+    ) -> Result<Applied, Code> {
+        path::validate(path)?;
+        let node = self.node_mut(path)?;
+        acl::check(&node.acl, permissions::WRITE, context.identities)?;
+        let before = node.state;
+        node.state.version = next_version(node.state.version, version)?;
+        (node.state.mzxid, node.state.mtime) = (context.zxid, context.time);
+        let data = std::mem::replace(&mut node.data, data.map(<[u8]>::to_vec));
+        let events = vec![Event { kind: EventKind::NodeDataChanged, path: path.to_owned(), acl: node.acl.clone() }];
+        let (result, undo) =
+            (OperationResult::SetData(node.stat()), Undo::Changed { path: path.to_owned(), data, before });
+        Ok(Applied { result, events, undo })
+    }
+
+    /// Not a part of any transaction, so never undone.
+    fn set_acl(&mut self, path: &str, acl: &[Acl], version: i32, context: &Context<'_>) -> Result<Applied, Code> {
+        path::validate(path)?;
+        let acl = acl::fix_up(acl, context.identities)?;
+        let node = self.node_mut(path)?;
+        acl::check(&node.acl, permissions::ADMIN, context.identities)?;
+        node.state.aversion = next_version(node.state.aversion, version)?;
+        node.acl = acl;
+        Ok(Applied { result: OperationResult::SetData(node.stat()), events: Vec::new(), undo: Undo::Nothing })
+    }
+
+    fn check(&self, path: &str, version: i32, context: &Context<'_>) -> Result<Applied, Code> {
+        path::validate(path)?;
+        let node = self.node(path)?;
+        acl::check(&node.acl, permissions::READ, context.identities)?;
+        next_version(node.state.version, version)?;
+        Ok(Applied { result: OperationResult::Check, events: Vec::new(), undo: Undo::Nothing })
+    }
+}
+
+/// The version after a change, if the caller has expected the one before; -1 expects any.
+fn next_version(current: i32, expected: i32) -> Result<i32, Code> {
+    if expected == -1 || expected == current { Ok(current.wrapping_add(1)) } else { Err(Code::BadVersion) }
+}

@@ -1,0 +1,130 @@
+//! Four-letter words: what the server says about itself.
+
+use std::fmt::{self, Write};
+
+use super::{connection::Connection, processor::Processor};
+use crate::OpCode;
+
+/// The release that this server behaves as, which the conformance tests compare it with.
+const VERSION: &str = concat!("3.9.5-embedded, built into curator-test ", env!("CARGO_PKG_VERSION"));
+
+/// The words of the real server. Others are lengths of frames.
+const KNOWN: [&[u8; 4]; 20] = [
+    b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"gtmk", b"hash", b"isro", b"mntr", b"orst", b"ruok",
+    b"srst", b"srvr", b"stat", b"stmk", b"wchc", b"wchp", b"wchs", b"lead",
+];
+
+/// Whether the first four bytes of a connection are a word.
+pub(crate) fn is_word(first: [u8; 4]) -> bool {
+    KNOWN.iter().any(|word| **word == first)
+}
+
+/// The answer to a word.
+pub(crate) fn answer(word: [u8; 4], server: &Processor) -> String {
+    let mut text = String::new();
+    // Writing into a string does not fail.
+    let _: fmt::Result = match &word {
+        b"ruok" => text.write_str("imok"),
+        b"srvr" => srvr(server, &mut text),
+        b"mntr" => mntr(server, &mut text),
+        b"cons" => cons(server, &mut text),
+        b"wchs" => wchs(server, &mut text),
+        b"wchp" => wchp(server, &mut text),
+        other => {
+            let word = String::from_utf8_lossy(other);
+            writeln!(text, "{word} is not executed because it is not in the whitelist.")
+        }
+    };
+    text
+}
+
+fn srvr(server: &Processor, text: &mut String) -> fmt::Result {
+    writeln!(text, "Zookeeper version: {VERSION}")?;
+    writeln!(text, "Latency min/avg/max: 0/0.0/0")?;
+    writeln!(text, "Received: {}", server.packets.received)?;
+    writeln!(text, "Sent: {}", server.packets.sent)?;
+    writeln!(text, "Connections: {}", server.connections.len())?;
+    writeln!(text, "Outstanding: 0")?;
+    writeln!(text, "Zxid: 0x{:x}", server.zxid)?;
+    writeln!(text, "Mode: standalone")?;
+    writeln!(text, "Node count: {}", server.tree.node_count())
+}
+
+fn mntr(server: &Processor, text: &mut String) -> fmt::Result {
+    let numbers = [
+        ("packets_received", server.packets.received),
+        ("packets_sent", server.packets.sent),
+        ("num_alive_connections", server.connections.len() as u64),
+        ("outstanding_requests", 0),
+        ("znode_count", server.tree.node_count() as u64),
+        ("watch_count", server.watches.count() as u64),
+        ("ephemerals_count", server.tree.ephemeral_count() as u64),
+        ("approximate_data_size", server.tree.approximate_size() as u64),
+        ("global_sessions", server.sessions.ids().count() as u64),
+    ];
+    writeln!(text, "zk_version\t{VERSION}")?;
+    writeln!(text, "zk_server_state\tstandalone")?;
+    numbers.iter().try_for_each(|(name, number)| writeln!(text, "zk_{name}\t{number}"))
+}
+
+fn cons(server: &Processor, text: &mut String) -> fmt::Result {
+    for connection in server.connections.values() {
+        write!(text, " /{}[1](queued=0,recved={},sent={}", connection.peer, connection.received, connection.sent)?;
+        if let Some(session) = connection.session {
+            let Connection { last_xid, last_zxid, established, last_response, .. } = connection;
+            write!(text, ",sid=0x{:x},lop={}", session.id, short_name(connection.last_op))?;
+            write!(text, ",est={established},to={}", session.timeout)?;
+            write!(text, ",lcxid=0x{last_xid:x},lzxid=0x{last_zxid:x},lresp={last_response}")?;
+            write!(text, ",llat=0,minlat=0,avglat=0,maxlat=0")?;
+        }
+        writeln!(text, ")")?;
+    }
+    writeln!(text)
+}
+
+/// The real server's short name of a kind of request.
+fn short_name(op: OpCode) -> &'static str {
+    match op {
+        OpCode::Ping => "PING",
+        OpCode::CreateSession => "SESS",
+        OpCode::Multi => "MULT",
+        OpCode::MultiRead => "MLTR",
+        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => "CREA",
+        OpCode::Delete | OpCode::DeleteContainer => "DELE",
+        OpCode::SetData => "SETD",
+        OpCode::Reconfig => "RECO",
+        OpCode::SetAcl => "SETA",
+        OpCode::CloseSession => "CLOS",
+        OpCode::Sync => "SYNC",
+        OpCode::Exists => "EXIS",
+        OpCode::GetData => "GETD",
+        OpCode::SetWatches => "SETW",
+        OpCode::SetWatches2 => "STW2",
+        OpCode::AddWatch => "ADDW",
+        OpCode::GetAcl => "GETA",
+        OpCode::GetChildren | OpCode::GetChildren2 => "GETC",
+        OpCode::GetAllChildrenNumber => "GETACN",
+        OpCode::CheckWatches => "CHKW",
+        OpCode::RemoveWatches => "REMW",
+        OpCode::WhoAmI => "HOMI",
+        OpCode::GetEphemerals => "GETE",
+        _ => "NA",
+    }
+}
+
+fn wchs(server: &Processor, text: &mut String) -> fmt::Result {
+    let watches = &server.watches.data;
+    writeln!(text, "{} connections watching {} paths", watches.connections(), watches.paths())?;
+    writeln!(text, "Total watches:{}", watches.count())
+}
+
+fn wchp(server: &Processor, text: &mut String) -> fmt::Result {
+    for (path, watchers) in server.watches.data.by_path() {
+        writeln!(text, "{path}")?;
+        for id in watchers {
+            let session_id = server.connections.get(&id).map_or(0, Connection::session_id);
+            writeln!(text, "\t0x{session_id:x}")?;
+        }
+    }
+    writeln!(text)
+}

@@ -1,0 +1,253 @@
+//! Where ZooKeeper and Java are found.
+//!
+//! `cargo xtask` compiles this file too, so that set-up and tests follow one rule; it therefore uses `std` alone.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt, fs,
+    path::{self, Path, PathBuf},
+};
+
+/// The ZooKeeper release that `cargo xtask prepare` fetches and that the tests are written for.
+pub const PINNED_VERSION: &str = "3.9.5";
+
+/// Where Debian's package `zookeeper` keeps its jar, among those of all other packages. As `ZOOKEEPER_HOME` it means that
+/// package.
+pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
+
+/// Its manifest names everything else that it needs.
+const DEBIAN_JAR: &str = "zookeeper.jar";
+
+/// Debian's jar leaves the choice of a log back-end to its user.
+const DEBIAN_LOGGING: [&str; 2] = ["slf4j-log4j12.jar", "log4j-1.2.jar"];
+
+/// A ZooKeeper that can be started: its jars, and a Java to run them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distribution {
+    java: PathBuf,
+    classpath: Vec<PathBuf>,
+    version: Option<String>,
+    origin: Origin,
+}
+
+/// Who brought a [`Distribution`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The environment variable `ZOOKEEPER_HOME`.
+    Home,
+    /// `cargo xtask prepare`.
+    Prepared,
+    /// Debian's package `zookeeper`.
+    Debian,
+}
+
+/// Why no [`Distribution`] was found. The text says what to do about it, also through `Debug`, as `unwrap` prints it.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotFound {
+    /// There is no ZooKeeper at any of the known places.
+    ZooKeeper,
+    /// `ZOOKEEPER_HOME` is set, but no ZooKeeper is there.
+    Home(PathBuf),
+    /// There is no Java.
+    Java,
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZooKeeper => write!(
+                f,
+                "no ZooKeeper found: run `cargo xtask prepare`, or set ZOOKEEPER_HOME to an unpacked ZooKeeper \
+                 release, or install Debian's package `zookeeper`"
+            ),
+            Self::Home(home) => write!(
+                f,
+                "ZOOKEEPER_HOME is {}, but there is no zookeeper-<version>.jar in it or in its `lib`: set it to an \
+                 unpacked ZooKeeper release, or unset it",
+                home.display()
+            ),
+            Self::Java => write!(
+                f,
+                "no Java found, and ZooKeeper needs one: run `cargo xtask prepare`, or install a Java runtime and put \
+                 `java` on PATH or set JAVA_HOME"
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for NotFound {}
+
+impl Distribution {
+    /// Finds ZooKeeper and Java.
+    ///
+    /// Looks at `ZOOKEEPER_HOME`, then at what `cargo xtask prepare` fetched, then at Debian's package.
+    ///
+    /// # Errors
+    ///
+    /// A [`NotFound`] that says what to install or run.
+    pub fn find() -> Result<Self, NotFound> {
+        let java = find_java().ok_or(NotFound::Java)?;
+        let (origin, classpath) = find_jars()?;
+        let version = version_of(&classpath);
+        Ok(Self { java, classpath, version, origin })
+    }
+
+    /// Debian's package, whatever else there is.
+    ///
+    /// # Errors
+    ///
+    /// A [`NotFound`] when the package is not installed, or no Java.
+    pub fn debian() -> Result<Self, NotFound> {
+        let java = find_java().ok_or(NotFound::Java)?;
+        let classpath = debian_jars().ok_or(NotFound::ZooKeeper)?;
+        let version = version_of(&classpath);
+        Ok(Self { java, classpath, version, origin: Origin::Debian })
+    }
+
+    /// The Java program.
+    #[must_use]
+    pub fn java(&self) -> &Path {
+        &self.java
+    }
+
+    /// The class path, as Java wants it.
+    #[must_use]
+    pub fn classpath(&self) -> OsString {
+        let parts: Vec<&OsStr> = self.classpath.iter().map(|jar| jar.as_os_str()).collect();
+        parts.join(OsStr::new(":"))
+    }
+
+    /// ZooKeeper's version, as far as the jars' names tell it.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Who brought it.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = self.version().unwrap_or("of unknown version");
+        match self.origin {
+            Origin::Home => write!(f, "ZooKeeper {version} (from ZOOKEEPER_HOME)"),
+            Origin::Prepared => write!(f, "ZooKeeper {version} (from `cargo xtask prepare`)"),
+            Origin::Debian => write!(f, "ZooKeeper {version} (Debian's package)"),
+        }
+    }
+}
+
+/// The `java` of `JAVA_HOME`, else the one on `PATH`.
+pub(crate) fn find_java() -> Option<PathBuf> {
+    let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
+    home.filter(|java| java.is_file()).or_else(|| find_on_path("java"))
+}
+
+/// A program on `PATH`.
+pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// The folder that `cargo xtask prepare` fills: `zookeeper/<version>` in cargo's target directory.
+pub(crate) fn prepared_dir(target: &Path) -> PathBuf {
+    target.join("zookeeper").join(PINNED_VERSION)
+}
+
+fn find_jars() -> Result<(Origin, Vec<PathBuf>), NotFound> {
+    if let Some(home) = env::var_os("ZOOKEEPER_HOME").filter(|home| !home.is_empty()) {
+        let home = path::absolute(&home).unwrap_or_else(|_| home.into());
+        if home == Path::new(DEBIAN_HOME) {
+            return debian_jars().map(|jars| (Origin::Home, jars)).ok_or(NotFound::Home(home));
+        }
+        let jars = jars_of_release(&home).ok_or(NotFound::Home(home))?;
+        return Ok((Origin::Home, jars));
+    }
+    if let Some(jars) = target_dirs().iter().find_map(|target| jars_of_release(&prepared_dir(target))) {
+        return Ok((Origin::Prepared, jars));
+    }
+    let debian = debian_jars().ok_or(NotFound::ZooKeeper)?;
+    Ok((Origin::Debian, debian))
+}
+
+/// All that may be cargo's target directory: what is set, else `target`, in the current directory or above it, or
+/// above this package. A test runs in its own package's directory, so walking up is needed.
+fn target_dirs() -> Vec<PathBuf> {
+    let current = env::current_dir().unwrap_or_default();
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = env::var_os("CARGO_TARGET_DIR").into_iter().chain(["target".into()]);
+    // Joining an absolute name yields the name.
+    names.flat_map(|name| current.ancestors().chain(package.ancestors()).map(move |dir| dir.join(&name))).collect()
+}
+
+/// All jars of a release: at its top level, in `lib`, or in both. `None` when ZooKeeper's own is not among them.
+fn jars_of_release(home: &Path) -> Option<Vec<PathBuf>> {
+    let mut jars: Vec<PathBuf> = [home.to_path_buf(), home.join("lib")].iter().flat_map(|dir| jars_in(dir)).collect();
+    jars.sort();
+    version_of(&jars).is_some().then_some(jars)
+}
+
+fn jars_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "jar")).collect()
+}
+
+/// Debian's jar, by the link that bears the version.
+fn debian_jars() -> Option<Vec<PathBuf>> {
+    let dir = Path::new(DEBIAN_HOME);
+    let plain = dir.join(DEBIAN_JAR);
+    if !plain.is_file() {
+        return None;
+    }
+    let versioned = jars_in(dir).into_iter().find(|jar| version_of_jar(jar).is_some());
+    let logging = DEBIAN_LOGGING.iter().map(|jar| dir.join(jar)).filter(|jar| jar.is_file());
+    Some([versioned.unwrap_or(plain)].into_iter().chain(logging).collect())
+}
+
+fn version_of(jars: &[PathBuf]) -> Option<String> {
+    jars.iter().find_map(|jar| version_of_jar(jar))
+}
+
+/// `3.9.5` for `zookeeper-3.9.5.jar`; nothing for `zookeeper-jute-3.9.5.jar`.
+fn version_of_jar(jar: &Path) -> Option<String> {
+    let version = jar.file_stem()?.to_str()?.strip_prefix("zookeeper-")?;
+    version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_from_zookeepers_own_jar_only() {
+        let version = |name: &str| version_of_jar(Path::new(name));
+        assert_eq!(version("/x/zookeeper-3.9.5.jar"), Some("3.9.5".to_owned()));
+        assert_eq!(version("/x/zookeeper-3.9.0-SNAPSHOT.jar"), Some("3.9.0-SNAPSHOT".to_owned()));
+        assert_eq!(version("/x/zookeeper-jute-3.9.5.jar"), None);
+        assert_eq!(version("/x/netty-common-4.1.jar"), None);
+    }
+
+    #[test]
+    fn a_folder_without_zookeeper_is_no_release() {
+        assert_eq!(jars_of_release(Path::new(env!("CARGO_MANIFEST_DIR"))), None);
+    }
+
+    #[test]
+    fn an_error_says_what_to_do() {
+        assert!(format!("{:?}", NotFound::ZooKeeper).contains("cargo xtask prepare"));
+        assert!(NotFound::Home("/nowhere".into()).to_string().contains("/nowhere"));
+        assert!(NotFound::Java.to_string().contains("JAVA_HOME"));
+    }
+}

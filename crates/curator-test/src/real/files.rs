@@ -1,0 +1,114 @@
+//! The files of a real server, and its command line.
+
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use crate::{real::distribution::Distribution, server::settings::Settings};
+
+/// The same class starts a lone server and a member of an ensemble.
+const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// For a JVM that starts in well under a second and takes little memory.
+const JVM: [&str; 6] =
+    ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto", "-Xms16m", "-Xmx160m"];
+
+/// For the releases that log through logback.
+const LOGBACK: &str = r#"<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} %p %c{0}: %m%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="out"/></root>
+</configuration>
+"#;
+
+/// For those that log through log4j.
+const LOG4J: &str = "log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1}: %m%n
+";
+
+/// The files of one server, all in its folder.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub(crate) folder: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("zookeeper.log")
+    }
+
+    fn zoo_cfg(&self) -> PathBuf {
+        self.folder.join("zoo.cfg")
+    }
+
+    fn logback(&self) -> PathBuf {
+        self.folder.join("logback.xml")
+    }
+
+    fn log4j(&self) -> PathBuf {
+        self.folder.join("log4j.properties")
+    }
+
+    /// Writes all that a server needs. `id` is the one of a member of an ensemble.
+    pub(crate) fn write(&self, settings: &Settings, address: SocketAddr, id: Option<usize>) -> std::io::Result<()> {
+        std::fs::create_dir_all(self.data())?;
+        std::fs::write(self.zoo_cfg(), zoo_cfg(settings, address, &self.data()))?;
+        std::fs::write(self.logback(), LOGBACK)?;
+        std::fs::write(self.log4j(), LOG4J)?;
+        id.map_or(Ok(()), |id| std::fs::write(self.data().join("myid"), id.to_string()))
+    }
+
+    /// What Java is called with.
+    pub(crate) fn arguments(&self, settings: &Settings, distribution: &Distribution) -> Vec<OsString> {
+        let url = |path: PathBuf| format!("file:{}", path.display());
+        let logging = [
+            format!("-Dlogback.configurationFile={}", url(self.logback())),
+            format!("-Dlog4j.configuration={}", url(self.log4j())),
+        ];
+        let system = settings.system.iter().map(|(key, value)| format!("-D{key}={value}"));
+        let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
+        arguments.extend(logging.into_iter().chain(system).map(OsString::from));
+        arguments.extend(["-cp".into(), distribution.classpath(), MAIN.into(), self.zoo_cfg().into()]);
+        arguments
+    }
+}
+
+/// The text of `zoo.cfg`.
+fn zoo_cfg(settings: &Settings, address: SocketAddr, data: &Path) -> String {
+    let place = [
+        format!("dataDir={}\n", data.display()),
+        format!("clientPort={}\n", address.port()),
+        format!("clientPortAddress={}\n", address.ip()),
+    ];
+    let lines = settings.config.iter().map(|(key, value)| format!("{key}={value}\n"));
+    place.into_iter().chain(lines).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_later_setting_replaces_the_default() {
+        let mut settings = Settings::default();
+        settings.set_tick_time(Duration::from_millis(250));
+        settings.config.insert("maxClientCnxns".into(), "3".into());
+        let text = zoo_cfg(&settings, "127.0.0.1:2181".parse().unwrap(), Path::new("/data"));
+        let count = |line: &str| text.lines().filter(|l| *l == line).count();
+        assert_eq!(count("tickTime=250"), 1);
+        assert_eq!(count("maxClientCnxns=3"), 1);
+        assert_eq!(count("maxClientCnxns=0"), 0);
+        assert_eq!(count("clientPortAddress=127.0.0.1"), 1);
+    }
+}

@@ -1,0 +1,11 @@
+//! Apache ZooKeeper itself, in processes of its own.
+
+mod cluster;
+mod distribution;
+mod files;
+mod process;
+mod server;
+
+pub use cluster::{TestingCluster, TestingClusterBuilder};
+pub use distribution::{Distribution, NotFound, Origin, PINNED_VERSION};
+pub(crate) use server::RealServer;

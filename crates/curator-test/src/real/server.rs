@@ -1,0 +1,135 @@
+//! One real ZooKeeper server.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::{
+    error::Error,
+    ports::Port,
+    real::{
+        distribution::Distribution,
+        files::Files,
+        process::{self, Process},
+    },
+    server::settings::Settings,
+};
+
+/// How long an orderly stop may take before it becomes a kill.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How much of the log an error carries.
+const LOG_LINES: usize = 30;
+
+/// A real ZooKeeper in a process of its own, with its data in a temporary folder. A drop kills the process and removes
+/// the folder. The process is also killed when the test's process ends in any other way, even by SIGKILL.
+#[derive(Debug)]
+pub(crate) struct RealServer {
+    distribution: Distribution,
+    settings: Settings,
+    port: Port,
+    process: Mutex<Option<Process>>,
+    folder: TempDir,
+}
+
+impl RealServer {
+    /// Prepares a server without starting it. `id` is the one of a member of an ensemble.
+    pub(crate) fn prepare(
+        distribution: Distribution,
+        settings: Settings,
+        port: Port,
+        id: Option<usize>,
+    ) -> Result<Self, Error> {
+        let folder = tempfile::Builder::new().prefix("curator-test-").tempdir();
+        let folder = folder.map_err(Error::io("create a temporary folder"))?;
+        let server = Self { distribution, settings, port, process: Mutex::new(None), folder };
+        server
+            .files()
+            .write(&server.settings, server.address(), id)
+            .map_err(Error::io("write the server's configuration"))?;
+        Ok(server)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// The installation that it runs from.
+    pub(crate) fn distribution(&self) -> &Distribution {
+        &self.distribution
+    }
+
+    /// The JVM's process id, if it runs.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        self.process().as_mut().and_then(|process| process.status().is_none().then(|| process.id()))
+    }
+
+    /// Starts the process and does not wait.
+    pub(crate) fn launch(&self) -> Result<(), Error> {
+        let files = self.files();
+        let arguments = files.arguments(&self.settings, &self.distribution);
+        let process = Process::start(&files.folder, &files.log(), self.distribution.java(), &arguments)?;
+        *self.process() = Some(process);
+        Ok(())
+    }
+
+    /// Stops the server in an orderly way. A dropped future leaves a server that is killed.
+    pub(crate) async fn stop(&self) -> Result<(), Error> {
+        let process = self.process().take();
+        match process {
+            Some(mut process) => process.stop(STOP_PATIENCE).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn kill(&self) -> Result<(), Error> {
+        let process = self.process().take();
+        process.map_or(Ok(()), |mut process| process.kill().map(drop))
+    }
+
+    pub(crate) fn pause(&self) -> Result<(), Error> {
+        self.with_process(Process::pause)
+    }
+
+    pub(crate) fn resume(&self) -> Result<(), Error> {
+        self.with_process(|process| process.signal(Signal::CONT))
+    }
+
+    /// Fails when the process has ended, with the end of its log.
+    pub(crate) fn check_alive(&self) -> Result<(), Error> {
+        match self.with_process(|process| Ok(process.status()))? {
+            Some(status) => Err(Error::Ended { how: process::describe(status), log: self.log_tail() }),
+            None => Ok(()),
+        }
+    }
+
+    /// All that the server has logged: warnings and errors.
+    pub(crate) fn log(&self) -> String {
+        let log = fs::read(self.files().log()).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// The end of the log, as much as an error carries.
+    pub(crate) fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+
+    fn with_process<R>(&self, act: impl FnOnce(&mut Process) -> Result<R, Error>) -> Result<R, Error> {
+        self.process().as_mut().map_or_else(|| Err(Error::NotRunning(self.address())), act)
+    }
+
+    fn files(&self) -> Files {
+        Files { folder: self.folder.path().to_path_buf() }
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

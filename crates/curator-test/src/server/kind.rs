@@ -1,0 +1,120 @@
+//! Which server the tests run on.
+//!
+//! `cargo xtask` compiles this file too, so that both mean the same by the variable; it therefore uses `std` alone.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt,
+    str::FromStr,
+};
+
+/// Names the environment variable that chooses the kind of server: `embedded` or `real`.
+pub const SERVER_VARIABLE: &str = "CURATOR_TEST_SERVER";
+
+/// What answers behind a `TestingServer`'s port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[non_exhaustive]
+pub enum ServerKind {
+    /// A server inside the test's own process, in memory. It needs no Java, and starts in milliseconds.
+    #[default]
+    Embedded,
+    /// Apache ZooKeeper in a process of its own. It needs Java and an installed ZooKeeper, and starts within a second.
+    Real,
+}
+
+/// No [`ServerKind`] has this name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownKind {
+    /// The name.
+    pub name: OsString,
+}
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{SERVER_VARIABLE} is \"{}\", which is no kind of server: set it to `embedded` or `real`, or unset it, which \
+             means `embedded`",
+            self.name.display()
+        )
+    }
+}
+
+impl std::error::Error for UnknownKind {}
+
+impl ServerKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Embedded, Self::Real];
+
+    /// The kind that the environment variable [`SERVER_VARIABLE`] names; `Embedded` when it is not set.
+    ///
+    /// # Errors
+    ///
+    /// When the variable has another value than `embedded` and `real`. An empty one is another value.
+    pub fn from_environment() -> Result<Self, UnknownKind> {
+        Self::from_variable(env::var_os(SERVER_VARIABLE).as_deref())
+    }
+
+    /// The name in [`SERVER_VARIABLE`]: `embedded` or `real`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Real => "real",
+        }
+    }
+
+    fn from_variable(value: Option<&OsStr>) -> Result<Self, UnknownKind> {
+        let Some(value) = value else { return Ok(Self::default()) };
+        let unknown = || UnknownKind { name: value.to_owned() };
+        value.to_str().ok_or_else(unknown)?.parse()
+    }
+}
+
+impl FromStr for ServerKind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        let named = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        named.ok_or_else(|| UnknownKind { name: name.into() })
+    }
+}
+
+impl fmt::Display for ServerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(value: &str) -> Result<ServerKind, UnknownKind> {
+        ServerKind::from_variable(Some(value.as_ref()))
+    }
+
+    #[test]
+    fn the_variable_names_the_kind() {
+        assert_eq!(kind("embedded"), Ok(ServerKind::Embedded));
+        assert_eq!(kind("real"), Ok(ServerKind::Real));
+        assert_eq!(ServerKind::from_variable(None), Ok(ServerKind::Embedded));
+    }
+
+    #[test]
+    fn another_value_is_refused_by_name() {
+        for value in ["Real", "", "docker", "real "] {
+            let error = kind(value).unwrap_err();
+            assert_eq!(error.name, value);
+            let text = error.to_string();
+            assert!(text.contains(&format!("\"{value}\"")) && text.contains(SERVER_VARIABLE), "{text}");
+            assert!(text.contains("`embedded`") && text.contains("`real`"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_read_back() {
+        assert!(ServerKind::ALL.into_iter().all(|kind| kind.name().parse() == Ok(kind)));
+    }
+}

@@ -1,0 +1,320 @@
+//! One server for a test, embedded or real.
+
+use std::{
+    net::SocketAddr,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::OnceCell;
+
+use crate::{
+    embedded::EmbeddedServer,
+    error::Error,
+    real::{Distribution, RealServer},
+    report,
+};
+
+mod builder;
+mod kind;
+mod properties;
+mod questions;
+pub(crate) mod settings;
+mod words;
+
+pub use builder::TestingServerBuilder;
+pub use kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
+use words::{Asked, Words};
+
+/// A real server is up within a second; a machine that compiles on all cores may need many.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// How often a starting server is asked.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A ZooKeeper server on the loopback interface, for tests, examples and first steps.
+///
+/// It is of one of two [kinds](ServerKind), and the environment variable [`SERVER_VARIABLE`] says of which: one in this
+/// process and in memory, which needs nothing else on the machine, or Apache ZooKeeper in a process of its own. A test
+/// that is written for this type runs on both.
+///
+/// All methods take `&self`, so that one server can be shared. Dropping it stops it; its data are gone then. A real
+/// server's process is also killed when the test's process ends in any other way, even by SIGKILL.
+///
+/// Takes after Curator's class of the same name.
+///
+/// # Caveats
+///
+/// The embedded server is for tests. It keeps nothing on disk and has no other members; production is a real ensemble.
+#[derive(Debug)]
+pub struct TestingServer {
+    server: Server,
+    words: Words,
+    /// When it was started, until it is seen to serve.
+    starting: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug)]
+enum Server {
+    Embedded(EmbeddedServer),
+    Real(Box<RealServer>),
+}
+
+impl TestingServer {
+    /// Starts a server of the kind that [`SERVER_VARIABLE`] names, an embedded one if it is not set, and waits until it
+    /// serves.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TestingServerBuilder::start`].
+    pub async fn start() -> Result<Self, Error> {
+        Self::builder().start().await
+    }
+
+    /// Starts an embedded server, whatever the environment says.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system gives no port or no thread.
+    pub async fn embedded() -> Result<Self, Error> {
+        Self::builder().kind(ServerKind::Embedded).start().await
+    }
+
+    /// Starts a real ZooKeeper, whatever the environment says, and waits until it serves.
+    ///
+    /// # Errors
+    ///
+    /// When ZooKeeper is not installed, or does not serve within 60 s.
+    pub async fn real() -> Result<Self, Error> {
+        Self::builder().kind(ServerKind::Real).start().await
+    }
+
+    /// For a server with other settings.
+    pub fn builder() -> TestingServerBuilder {
+        TestingServerBuilder::default()
+    }
+
+    /// The one server that all tests of a test program share, of the kind that [`SERVER_VARIABLE`] names. The first call
+    /// starts it.
+    ///
+    /// Tests that share a server must use different paths, and must not stop it. It ends with the test program.
+    ///
+    /// # Panics
+    ///
+    /// When the server does not start, with the reason; without a server there is no test.
+    pub async fn shared() -> &'static Self {
+        match Self::try_shared().await {
+            Ok(server) => server,
+            #[expect(clippy::panic, reason = "for tests, where the panic is the report")]
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// [`shared`](Self::shared), for callers that handle the failure.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start).
+    pub async fn try_shared() -> Result<&'static Self, Error> {
+        static SHARED: OnceCell<TestingServer> = OnceCell::const_new();
+        SHARED.get_or_try_init(Self::start).await
+    }
+
+    /// A server that listens already, and was begun at that time.
+    pub(crate) fn of_embedded(server: EmbeddedServer, begin: Instant) -> Self {
+        Self { server: Server::Embedded(server), words: Words::default(), starting: Mutex::new(Some(begin)) }
+    }
+
+    /// A server that is not launched yet.
+    pub(crate) fn of_real(server: RealServer) -> Self {
+        Self { server: Server::Real(Box::new(server)), words: Words::default(), starting: Mutex::default() }
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> ServerKind {
+        match self.server {
+            Server::Embedded(_) => ServerKind::Embedded,
+            Server::Real(_) => ServerKind::Real,
+        }
+    }
+
+    /// The embedded server, for the faults and counts that only it has; nothing when this is a real one.
+    #[must_use]
+    pub fn as_embedded(&self) -> Option<&EmbeddedServer> {
+        match &self.server {
+            Server::Embedded(server) => Some(server),
+            Server::Real(_) => None,
+        }
+    }
+
+    /// Where clients connect, as a `SocketAddr`.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        match &self.server {
+            Server::Embedded(server) => server.address(),
+            Server::Real(server) => server.address(),
+        }
+    }
+
+    /// Where clients connect, as ZooKeeper's clients want it: `127.0.0.1:<port>`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// The installation that a real server runs from.
+    #[must_use]
+    pub fn distribution(&self) -> Option<&Distribution> {
+        self.as_real().map(RealServer::distribution)
+    }
+
+    /// The id of a real server's process, if it runs. It is the JVM's own. An embedded server has no process.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        self.as_real().and_then(RealServer::process_id)
+    }
+
+    /// Stops the server in an orderly way. Its data stay. Does nothing when it is stopped.
+    ///
+    /// A dropped future leaves a server that is killed.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system refuses a signal.
+    pub async fn stop(&self) -> Result<(), Error> {
+        match &self.server {
+            Server::Embedded(server) => {
+                server.stop();
+                Ok(())
+            }
+            Server::Real(server) => server.stop().await,
+        }
+    }
+
+    /// Kills the server (SIGKILL) and waits until it is gone, a few milliseconds. Its data stay. An embedded server is
+    /// stopped.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system refuses the signal.
+    pub fn kill(&self) -> Result<(), Error> {
+        match &self.server {
+            Server::Embedded(server) => {
+                server.stop();
+                Ok(())
+            }
+            Server::Real(server) => server.kill(),
+        }
+    }
+
+    /// Stops the server if it runs, starts it again with the same port and data, and waits until it serves.
+    ///
+    /// A member of an ensemble serves only with a quorum. To bring back more members than a quorum can miss, restart
+    /// them at the same time.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start).
+    pub async fn restart(&self) -> Result<(), Error> {
+        self.stop().await?;
+        self.launch()?;
+        self.wait_until_serving().await
+    }
+
+    /// Freezes the server: connections stay open, the system accepts new ones, and nobody answers. In force when this
+    /// returns; a real server's process is stopped (SIGSTOP), which takes some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRunning`] when it is stopped.
+    pub fn pause(&self) -> Result<(), Error> {
+        match &self.server {
+            Server::Embedded(server) => running(server).map(EmbeddedServer::pause),
+            Server::Real(server) => server.pause(),
+        }
+    }
+
+    /// Lets a paused server go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRunning`] when it is stopped.
+    pub fn resume(&self) -> Result<(), Error> {
+        match &self.server {
+            Server::Embedded(server) => running(server).map(EmbeddedServer::resume),
+            Server::Real(server) => server.resume(),
+        }
+    }
+
+    /// Waits until the server serves: alone, or as a part of an ensemble that has a quorum. One that does not serve yet is
+    /// asked again and again, for which tokio's timers are needed.
+    ///
+    /// # Errors
+    ///
+    /// When it is stopped, when its process ends, or when it does not serve within 60 s. The last two carry the end of
+    /// its log.
+    pub async fn wait_until_serving(&self) -> Result<(), Error> {
+        let end = Instant::now() + START_PATIENCE;
+        while Instant::now() < end {
+            self.check_alive()?;
+            if let Some(srvr) = self.words.srvr(self.asked()).await {
+                if let Some(begin) = self.set_starting(None) {
+                    report::server_started(self.kind().name(), srvr.version.as_deref(), begin.elapsed());
+                }
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        let log = self.as_real().map(RealServer::log_tail).unwrap_or_default();
+        Err(Error::NotServing { address: self.address(), waited: START_PATIENCE, log })
+    }
+
+    /// All that a real server has logged: warnings and errors. An embedded one logs nothing.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.as_real().map(RealServer::log).unwrap_or_default()
+    }
+
+    /// Starts a stopped server and does not wait.
+    pub(crate) fn launch(&self) -> Result<(), Error> {
+        match &self.server {
+            Server::Embedded(server) => server.restart()?,
+            Server::Real(server) => server.launch()?,
+        }
+        self.words.forget();
+        self.set_starting(Some(Instant::now()));
+        Ok(())
+    }
+
+    /// Whom to ask about it. An embedded server needs no network for that, so it can be asked without tokio's I/O, and while
+    /// tokio's time stands still.
+    fn asked(&self) -> Asked<'_> {
+        match &self.server {
+            Server::Embedded(server) => Asked::Embedded(server),
+            Server::Real(server) => Asked::Address(server.address()),
+        }
+    }
+
+    fn as_real(&self) -> Option<&RealServer> {
+        match &self.server {
+            Server::Embedded(_) => None,
+            Server::Real(server) => Some(server),
+        }
+    }
+
+    /// Returns what was noted before.
+    fn set_starting(&self, begin: Option<Instant>) -> Option<Instant> {
+        std::mem::replace(&mut self.starting.lock().unwrap_or_else(PoisonError::into_inner), begin)
+    }
+
+    fn check_alive(&self) -> Result<(), Error> {
+        match &self.server {
+            Server::Embedded(server) => running(server).map(drop),
+            Server::Real(server) => server.check_alive(),
+        }
+    }
+}
+
+fn running(server: &EmbeddedServer) -> Result<&EmbeddedServer, Error> {
+    if server.is_running() { Ok(server) } else { Err(Error::NotRunning(server.address())) }
+}

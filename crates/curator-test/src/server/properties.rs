@@ -1,0 +1,224 @@
+//! What ZooKeeper's settings mean to the embedded server.
+
+use std::{str::FromStr, time::Duration};
+
+use crate::{
+    embedded::{EmbeddedServer, EmbeddedServerBuilder},
+    error::Error,
+    server::settings::Settings,
+};
+
+/// About an ensemble, a disk, a JVM or a log: here they change nothing, whatever they are.
+const WITHOUT_EFFECT: [&str; 10] = [
+    "initLimit",
+    "syncLimit",
+    "snapCount",
+    "preAllocSize",
+    "forceSync",
+    "autopurge.snapRetainCount",
+    "autopurge.purgeInterval",
+    "java.net.preferIPv4Stack",
+    "jmx.log4j.disable",
+    "standaloneEnabled",
+];
+
+/// What the embedded server is like, and cannot be otherwise.
+const FIXED: [(&str, &str); 3] =
+    [("maxClientCnxns", "0"), ("admin.enableServer", "false"), ("4lw.commands.whitelist", "*")];
+
+/// A lower bound of session timeouts that is not set is so many ticks.
+const MIN_TICKS: u32 = 2;
+/// And an upper one.
+const MAX_TICKS: u32 = 20;
+
+/// The settings that the embedded server has too.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Known {
+    tick: Duration,
+    min_session: Option<Duration>,
+    max_session: Option<Duration>,
+    max_frame: Option<usize>,
+    container_check: Option<Duration>,
+    sessionless: Option<Duration>,
+    extended_types: bool,
+}
+
+/// An embedded server with these settings.
+///
+/// # Errors
+///
+/// [`Error::Property`] for a setting that it does not have, or for a value that it cannot take.
+pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Error> {
+    let known = Known::read(settings)?;
+    let (min, max) = known.session_timeouts()?;
+    let mut builder =
+        EmbeddedServer::builder().tick_time(known.tick).session_timeouts(min, max).extended_types(known.extended_types);
+    if let Some(bytes) = known.max_frame {
+        builder = builder.max_frame(bytes);
+    }
+    if let Some(interval) = known.container_check {
+        builder = builder.container_check_interval(interval);
+    }
+    if let Some(timeout) = known.sessionless {
+        builder = builder.sessionless_timeout(timeout);
+    }
+    Ok(builder)
+}
+
+impl Known {
+    /// As ZooKeeper does, it takes a line of `zoo.cfg` that it does not know for a system property named
+    /// `zookeeper.<key>`, which then counts more than one of the JVM's command line.
+    fn read(settings: &Settings) -> Result<Self, Error> {
+        let mut known = Self::default();
+        for (key, value) in &settings.system {
+            known.system(key, value, key)?;
+        }
+        for (key, value) in &settings.config {
+            match key.as_str() {
+                "tickTime" => known.tick = Duration::from_millis(number::<u32>(key, value)?.max(1).into()),
+                "minSessionTimeout" => known.min_session = timeout(key, value)?,
+                "maxSessionTimeout" => known.max_session = timeout(key, value)?,
+                _ => known.system(&format!("zookeeper.{key}"), value, key)?,
+            }
+        }
+        Ok(known)
+    }
+
+    /// Takes a system property; `key` is what the caller has called it.
+    fn system(&mut self, property: &str, value: &str, key: &str) -> Result<(), Error> {
+        let plain = property.strip_prefix("zookeeper.").unwrap_or(property);
+        match property {
+            "jute.maxbuffer" => self.max_frame = Some(number(key, value)?),
+            "znode.container.checkIntervalMs" => {
+                self.container_check = Some(Duration::from_millis(number::<u32>(key, value)?.into()));
+            }
+            "zookeeper.nio.sessionlessCnxnTimeout" => {
+                self.sessionless = Some(Duration::from_millis(number::<u32>(key, value)?.into()));
+            }
+            "zookeeper.extendedTypesEnabled" => self.extended_types = flag(key, value)?,
+            _ if WITHOUT_EFFECT.contains(&plain) => {}
+            _ => match FIXED.iter().find(|(fixed, _)| *fixed == plain) {
+                Some((_, only)) if *only == value => {}
+                Some((_, only)) => return Err(refused(key, value, format!("it can only be `{only}` there"))),
+                None => return Err(refused(key, value, "there is no such setting there")),
+            },
+        }
+        Ok(())
+    }
+
+    /// The bounds of what a session may ask for.
+    fn session_timeouts(&self) -> Result<(Duration, Duration), Error> {
+        let min = self.min_session.unwrap_or(self.tick * MIN_TICKS);
+        let max = self.max_session.unwrap_or(self.tick * MAX_TICKS);
+        if min > max {
+            let problem = format!("it is more than maxSessionTimeout, which is {}", max.as_millis());
+            return Err(refused("minSessionTimeout", &min.as_millis().to_string(), problem));
+        }
+        Ok((min, max))
+    }
+}
+
+fn number<T: FromStr>(key: &str, value: &str) -> Result<T, Error> {
+    value.trim().parse().map_err(|_| refused(key, value, "a whole number is expected, and not a negative one"))
+}
+
+/// A session timeout; `-1` is ZooKeeper's word for one that is not set.
+fn timeout(key: &str, value: &str) -> Result<Option<Duration>, Error> {
+    if value.trim() == "-1" {
+        return Ok(None);
+    }
+    Ok(Some(Duration::from_millis(number::<u32>(key, value)?.into())))
+}
+
+fn flag(key: &str, value: &str) -> Result<bool, Error> {
+    value.trim().parse().map_err(|_| refused(key, value, "`true` or `false` is expected"))
+}
+
+fn refused(key: &str, value: &str, problem: impl Into<String>) -> Error {
+    Error::Property { key: key.to_owned(), value: value.to_owned(), problem: problem.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(config: &[(&str, &str)], system: &[(&str, &str)]) -> Result<Known, Error> {
+        let mut settings = Settings::default();
+        settings.config.extend(config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        settings.system.extend(system.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        Known::read(&settings)
+    }
+
+    /// The setting that is refused, and the whole text.
+    fn refusal(config: &[(&str, &str)], system: &[(&str, &str)]) -> (String, String) {
+        match read(config, system).and_then(|known| known.session_timeouts()).unwrap_err() {
+            error @ Error::Property { .. } => {
+                let text = error.to_string();
+                let Error::Property { key, .. } = error else { unreachable!() };
+                (key, text)
+            }
+            other => unreachable!("{other}"),
+        }
+    }
+
+    #[test]
+    fn all_defaults_are_understood() {
+        let known = read(&[], &[]).unwrap();
+        assert_eq!(known.tick, Duration::from_millis(100));
+        assert!(known.extended_types);
+        assert_eq!((known.max_frame, known.container_check), (None, None));
+        assert_eq!(known.session_timeouts().unwrap(), (Duration::from_millis(200), Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn settings_are_translated() {
+        let config = [("tickTime", "250"), ("minSessionTimeout", "300"), ("maxSessionTimeout", "-1")];
+        let system = [
+            ("jute.maxbuffer", "4096"),
+            ("znode.container.checkIntervalMs", "50"),
+            ("zookeeper.nio.sessionlessCnxnTimeout", "300"),
+        ];
+        let known = read(&config, &system).unwrap();
+        let expected = Known {
+            tick: Duration::from_millis(250),
+            min_session: Some(Duration::from_millis(300)),
+            max_session: None,
+            max_frame: Some(4096),
+            container_check: Some(Duration::from_millis(50)),
+            sessionless: Some(Duration::from_millis(300)),
+            extended_types: true,
+        };
+        assert_eq!(known, expected);
+        assert_eq!(known.session_timeouts().unwrap(), (Duration::from_millis(300), Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_line_of_the_file_counts_more_than_the_command_line() {
+        let system = [("zookeeper.extendedTypesEnabled", "true")];
+        assert!(!read(&[("extendedTypesEnabled", "false")], &system).unwrap().extended_types);
+        assert!(read(&[("extendedTypesEnabled", "true")], &[]).unwrap().extended_types);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_by_name() {
+        for key in ["ssl.clientAuth", "quorumListenOnAllIPs", "zookeeper.extendedTypesEnabled"] {
+            let (named, text) = refusal(&[(key, "x")], &[]);
+            assert_eq!(named, key);
+            assert!(text.contains("no such setting") && text.contains(key), "{text}");
+        }
+        // To ZooKeeper itself this line would be `zookeeper.jute.maxbuffer`, which it does not read.
+        assert_eq!(refusal(&[("jute.maxbuffer", "1")], &[]).0, "jute.maxbuffer");
+        assert_eq!(refusal(&[], &[("zookeeper.serverCnxnFactory", "x")]).0, "zookeeper.serverCnxnFactory");
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_is_refused() {
+        for (key, value) in [("tickTime", "none"), ("maxSessionTimeout", "-2"), ("extendedTypesEnabled", "yes")] {
+            let (named, text) = refusal(&[(key, value)], &[]);
+            assert_eq!(named, key);
+            assert!(text.contains(value) && text.contains("expected"), "{text}");
+        }
+        assert!(refusal(&[("maxClientCnxns", "3")], &[]).1.contains("only be `0`"));
+        assert_eq!(refusal(&[("minSessionTimeout", "70000")], &[]).0, "minSessionTimeout");
+    }
+}

@@ -1,0 +1,42 @@
+//! What a server is started with, in ZooKeeper's words.
+
+use std::{collections::BTreeMap, time::Duration};
+
+/// Lines of `zoo.cfg` and system properties of the JVM. For the embedded server `properties.rs` says what they mean.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) config: BTreeMap<String, String>,
+    pub(crate) system: BTreeMap<String, String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let config = [
+            ("tickTime", "100"),
+            // So many ticks may a member lag: a loaded machine must not lose its quorum.
+            ("initLimit", "100"),
+            ("syncLimit", "20"),
+            ("maxSessionTimeout", "60000"),
+            ("maxClientCnxns", "0"),
+            ("admin.enableServer", "false"),
+            ("4lw.commands.whitelist", "*"),
+            ("extendedTypesEnabled", "true"),
+        ];
+        let system = [
+            ("java.net.preferIPv4Stack", "true"),
+            // The data need not survive a power failure.
+            ("zookeeper.forceSync", "no"),
+            ("zookeeper.preAllocSize", "1024"),
+            // Nobody manages these servers through JMX.
+            ("zookeeper.jmx.log4j.disable", "true"),
+        ];
+        let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        Self { config: config.map(owned).into(), system: system.map(owned).into() }
+    }
+}
+
+impl Settings {
+    pub(crate) fn set_tick_time(&mut self, tick: Duration) {
+        self.config.insert("tickTime".to_owned(), tick.as_millis().max(1).to_string());
+    }
+}

@@ -1,0 +1,91 @@
+//! Asks a server by four-letter words, and knows what that does to its packet count.
+
+use std::{net::SocketAddr, time::Duration};
+
+use tokio::sync::Mutex;
+
+use crate::{
+    embedded::EmbeddedServer,
+    error::Error,
+    four_letter::{self, Mode, PATIENCE},
+};
+
+/// How long a server that may not serve yet is waited for.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// The four-letter words that the server has counted as packets since it was started. Locked while a word is on
+/// its way, so that the number and the server's own always belong together.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    answered: Mutex<u64>,
+}
+
+/// What a server that serves says to `srvr`.
+#[derive(Debug)]
+pub(crate) struct Srvr {
+    pub(crate) mode: Mode,
+    pub(crate) version: Option<String>,
+}
+
+/// Whom to ask.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    Address(SocketAddr),
+    /// Answers at once, or not at all, and counts no packet.
+    Embedded(&'a EmbeddedServer),
+}
+
+impl Asked<'_> {
+    async fn ask(self, word: &str, patience: Duration) -> Result<String, Error> {
+        if word.len() != 4 {
+            return Err(Error::Protocol(format!("`{word}` is no four-letter word")));
+        }
+        match self {
+            Self::Address(address) => four_letter::ask(address, word, patience).await,
+            Self::Embedded(server) => server.four_letter_word(word),
+        }
+    }
+
+    /// What a word adds to the server's count of packets.
+    fn packets(self) -> u64 {
+        match self {
+            Self::Address(_) => 1,
+            Self::Embedded(_) => 0,
+        }
+    }
+}
+
+impl Words {
+    /// The server begins to count anew.
+    pub(crate) fn forget(&self) {
+        // Who is asking just now asks the server that was.
+        if let Ok(mut answered) = self.answered.try_lock() {
+            *answered = 0;
+        }
+    }
+
+    pub(crate) async fn ask(&self, asked: Asked<'_>, word: &str) -> Result<String, Error> {
+        let mut answered = self.answered.lock().await;
+        let answer = asked.ask(word, PATIENCE).await?;
+        *answered += asked.packets();
+        Ok(answer)
+    }
+
+    /// Nothing while the server does not serve, or does not answer within a second.
+    pub(crate) async fn srvr(&self, asked: Asked<'_>) -> Option<Srvr> {
+        let mut answered = self.answered.lock().await;
+        let srvr = asked.ask("srvr", GLANCE).await.ok()?;
+        let mode = four_letter::mode(&srvr)?;
+        *answered += asked.packets();
+        Some(Srvr { mode, version: four_letter::version(&srvr).map(str::to_owned) })
+    }
+
+    /// The packets that the server has counted, without these words.
+    pub(crate) async fn packets_received(&self, asked: Asked<'_>) -> Result<u64, Error> {
+        let mut answered = self.answered.lock().await;
+        let mntr = asked.ask("mntr", PATIENCE).await?;
+        *answered += asked.packets();
+        let all = four_letter::metric(&mntr, "zk_packets_received").ok_or(Error::Protocol(mntr))?;
+        Ok(all.saturating_sub(*answered))
+    }
+}

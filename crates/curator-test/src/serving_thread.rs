@@ -1,0 +1,151 @@
+//! The thread that a proxy or an embedded server runs on.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener as StdListener},
+    sync::mpsc as std_mpsc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime,
+    sync::mpsc,
+    task::JoinSet,
+};
+
+use crate::{error::Error, ports::stop_listening};
+
+/// What a delay is cut to, as a clock does not go on for ever.
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How long after a failure the next client is looked for.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// A thread with a runtime of its own, that serves the clients of one port. Dropping it ends the thread, and with it all
+/// connections.
+///
+/// It goes on while a test's runtime is busy, and serves several tests that each have a runtime.
+#[derive(Debug)]
+pub(crate) struct ServingThread {
+    /// `None` only while being dropped.
+    orders: Option<mpsc::UnboundedSender<Order>>,
+    handle: Option<JoinHandle<()>>,
+}
+
+/// Starts or stops to listen. Answered when done.
+#[derive(Debug)]
+struct Order {
+    listen: bool,
+    done: std_mpsc::SyncSender<io::Result<()>>,
+}
+
+/// What the thread works with.
+struct Listener<S> {
+    address: SocketAddr,
+    serve: S,
+    /// `None` while connections are refused.
+    socket: Option<Socket>,
+}
+
+/// Listens as long as it lives, and no longer.
+struct Socket(TcpListener);
+
+impl ServingThread {
+    /// Starts the thread and listens. `serve` is called for each client; `background` runs beside them.
+    pub(crate) fn start<S, F, B>(name: &str, address: SocketAddr, serve: S, background: B) -> Result<Self, Error>
+    where
+        S: Fn(TcpStream) -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+        B: Future<Output = ()> + Send + 'static,
+    {
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Error::io("build a runtime"))?;
+        let work = move || runtime.block_on(Listener { address, serve, socket: None }.run(inbox, background));
+        let handle = thread::Builder::new().name(name.to_owned()).spawn(work);
+        let handle = handle.map_err(Error::io("start a thread"))?;
+        let thread = Self { orders: Some(orders), handle: Some(handle) };
+        thread.listen(true)?;
+        Ok(thread)
+    }
+
+    /// Starts or stops to listen, and returns when it is so. Takes microseconds.
+    pub(crate) fn listen(&self, listen: bool) -> Result<(), Error> {
+        let (done, answer) = std_mpsc::sync_channel(1);
+        let gone = || io::Error::other("the thread has ended");
+        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(Order { listen, done }).is_ok());
+        let result = if sent { answer.recv().unwrap_or_else(|_| Err(gone())) } else { Err(gone()) };
+        result.map_err(Error::io("listen on a port"))
+    }
+}
+
+impl Drop for ServingThread {
+    fn drop(&mut self) {
+        self.orders = None;
+        // A panic of that thread has been printed already.
+        drop(self.handle.take().map(JoinHandle::join));
+    }
+}
+
+impl<S, F> Listener<S>
+where
+    S: Fn(TcpStream) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    /// Accepts clients until there is nobody left to give orders.
+    async fn run(
+        mut self,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+        background: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(background);
+        loop {
+            tokio::select! {
+                biased;
+                order = orders.recv() => match order {
+                    // Nobody waits for the answer when the caller has been dropped.
+                    Some(Order { listen, done }) => drop(done.send(self.listen(listen))),
+                    None => return,
+                },
+                Some(client) = accept(self.socket.as_ref()) => {
+                    tasks.spawn((self.serve)(client));
+                }
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+    }
+
+    fn listen(&mut self, listen: bool) -> io::Result<()> {
+        match (listen, &self.socket) {
+            (false, _) => self.socket = None,
+            (true, Some(_)) => {}
+            (true, None) => {
+                let socket = StdListener::bind(self.address)?;
+                socket.set_nonblocking(true)?;
+                self.socket = Some(Socket(TcpListener::from_std(socket)?));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The next client; nothing when there is no socket.
+async fn accept(socket: Option<&Socket>) -> Option<TcpStream> {
+    let Socket(socket) = socket?;
+    loop {
+        match socket.accept().await {
+            Ok((client, _)) => return Some(client),
+            // The client has gone again, or this process may open no more files at the moment. Nothing tells when it may.
+            Err(_) => tokio::time::sleep(RETRY).await,
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        stop_listening(&self.0);
+    }
+}

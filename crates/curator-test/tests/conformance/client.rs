@@ -1,0 +1,254 @@
+//! A client that does what it is told and nothing else: no pings, no reconnect, no checks of its own.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    io::{ErrorKind, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    rc::Rc,
+    time::Duration,
+};
+
+use crate::{
+    hello::{self, Hello, Session},
+    jute::{Malformed, Reader, Writer},
+    names,
+    op::Op,
+    reply,
+    requests::ping,
+    transcript::Transcript,
+};
+
+/// How long an answer may take. It is long, as only a broken server lets a test wait for all of it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One connection. It writes down what it sends and what it gets.
+#[derive(Debug)]
+pub(crate) struct Client {
+    name: String,
+    stream: TcpStream,
+    log: Rc<RefCell<Transcript>>,
+    xid: i32,
+    /// What was sent and not yet answered.
+    pending: VecDeque<(i32, Op)>,
+    closed: bool,
+}
+
+impl Client {
+    pub(crate) fn open(name: &str, address: SocketAddr, log: &Rc<RefCell<Transcript>>) -> Self {
+        let stream = TcpStream::connect(address).expect("a server that listens");
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let log = Rc::clone(log);
+        Self { name: name.to_owned(), stream, log, xid: 0, pending: VecDeque::new(), closed: false }
+    }
+
+    /// The handshake. `None` when no session is granted.
+    pub(crate) fn hello(&mut self, hello: &Hello) -> Option<Session> {
+        self.introduce(hello);
+        let bytes = hello.encode(&self.log.borrow().normal).framed();
+        self.write(&bytes);
+        self.next_handshake()
+    }
+
+    fn introduce(&self, hello: &Hello) {
+        let text = hello.describe(&mut self.log.borrow_mut().normal);
+        self.note(&format!("-> {text}"));
+    }
+
+    /// Reads the answer to a handshake.
+    pub(crate) fn next_handshake(&mut self) -> Option<Session> {
+        let frame = self.frame()?;
+        let mut reader = Reader(&frame);
+        let Ok((text, session)) = hello::granted(&mut reader, &mut self.log.borrow_mut().normal) else {
+            self.note(&format!("<- malformed {frame:?}"));
+            return None;
+        };
+        self.note(&format!("<- {text}"));
+        self.log.borrow_mut().sessions.extend(session.clone());
+        session
+    }
+
+    /// Sends a request and reads up to its reply.
+    pub(crate) fn call(&mut self, op: Op) {
+        self.pipeline(&[op]);
+    }
+
+    /// Sends several requests in one write, and reads up to the last reply.
+    pub(crate) fn pipeline(&mut self, ops: &[Op]) {
+        self.send(ops);
+        while !self.pending.is_empty() && self.next() {}
+    }
+
+    /// Sends requests in one write and reads nothing.
+    pub(crate) fn send(&mut self, ops: &[Op]) {
+        let bytes = self.take_down(ops);
+        self.write(&bytes);
+    }
+
+    /// Sends the handshake and requests in one write, and reads up to the last reply.
+    pub(crate) fn hello_and(&mut self, hello: &Hello, ops: &[Op]) {
+        self.introduce(hello);
+        let mut bytes = hello.encode(&self.log.borrow().normal).framed();
+        bytes.extend(self.take_down(ops));
+        self.write(&bytes);
+        self.next_handshake();
+        while !self.pending.is_empty() && self.next() {}
+    }
+
+    /// Writes requests down as sent, and returns what goes over the wire.
+    fn take_down(&mut self, ops: &[Op]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for op in ops {
+            let xid = self.xid_of(op);
+            self.note(&format!("-> {op}"));
+            bytes.extend(self.request(xid, op));
+            self.pending.push_back((xid, op.clone()));
+        }
+        bytes
+    }
+
+    /// Sends a request of which nothing is written down, and returns its reply without the header. Nothing else may be on
+    /// its way.
+    pub(crate) fn ask(&mut self, op: &Op) -> Vec<u8> {
+        const HEADER: usize = 16;
+        let xid = self.xid_of(op);
+        self.write(&self.request(xid, op));
+        self.frame().and_then(|frame| frame.get(HEADER..).map(<[u8]>::to_vec)).unwrap_or_default()
+    }
+
+    /// Sends bytes as they are. No reply to them is expected.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8], text: &str) {
+        self.note(&format!("-> {text}"));
+        self.write(bytes);
+    }
+
+    /// Shows all events that were on their way, and that there is no other: the answer to a ping comes after them.
+    pub(crate) fn settle(&mut self) {
+        self.call(ping());
+    }
+
+    /// Reads one reply or event, or the connection's end. False when nothing can follow.
+    pub(crate) fn next(&mut self) -> bool {
+        let Some(frame) = self.frame() else { return false };
+        let mut reader = Reader(&frame);
+        let text = self.answer(&mut reader).unwrap_or_else(|Malformed| format!("malformed {frame:?}"));
+        self.note(&format!("<- {text}"));
+        true
+    }
+
+    /// Reads so many events, whose order the server chooses.
+    pub(crate) fn in_any_order(&mut self, count: usize) {
+        let before = self.log.borrow().text.len();
+        for _ in 0..count {
+            self.next();
+        }
+        let log = &mut self.log.borrow_mut();
+        let mut lines: Vec<String> = log.text.split_off(before).lines().map(str::to_owned).collect();
+        lines.sort();
+        lines.iter().for_each(|line| log.line(line));
+    }
+
+    /// Reads until the connection is closed.
+    pub(crate) fn wait_for_close(&mut self) {
+        while self.next() {}
+    }
+
+    /// Whether the server closes the connection within a time. Nothing else may come.
+    pub(crate) fn is_closed_within(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let closed = match self.stream.peek(&mut [0]) {
+            Ok(read) => read == 0,
+            Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        };
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        closed
+    }
+
+    /// Closes the connection, not the session. The server sees it at once.
+    pub(crate) fn disconnect(mut self) {
+        self.note("-- disconnects");
+        self.closed = true;
+        // A server that was quicker is no failure.
+        drop(self.stream.shutdown(Shutdown::Both));
+    }
+
+    /// No more bytes will be sent; the server's can still be read.
+    pub(crate) fn end_of_requests(&mut self) {
+        self.note("-- sends no more");
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    fn answer(&mut self, reader: &mut Reader<'_>) -> Result<String, Malformed> {
+        let (xid, zxid, error) = (reader.int()?, reader.long()?, reader.int()?);
+        let at = self.log.borrow().normal.zxid(zxid);
+        if xid == -1 {
+            let error = if error == 0 { String::new() } else { format!(" {}", names::error(error)) };
+            return Ok(format!("event {}{error} at {at}", reply::event(reader.0)));
+        }
+        let Some(place) = self.pending.iter().position(|(sent, _)| *sent == xid) else {
+            return Ok(format!("reply to nothing: xid={xid} {} at {at} {:?}", names::error(error), reader.0));
+        };
+        let order = if place == 0 { "" } else { "out of order, " };
+        let Some((_, op)) = self.pending.remove(place) else { return Err(Malformed) };
+        let body = reply::body(&op, error, reader.0, &mut self.log.borrow_mut().normal);
+        let result = if error == 0 { "ok".to_owned() } else { names::error(error) };
+        // The results of a multi begin a line of their own.
+        let space = if body.is_empty() || body.starts_with('\n') { "" } else { " " };
+        Ok(format!("{order}{} {result} at {at}{space}{body}", names::operation(op.code)))
+    }
+
+    fn request(&self, xid: i32, op: &Op) -> Vec<u8> {
+        op.encode(Writer::default().int(xid).int(op.code), self.log.borrow().normal.base).framed()
+    }
+
+    /// The fixed xids of clients, and numbers for the rest.
+    fn xid_of(&mut self, op: &Op) -> i32 {
+        match op.code {
+            11 => -2,
+            100 => -4,
+            101 | 105 => -8,
+            _ => {
+                self.xid += 1;
+                self.xid
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // A server that has closed the connection is seen by the next read.
+        drop(self.stream.write_all(bytes));
+    }
+
+    /// The next frame, without its length.
+    fn frame(&mut self) -> Option<Vec<u8>> {
+        if self.closed {
+            return None;
+        }
+        let mut read = || {
+            let mut length = [0; 4];
+            self.stream.read_exact(&mut length)?;
+            let length = usize::try_from(i32::from_be_bytes(length)).map_err(|_| ErrorKind::InvalidData)?;
+            let mut frame = vec![0; length];
+            self.stream.read_exact(&mut frame)?;
+            Ok::<_, std::io::Error>(frame)
+        };
+        let end = match read() {
+            Ok(frame) => return Some(frame),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                format!("-- no answer within {PATIENCE:?}")
+            }
+            Err(e) if e.kind() == ErrorKind::InvalidData => "-- a negative length".to_owned(),
+            // The end of the stream, or a reset where the server left something unread.
+            Err(_) => "-- closed by the server".to_owned(),
+        };
+        self.closed = true;
+        self.note(&end);
+        None
+    }
+
+    fn note(&self, text: &str) {
+        self.log.borrow_mut().line(&format!("{} {text}", self.name));
+    }
+}

@@ -1,0 +1,32 @@
+//! What a ZooKeeper server answers, byte for byte, except what it may choose: session ids, passwords, times, and the zxid
+//! that it starts from.
+//!
+//! Each scenario gives a transcript, which must be the one in `transcripts`. Those were written by ZooKeeper itself:
+//!
+//! ```text
+//! CURATOR_TEST_SERVER=real CONFORMANCE_WRITE=1 cargo test -p curator-test --test conformance
+//! ```
+//!
+//! To check ZooKeeper 3.8, install Debian's package `zookeeper` and set `ZOOKEEPER_HOME=/usr/share/java`. Where it differs,
+//! it has transcripts of its own, in `transcripts/3.8`; `transcripts/README.md` lists them.
+//!
+//! In a transcript, `a ->` is what client a sends and `a <-` what it gets, in the order in which it comes. `at z+3` is
+//! the zxid in the header of a reply or event: the third transaction since the scenario began. Each session's creation
+//! is one, each request to write is one, even if it fails. `s1` is a session, `p1` a password. A create is open to all
+//! unless it says `acl=`. Lists of nodes are sorted, as their order is the server's choice.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+mod client;
+mod golden;
+mod hello;
+mod jute;
+mod names;
+mod normal;
+mod op;
+mod reply;
+mod requests;
+mod scenario;
+mod scenarios;
+mod server;
+mod transcript;

@@ -1,0 +1,79 @@
+//! What a server chooses freely, replaced by what is the same each time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A server's clock is the test's own; a minute allows for the slowest machine.
+const CLOCK: u128 = 60_000;
+
+/// The names that one scenario gives to what its server chose.
+#[derive(Debug)]
+pub(crate) struct Normal {
+    /// The last zxid before the scenario.
+    pub(crate) base: i64,
+    sessions: Vec<i64>,
+    passwords: Vec<Vec<u8>>,
+}
+
+impl Normal {
+    pub(crate) fn new(base: i64) -> Self {
+        Self { base, sessions: Vec::new(), passwords: Vec::new() }
+    }
+
+    /// `z+3` for the third transaction of the scenario.
+    pub(crate) fn zxid(&self, zxid: i64) -> String {
+        match zxid - self.base {
+            _ if zxid <= 0 => zxid.to_string(),
+            0 => "z".to_owned(),
+            1.. => format!("z+{}", zxid - self.base),
+            _ => "before".to_owned(),
+        }
+    }
+
+    /// `s1` for the first session.
+    pub(crate) fn session(&mut self, id: i64) -> String {
+        if id == 0 { "0".to_owned() } else { format!("s{}", position(&mut self.sessions, id)) }
+    }
+
+    /// `p1` for the first password.
+    pub(crate) fn password(&mut self, password: Option<&[u8]>) -> String {
+        match password {
+            None => "null".to_owned(),
+            Some(password) if password.iter().all(|byte| *byte == 0) => format!("zero*{}", password.len()),
+            Some(password) if password.len() == 16 => {
+                format!("p{}", position(&mut self.passwords, password.to_vec()))
+            }
+            Some(password) => format!("{password:?}"),
+        }
+    }
+
+    /// A node's owner. That of containers and nodes with a time to live is not shown to clients.
+    pub(crate) fn owner(&mut self, owner: i64) -> String {
+        if owner == 0 || self.sessions.contains(&owner) { self.session(owner) } else { format!("{owner:#x}") }
+    }
+
+    /// Times change from run to run; that they are the present, and that a node was written when it was created as long
+    /// as its version is 0, does not.
+    pub(crate) fn times(&self, ctime: i64, mtime: i64, version: i32) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        let created = match u128::try_from(ctime) {
+            Ok(0) => "0",
+            Ok(time) if now.abs_diff(time) < CLOCK => "now",
+            _ => "wrong",
+        };
+        let written = match mtime.cmp(&ctime) {
+            std::cmp::Ordering::Less => "<ctime",
+            _ if version > 0 => ">=ctime",
+            std::cmp::Ordering::Equal => "=ctime",
+            std::cmp::Ordering::Greater => ">ctime",
+        };
+        format!("ctime={created} mtime{written}")
+    }
+}
+
+/// The place of `item` in `items`, counted from 1. It is added if it is new.
+fn position<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
+    items.iter().position(|known| *known == item).unwrap_or_else(|| {
+        items.push(item);
+        items.len() - 1
+    }) + 1
+}

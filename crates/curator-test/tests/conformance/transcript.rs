@@ -1,0 +1,23 @@
+//! What was said, line by line.
+
+use crate::{hello::Session, normal::Normal};
+
+/// The lines of one scenario, and what is needed to write them.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    pub(crate) text: String,
+    pub(crate) normal: Normal,
+    /// All sessions that were granted, to be closed in the end.
+    pub(crate) sessions: Vec<Session>,
+}
+
+impl Transcript {
+    pub(crate) fn new(base: i64) -> Self {
+        Self { text: String::new(), normal: Normal::new(base), sessions: Vec::new() }
+    }
+
+    pub(crate) fn line(&mut self, line: &str) {
+        self.text += line;
+        self.text.push('\n');
+    }
+}

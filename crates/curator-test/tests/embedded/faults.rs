@@ -1,0 +1,142 @@
+//! Faults on demand, and counts.
+
+use std::{
+    collections::BTreeMap,
+    panic::resume_unwind,
+    thread,
+    time::{Duration, Instant},
+};
+
+use curator_test::{EmbeddedServer, OpCode, RequestInfo};
+use zookeeper_client::{Error, EventType, SessionState};
+
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client, eventually};
+
+fn create_of(path: &'static str) -> impl Fn(&RequestInfo) -> bool {
+    move |request| request.op() == OpCode::Create2 && request.path() == Some(path)
+}
+
+#[tokio::test]
+async fn an_answer_is_lost_with_its_connection_and_the_request_is_carried_out() {
+    let server = EmbeddedServer::start().unwrap();
+    let client = client(server.address()).await;
+    server.cut_before_reply(create_of("/b"));
+    client.create("/a", b"", &PERSISTENT).await.unwrap();
+    assert!(client.create("/b", b"", &PERSISTENT).await.is_err());
+    eventually(async || client.check_stat("/b").await.is_ok_and(|stat| stat.is_some())).await;
+    assert_eq!(server.handshakes(), 2);
+    client.delete("/b", None).await.unwrap();
+    // The fault is spent.
+    client.create("/b", b"", &PERSISTENT).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_is_swallowed_and_the_connection_stays() {
+    let server = EmbeddedServer::start().unwrap();
+    let (victim, other) = (client(server.address()).await, client(server.address()).await);
+    let id = victim.session_id().0;
+    let (_, watcher) = victim.check_and_watch_stat("/a").await.unwrap();
+    server.swallow_reply(move |request| request.op() == OpCode::Create2 && request.session_id() == id);
+    let lost = victim.create("/a", b"", &PERSISTENT);
+    let mut lost = std::pin::pin!(lost);
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut lost).await.is_err());
+    assert!(other.check_stat("/a").await.unwrap().is_some());
+    other.create("/b", b"", &PERSISTENT).await.unwrap();
+    // The event of the same change is no answer.
+    let event = tokio::time::timeout(Duration::from_secs(10), watcher.changed()).await.unwrap();
+    assert_eq!(event.event_type, EventType::NodeCreated);
+    assert_eq!(server.handshakes(), 2);
+}
+
+#[test]
+fn a_matcher_that_panics_ends_the_connection_and_no_other() {
+    let server = EmbeddedServer::start().unwrap();
+    let (mut victim, mut other) = (RawClient::connect(server.address()), RawClient::connect(server.address()));
+    // As a failed assertion does, without its message, which the fuzz test would count.
+    server.swallow_reply(|request| request.op() == OpCode::Ping && resume_unwind(Box::new(())));
+    victim.send(&[OpCode::Ping]);
+    victim.receive_end();
+    other.send(&[OpCode::Exists]);
+    other.receive(1);
+}
+
+#[tokio::test]
+async fn dropped_connections_come_back_with_their_sessions() {
+    let server = EmbeddedServer::start().unwrap();
+    let client = client(server.address()).await;
+    client.create("/e", b"", &EPHEMERAL).await.unwrap();
+    server.cut();
+    eventually(async || client.check_stat("/e").await.is_ok_and(|stat| stat.is_some())).await;
+    assert_eq!(server.handshakes(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_keeps_the_connections_that_it_has() {
+    let server = EmbeddedServer::start().unwrap();
+    let client = client(server.address()).await;
+    server.refuse(true).unwrap();
+    client.create("/a", b"", &PERSISTENT).await.unwrap();
+    let refused = std::net::TcpStream::connect(server.address()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    server.refuse(false).unwrap();
+    assert!(std::net::TcpStream::connect(server.address()).is_ok());
+}
+
+#[tokio::test]
+async fn an_expired_session_is_over_at_once() {
+    let server = EmbeddedServer::start().unwrap();
+    let (victim, other) = (client(server.address()).await, client(server.address()).await);
+    victim.create("/e", b"", &EPHEMERAL).await.unwrap();
+    let (_, watcher) = other.check_and_watch_stat("/e").await.unwrap();
+    server.expire_session(victim.session_id().0).unwrap();
+    assert_eq!(other.check_stat("/e").await.unwrap(), None);
+    assert_eq!(watcher.changed().await.event_type, EventType::NodeDeleted);
+    let mut states = victim.state_watcher();
+    while states.state() != SessionState::Expired {
+        states.changed().await;
+    }
+    assert_eq!(victim.check_stat("/").await.unwrap_err(), Error::SessionExpired);
+}
+
+#[tokio::test]
+async fn answers_are_delayed_side_by_side() {
+    let server = EmbeddedServer::start().unwrap();
+    let client = client(server.address()).await;
+    let delay = Duration::from_millis(100);
+    server.set_delay(delay);
+    let begin = Instant::now();
+    let (one, two) = (client.check_stat("/"), client.check_stat("/"));
+    one.await.unwrap();
+    two.await.unwrap();
+    // A lower bound, which no slow machine breaks.
+    assert!(begin.elapsed() >= delay);
+}
+
+#[test]
+fn a_delay_may_be_of_any_length() {
+    let server = EmbeddedServer::start().unwrap();
+    let mut client = RawClient::connect(server.address());
+    server.set_delay(Duration::MAX);
+    client.send(&[OpCode::Ping]);
+    while server.pings() == 0 {
+        thread::yield_now();
+    }
+    assert!(client.is_open());
+    server.expire_session(server.session_ids()[0]).unwrap();
+    server.set_delay(Duration::ZERO);
+    RawClient::connect(server.address());
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_kind() {
+    let server = EmbeddedServer::start().unwrap();
+    let client = client(server.address()).await;
+    client.create("/a", b"", &PERSISTENT).await.unwrap();
+    client.get_data("/a").await.unwrap();
+    client.get_data("/a").await.unwrap();
+    assert_eq!(server.requests(), BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetData, 2)]));
+    assert_eq!(server.handshakes(), 1);
+    server.reset_counts();
+    assert!(server.requests().is_empty());
+    assert_eq!((server.handshakes(), server.pings()), (0, 0));
+}

@@ -1,0 +1,187 @@
+//! Whatever a client sends: the server goes on, and nobody else notices.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    panic,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use curator_test::EmbeddedServer;
+
+use crate::support::{EPHEMERAL, PERSISTENT, client, eventually};
+
+/// Enough for each kind of nonsense to come up some hundred times, and done in a second or two.
+const CASES: u64 = 3000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Numbers that look random, and are the same each time (`SplitMix64`).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 to `bound`, and never `bound` itself.
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).unwrap()
+    }
+
+    fn bytes(&mut self, longest: usize) -> Vec<u8> {
+        (0..self.below(longest + 1)).map(|_| self.next() as u8).collect()
+    }
+
+    /// Changes some bytes, or cuts some off.
+    fn spoil(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..self.below(4) {
+            let at = self.below(bytes.len().max(1));
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = [0, 1, 0x7f, 0x80, 0xff, self.next() as u8][self.below(6)];
+            }
+        }
+        if self.below(4) == 0 {
+            bytes.truncate(self.below(bytes.len() + 1));
+        }
+    }
+}
+
+fn frame(payload: &[u8]) -> Vec<u8> {
+    [&u32::try_from(payload.len()).unwrap().to_be_bytes()[..], payload].concat()
+}
+
+fn handshake() -> Vec<u8> {
+    let (zero, timeout) = (0_i64.to_be_bytes(), 1_000_i32.to_be_bytes());
+    frame(&[&[0; 4][..], &zero, &timeout, &zero, &[0, 0, 0, 16], &[0; 16], &[0]].concat())
+}
+
+/// A request of a kind that exists, with a body that may be right for it.
+fn request(numbers: &mut Numbers) -> Vec<u8> {
+    const KINDS: [i32; 30] = [
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 100, 101, 102, 103, 104, 105, 106,
+        107, -11,
+    ];
+    let kind = KINDS[numbers.below(KINDS.len())];
+    let string = |text: &str| frame(text.as_bytes());
+    let acl = [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &string("world"), &string("anyone")].concat();
+    let create = |path| [string(path), frame(b"data"), acl.clone(), (numbers_of(path)).to_be_bytes().to_vec()].concat();
+    let part = |op: i32, body: Vec<u8>| [&op.to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes(), &body].concat();
+    let end = [&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat();
+    let body = match kind {
+        1 | 15 | 19 => create(["/fuzz", "/fuzz/n-", "/fuzz/\0"][numbers.below(3)]),
+        21 => [create("/fuzz/t"), 1_i64.to_be_bytes().to_vec()].concat(),
+        5 => [string("/fuzz"), frame(&numbers.bytes(50)), (-1_i32).to_be_bytes().to_vec()].concat(),
+        7 => [string("/fuzz"), acl, (-1_i32).to_be_bytes().to_vec()].concat(),
+        14 => [part(1, create("/fuzz/m")), part(2, [string("/fuzz/m"), vec![0xff; 4]].concat()), end].concat(),
+        22 => [part(4, [string("/fuzz"), vec![0]].concat()), end].concat(),
+        100 => [&[0; 4][..], &string("digest"), &frame(b"a:b")].concat(),
+        101 | 105 => [&[0; 8][..], &[0, 0, 0, 1], &string("/fuzz"), &[0; 16]].concat(),
+        _ => [string("/fuzz"), vec![0, 0, 0, 1]].concat(),
+    };
+    let mut payload = [&1_i32.to_be_bytes()[..], &kind.to_be_bytes(), &body].concat();
+    numbers.spoil(&mut payload);
+    frame(&payload)
+}
+
+/// The flags that fit a path.
+fn numbers_of(path: &str) -> i32 {
+    match path {
+        "/fuzz/n-" => 3,
+        "/fuzz/t" => 5,
+        _ => 0,
+    }
+}
+
+/// All that one client sends.
+fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
+    let mut bytes = match numbers.below(8) {
+        // No handshake at all.
+        0 => return numbers.bytes(200),
+        1 => {
+            let mut bytes = handshake();
+            numbers.spoil(&mut bytes);
+            bytes
+        }
+        _ => handshake(),
+    };
+    for _ in 0..numbers.below(6) {
+        let next = match numbers.below(8) {
+            // A length of any kind, with too little behind it.
+            0 => [&(numbers.next() as i32).to_be_bytes()[..], &numbers.bytes(20)].concat(),
+            1 => [&i32::MAX.to_be_bytes()[..], &numbers.bytes(20)].concat(),
+            2 => frame(&numbers.bytes(60)),
+            // An operation that does not exist.
+            3 => {
+                frame(&[&1_i32.to_be_bytes()[..], &(numbers.next() as i32).to_be_bytes(), &numbers.bytes(20)].concat())
+            }
+            _ => request(numbers),
+        };
+        bytes.extend(next);
+    }
+    bytes
+}
+
+/// Sends the bytes and waits until the server has closed the connection.
+fn talk(address: SocketAddr, bytes: &[u8]) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // The server may have closed it already.
+    let _sent = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+    let ended = stream.read_to_end(&mut Vec::new());
+    let gone = |e: &std::io::Error| matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    assert!(
+        ended.as_ref().is_err_and(gone) || ended.is_ok(),
+        "the connection was not closed: {ended:?} for {bytes:02x?}"
+    );
+}
+
+/// Counts the panics of servers from now on. A panic ends only the connection that it was for, so nothing else tells.
+fn count_panics() -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let (counted, report) = (Arc::clone(&count), panic::take_hook());
+    panic::set_hook(Box::new(move |info| {
+        if thread::current().name() == Some("embedded-zookeeper") {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        report(info);
+    }));
+    count
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonsense_neither_ends_the_server_nor_disturbs_others() {
+    let panics = count_panics();
+    // Some of the nonsense asks for a long session.
+    let (min, max) = (Duration::from_millis(200), Duration::from_secs(3));
+    let server = EmbeddedServer::builder().session_timeouts(min, max).start().unwrap();
+    let good = client(server.address()).await;
+    good.create("/fuzz", b"", &PERSISTENT).await.unwrap();
+    good.create("/good", b"kept", &EPHEMERAL).await.unwrap();
+    let (_, watcher) = good.check_and_watch_stat("/good/none").await.unwrap();
+    let address = server.address();
+    for seed in 0..CASES {
+        let bytes = nonsense(&mut Numbers(seed));
+        tokio::task::spawn_blocking(move || talk(address, &bytes)).await.unwrap();
+        if seed % 100 == 0 {
+            assert_eq!(good.get_data("/good").await.unwrap().0, b"kept", "after case {seed}");
+        }
+    }
+    assert_eq!(good.get_data("/good").await.unwrap().0, b"kept");
+    assert_eq!(server.session_ids().first(), Some(&good.session_id().0));
+    drop(watcher);
+    assert_eq!(panics.load(Ordering::Relaxed), 0);
+    // It has been the same connection all the time, and those of the others are gone.
+    let connections = async || curator_test::four_letter_word(address, "cons").await.unwrap().matches("sid=").count();
+    eventually(async || connections().await == 1).await;
+    // Sessions that have been left alone end.
+    eventually(async || server.session_ids().len() == 1).await;
+}

@@ -1,0 +1,210 @@
+//! Stopped, started again with or without its memory, and paused.
+
+use std::{
+    net::{TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use curator_test::{EmbeddedServer, Error, OpCode, TestingServer};
+use zookeeper_client::{Client, SessionState};
+
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client, eventually};
+
+const TICK: Duration = Duration::from_millis(10);
+/// A session that a test outlives. Much longer than a busy machine keeps a test from its next step.
+const SHORT: Duration = Duration::from_millis(600);
+
+#[tokio::test]
+async fn a_restart_keeps_sessions_and_their_nodes() {
+    let server = EmbeddedServer::start().unwrap();
+    let owner = client(server.address()).await;
+    owner.create("/e", b"", &EPHEMERAL).await.unwrap();
+    server.stop();
+    assert!(!server.is_running());
+    assert!(TcpStream::connect(server.address()).is_err());
+    server.restart().unwrap();
+    assert!(server.is_running());
+    eventually(async || owner.check_stat("/e").await.is_ok_and(|stat| stat.is_some())).await;
+    assert_eq!(server.session_ids(), [owner.session_id().0]);
+}
+
+#[tokio::test]
+async fn a_restart_that_loses_all_ends_sessions_too() {
+    let server = EmbeddedServer::start().unwrap();
+    let owner = client(server.address()).await;
+    owner.create("/a", b"", &PERSISTENT).await.unwrap();
+    server.restart_empty().unwrap();
+    assert!(server.session_ids().is_empty());
+    let newcomer = client(server.address()).await;
+    assert_eq!(newcomer.check_stat("/a").await.unwrap(), None);
+    assert_eq!(newcomer.create("/b", b"", &PERSISTENT).await.unwrap().0.czxid, 2);
+}
+
+#[tokio::test]
+async fn a_session_is_over_when_its_time_has_passed_in_a_pause() {
+    let server = EmbeddedServer::builder().tick_time(TICK).start().unwrap();
+    let connector = Client::connector().with_session_timeout(SHORT);
+    let owner = connector.connect(&server.connect_string()).await.unwrap();
+    owner.create("/e", b"", &EPHEMERAL).await.unwrap();
+    let steady = client(server.address()).await;
+    server.pause();
+    let mut states = owner.state_watcher();
+    // Its client notices the silence long before.
+    while states.state() == SessionState::SyncConnected {
+        states.changed().await;
+    }
+    // The time of the session is the thing under test; nothing can be asked while the server stands still.
+    tokio::time::sleep(SHORT + TICK).await;
+    assert_eq!(server.session_ids().len(), 2);
+    server.resume();
+    assert_eq!(server.session_ids(), [steady.session_id().0]);
+    assert_eq!(steady.check_stat("/e").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_request_to_a_paused_server_is_carried_out_when_it_is_resumed() {
+    let server = EmbeddedServer::start().unwrap();
+    let client = client(server.address()).await;
+    server.pause();
+    let before = server.requests();
+    let create = client.create("/a", b"", &PERSISTENT);
+    let mut create = std::pin::pin!(create);
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut create).await.is_err());
+    assert_eq!(server.requests(), before);
+    server.resume();
+    create.await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_expires_while_a_server_is_stopped() {
+    let server = EmbeddedServer::builder().tick_time(TICK).start().unwrap();
+    let connector = Client::connector().with_session_timeout(SHORT);
+    let owner = connector.connect(&server.connect_string()).await.unwrap();
+    let id = owner.session_id().0;
+    server.stop();
+    // The time of the session is the thing under test.
+    tokio::time::sleep(SHORT + TICK).await;
+    assert_eq!(server.session_ids(), [id]);
+    assert!(server.expire_session(id).is_ok());
+    assert!(matches!(server.expire_session(id), Err(Error::NoSession(unknown)) if unknown == id));
+}
+
+#[test]
+fn what_is_left_of_a_connection_does_no_harm_after_a_restart_that_loses_all() {
+    let server = EmbeddedServer::start().unwrap();
+    let mut old = RawClient::connect(server.address());
+    let due = Instant::now() + Duration::from_millis(200);
+    server.set_delay(Duration::from_millis(150));
+    // The end of this connection is delayed, so the server is busy with it beyond the restart.
+    server.cut_before_reply(|request| request.op() == OpCode::Ping);
+    old.send(&[OpCode::Ping]);
+    while server.pings() == 0 {
+        thread::yield_now();
+    }
+    server.restart_empty().unwrap();
+    server.set_delay(Duration::ZERO);
+    let mut new = RawClient::connect(server.address());
+    while Instant::now() < due {
+        new.send(&[OpCode::Ping]);
+        new.receive(1);
+    }
+}
+
+#[test]
+fn a_request_that_waits_in_a_pause_is_lost_with_a_stop() {
+    // Which of the server's thread and this one is faster is a matter of chance.
+    for round in 0..50 {
+        let server = EmbeddedServer::start().unwrap();
+        let mut client = RawClient::connect(server.address());
+        server.pause();
+        client.send(&[OpCode::Exists]);
+        server.restart().unwrap();
+        client.receive_end();
+        assert!(server.requests().is_empty(), "round {round}");
+    }
+}
+
+#[test]
+fn a_stopped_server_cannot_be_paused() {
+    let server = EmbeddedServer::start().unwrap();
+    server.stop();
+    server.pause();
+    assert!(!server.is_running());
+    server.resume();
+    assert!(!server.is_running());
+    assert!(TcpStream::connect(server.address()).is_err());
+    server.restart().unwrap();
+    assert!(TcpStream::connect(server.address()).is_ok());
+}
+
+#[tokio::test]
+async fn packets_are_counted_from_each_start() {
+    let server = TestingServer::embedded().await.unwrap();
+    let restarts = [EmbeddedServer::restart, EmbeddedServer::restart_empty];
+    for restart in restarts {
+        for _ in 0..5 {
+            server.sessions().await.unwrap();
+        }
+        RawClient::connect(server.address());
+        assert_eq!(server.packets_received().await.unwrap(), 1);
+        restart(server.as_embedded().unwrap()).unwrap();
+        assert_eq!(server.packets_received().await.unwrap(), 0);
+    }
+}
+
+#[test]
+fn a_server_that_cannot_come_back_is_stopped() {
+    let server = EmbeddedServer::start().unwrap();
+    server.stop();
+    let other = TcpListener::bind(server.address()).unwrap();
+    assert!(matches!(server.restart(), Err(Error::Io { .. })));
+    assert!(!server.is_running());
+    drop(other);
+    server.restart().unwrap();
+    RawClient::connect(server.address());
+}
+
+#[test]
+fn a_server_that_is_stopped_and_restarted_at_once_is_one_or_the_other() {
+    let server = EmbeddedServer::start().unwrap();
+    // Who comes first is a matter of chance.
+    for round in 0..2000 {
+        thread::scope(|scope| {
+            scope.spawn(|| server.stop());
+            server.restart().unwrap();
+        });
+        let listens = TcpStream::connect(server.address()).is_ok();
+        assert_eq!(listens, server.is_running(), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn many_servers_live_side_by_side() {
+    let servers: Vec<_> = (0..20).map(|_| EmbeddedServer::start().unwrap()).collect();
+    for server in &servers {
+        let client = client(server.address()).await;
+        client.create("/a", b"", &PERSISTENT).await.unwrap();
+    }
+    let address = servers[0].address();
+    drop(servers);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn an_answer_that_is_on_its_way_waits_in_a_pause() {
+    let server = EmbeddedServer::start().unwrap();
+    let mut client = RawClient::connect(server.address());
+    let delay = Duration::from_millis(300);
+    server.set_delay(delay);
+    client.send(&[OpCode::Ping]);
+    while server.pings() == 0 {
+        thread::yield_now();
+    }
+    server.pause();
+    // Nothing can be waited for that must not come.
+    thread::sleep(2 * delay);
+    assert!(client.is_open(), "something has come");
+    server.resume();
+    client.receive(1);
+}

@@ -1,0 +1,158 @@
+"""A kazoo client that does what it is told: one command a line, one answer a line.
+
+An answer is `ok`, perhaps with words after it, or `error` and the name of kazoo's exception. A command that blocks is
+answered when it is done. `stop` closes the session and ends the program with status 0.
+
+Usage: agent.py <name> <hosts> <session timeout in seconds>
+"""
+
+import logging
+import queue
+import sys
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, LockTimeout
+from kazoo.security import make_digest_acl
+
+# No wait is longer. Only a failing test waits so long.
+PATIENCE = 30
+
+# What kazoo warns of, lost connections for example, is what the tests are about.
+logging.disable(logging.CRITICAL)
+
+
+class Agent:
+    def __init__(self, name, hosts, timeout):
+        self.name = name
+        self.client = KazooClient(hosts=hosts, timeout=timeout)
+        self.client.start(timeout=PATIENCE)
+        self.locks = {}
+        self.events = queue.Queue()
+
+    # Locks. Each is known by its path and kind, so that it can be released.
+
+    def _lock(self, kind, path):
+        if (kind, path) not in self.locks:
+            make = {
+                "lock": self.client.Lock,
+                "read": self.client.ReadLock,
+                "write": self.client.WriteLock,
+                "semaphore": lambda path, name: self.client.Semaphore(path, name, max_leases=2),
+            }
+            self.locks[kind, path] = make[kind](path, self.name)
+        return self.locks[kind, path]
+
+    def acquire(self, kind, path):
+        try:
+            return self._lock(kind, path).acquire(timeout=PATIENCE)
+        except LockTimeout:
+            return False
+
+    def try_acquire(self, kind, path):
+        return self._lock(kind, path).acquire(blocking=False)
+
+    def release(self, kind, path):
+        return self._lock(kind, path).release()
+
+    def contenders(self, kind, path):
+        return self._lock(kind, path).contenders()
+
+    def lease_holders(self, path):
+        return sorted(self._lock("semaphore", path).lease_holders())
+
+    # Nodes.
+
+    def create(self, path, data):
+        return self.client.create(path, data.encode(), makepath=True)
+
+    def create_ephemeral(self, path):
+        return self.client.create(path, ephemeral=True, makepath=True)
+
+    def create_sequential(self, path):
+        return self.client.create(path, sequence=True, makepath=True)
+
+    def get(self, path):
+        data, stat = self.client.get(path)
+        return [data.decode(), stat.version]
+
+    def set(self, path, data):
+        return self.client.set(path, data.encode()).version
+
+    def delete(self, path):
+        self.client.delete(path)
+
+    def exists(self, path):
+        return self.client.exists(path) is not None
+
+    def children(self, path):
+        return sorted(self.client.get_children(path))
+
+    # Watches. The recipe calls back once at the start, and then for each change.
+
+    def watch_data(self, path):
+        def changed(data, stat):
+            self.events.put(["data", "none" if stat is None else data.decode()])
+
+        self.client.DataWatch(path, changed)
+
+    def watch_children(self, path):
+        def changed(children):
+            self.events.put(["children"] + sorted(children))
+
+        self.client.ChildrenWatch(path, changed)
+
+    def event(self):
+        return self.events.get(timeout=PATIENCE)
+
+    # All or nothing: a new node, if the other one has that version.
+
+    def create_if(self, path, checked, version):
+        transaction = self.client.transaction()
+        transaction.create(path, b"")
+        transaction.check(checked, int(version))
+        transaction.set_data(checked, b"counted")
+        return [type(r).__name__ if isinstance(r, Exception) else "done" for r in transaction.commit()]
+
+    # Who may do what.
+
+    def add_auth(self, credentials):
+        return self.client.add_auth("digest", credentials)
+
+    def create_for(self, path, credentials):
+        user, password = credentials.split(":")
+        return self.client.create(path, b"secret", acl=[make_digest_acl(user, password, all=True)])
+
+    # The session.
+
+    def session(self):
+        return "%x" % self.client.client_id[0]
+
+    def stop(self):
+        self.client.stop()
+        self.client.close()
+
+
+def words(result):
+    if result is None:
+        return []
+    if isinstance(result, (list, tuple)):
+        return [str(word) for word in result]
+    return [str(result)]
+
+
+def main():
+    name, hosts, timeout = sys.argv[1:]
+    agent = Agent(name, hosts, float(timeout))
+    print("ok", flush=True)
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        try:
+            answer = ["ok"] + words(getattr(agent, command)(*arguments))
+        except KazooException as error:
+            answer = ["error", type(error).__name__]
+        print(*answer, flush=True)
+        if command == "stop":
+            return
+
+
+main()

@@ -1,0 +1,61 @@
+//! The process of a real server.
+
+use std::{
+    net::TcpListener,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use curator_test::{Error, ServerKind, TestingServer};
+
+use crate::support::folder_of;
+
+#[tokio::test]
+async fn a_real_server_is_a_process_of_an_installed_zookeeper() {
+    let server = TestingServer::real().await.unwrap();
+    assert_eq!(server.kind(), ServerKind::Real);
+    assert!(server.as_embedded().is_none());
+    assert!(Path::new(&format!("/proc/{}", server.process_id().unwrap())).exists());
+    let version = server.distribution().unwrap().version().unwrap();
+    let srvr = server.four_letter_word("srvr").await.unwrap();
+    assert!(srvr.starts_with(&format!("Zookeeper version: {version}")), "{srvr}");
+    server.stop().await.unwrap();
+    assert_eq!(server.process_id(), None);
+}
+
+#[tokio::test]
+async fn settings_reach_the_process() {
+    let builder = TestingServer::builder().kind(ServerKind::Real).tick_time(Duration::from_millis(200));
+    let server = builder.property("maxSessionTimeout", "7000").start().await.unwrap();
+    let conf = server.four_letter_word("conf").await.unwrap();
+    assert!(conf.contains("tickTime=200\n") && conf.contains("maxSessionTimeout=7000\n"), "{conf}");
+}
+
+#[tokio::test]
+async fn a_failing_start_shows_the_log() {
+    let started = Instant::now();
+    let builder = TestingServer::builder().kind(ServerKind::Real).property("tickTime", "none");
+    let error = builder.start().await.unwrap_err();
+    assert!(matches!(error, Error::Ended { .. }), "{error}");
+    assert!(error.to_string().contains("NumberFormatException"), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_server_logs_what_it_warns_of() {
+    let builder = TestingServer::builder().kind(ServerKind::Real).property("forceSync", "no");
+    let server = builder.start().await.unwrap();
+    assert!(server.log().contains(" WARN "), "{}", server.log());
+}
+
+#[tokio::test]
+async fn a_dropped_server_leaves_nothing() {
+    let server = TestingServer::real().await.unwrap();
+    let (address, id) = (server.address(), server.process_id().unwrap());
+    let folder = folder_of(id);
+    assert!(folder.is_dir());
+    drop(server);
+    assert!(TcpListener::bind(address).is_ok());
+    assert!(!Path::new(&format!("/proc/{id}")).exists());
+    assert!(!folder.exists());
+}

@@ -1,0 +1,81 @@
+//! Which kind of server a test gets.
+
+use std::{
+    env,
+    process::{Command, Output},
+};
+
+use curator_test::{Error, SERVER_VARIABLE, ServerKind, TestingServer};
+
+/// Set for the process that is to start a server.
+const STARTER: &str = "CURATOR_TEST_STARTER";
+
+/// Not a test by itself: the process that the tests below start, with variables of their choice.
+#[tokio::test]
+async fn starter() {
+    if env::var_os(STARTER).is_none() {
+        return;
+    }
+    match TestingServer::start().await {
+        Ok(server) => println!("\nkind {}", server.kind()),
+        Err(error) => println!("\nerror {error}"),
+    }
+}
+
+/// What a process prints that starts a server with this variable, and with no `PATH` and nothing else either.
+fn start_with(kind: Option<&str>) -> String {
+    let mut starter = Command::new(env::current_exe().unwrap());
+    starter.args(["kinds::starter", "--exact", "--nocapture"]).env_clear().env(STARTER, "1");
+    starter.envs(kind.map(|kind| (SERVER_VARIABLE, kind)));
+    let Output { stdout, status, .. } = starter.output().unwrap();
+    let printed = String::from_utf8(stdout).unwrap();
+    assert!(status.success(), "{printed}");
+    printed
+}
+
+#[test]
+fn an_embedded_server_is_the_default_and_needs_no_program() {
+    for kind in [None, Some("embedded")] {
+        let printed = start_with(kind);
+        assert!(printed.contains("\nkind embedded\n"), "{printed}");
+    }
+}
+
+#[test]
+fn a_real_server_without_java_is_an_error_and_not_an_embedded_one() {
+    let printed = start_with(Some("real"));
+    assert!(printed.contains("\nerror no Java found"), "{printed}");
+}
+
+#[test]
+fn an_unknown_kind_is_refused_by_name() {
+    let printed = start_with(Some("docker"));
+    assert!(printed.contains("\nerror CURATOR_TEST_SERVER is \"docker\""), "{printed}");
+    assert!(printed.contains("`embedded` or `real`"), "{printed}");
+}
+
+#[tokio::test]
+async fn the_environment_chooses_for_all_that_does_not_choose_itself() {
+    let kind = ServerKind::from_environment().unwrap();
+    assert_eq!(TestingServer::start().await.unwrap().kind(), kind);
+    assert_eq!(TestingServer::shared().await.kind(), kind);
+    assert_eq!(TestingServer::embedded().await.unwrap().kind(), ServerKind::Embedded);
+}
+
+#[tokio::test]
+async fn an_embedded_server_is_no_process() {
+    let server = TestingServer::embedded().await.unwrap();
+    assert!(server.as_embedded().is_some_and(|embedded| embedded.address() == server.address()));
+    assert_eq!(server.process_id(), None);
+    assert!(server.distribution().is_none());
+    assert_eq!(server.log(), "");
+}
+
+#[tokio::test]
+async fn what_an_embedded_server_cannot_be_is_refused_by_name() {
+    let builder = TestingServer::builder().kind(ServerKind::Embedded);
+    let error = builder.clone().property("quorumListenOnAllIPs", "true").start().await.unwrap_err();
+    assert!(matches!(&error, Error::Property { key, .. } if key == "quorumListenOnAllIPs"), "{error}");
+    let error = builder.property("tickTime", "none").start().await.unwrap_err();
+    assert!(matches!(&error, Error::Property { key, value, .. } if key == "tickTime" && value == "none"), "{error}");
+}

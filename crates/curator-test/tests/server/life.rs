@@ -1,0 +1,145 @@
+//! A server: its life, its data, and what it tells about itself.
+
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, TcpListener, TcpStream},
+    time::Duration,
+};
+
+use curator_test::{Error, Mode, TestingServer};
+
+use crate::support::{CONTAINER, PERSISTENT, RawClient, client, eventually};
+
+#[tokio::test]
+async fn a_server_serves() {
+    let server = TestingServer::start().await.unwrap();
+    assert!(server.address().ip().is_loopback());
+    assert_eq!(server.connect_string(), server.address().to_string());
+    assert_eq!(server.mode().await, Some(Mode::Standalone));
+    assert_eq!(server.four_letter_word("ruok").await.unwrap(), "imok");
+    let client = client(server.address()).await;
+    client.create("/a", b"data", &PERSISTENT).await.unwrap();
+    assert_eq!(client.get_data("/a").await.unwrap().0, b"data");
+}
+
+#[tokio::test]
+async fn a_restart_keeps_port_and_data() {
+    let server = TestingServer::start().await.unwrap();
+    let address = server.address();
+    client(address).await.create("/kept", b"", &PERSISTENT).await.unwrap();
+    server.stop().await.unwrap();
+    assert!(TcpStream::connect(address).is_err());
+    assert_eq!(server.process_id(), None);
+    server.restart().await.unwrap();
+    assert_eq!(server.address(), address);
+    assert!(client(address).await.check_stat("/kept").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_killed_server_is_gone_at_once_and_comes_back() {
+    let server = TestingServer::start().await.unwrap();
+    client(server.address()).await.create("/kept", b"", &PERSISTENT).await.unwrap();
+    server.kill().unwrap();
+    assert!(TcpStream::connect(server.address()).is_err());
+    assert!(matches!(server.pause(), Err(Error::NotRunning(_))));
+    server.restart().await.unwrap();
+    assert!(client(server.address()).await.check_stat("/kept").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_paused_server_is_silent_until_it_is_resumed() {
+    let server = TestingServer::start().await.unwrap();
+    server.pause().unwrap();
+    assert_eq!(server.mode().await, None);
+    server.resume().unwrap();
+    assert_eq!(server.mode().await, Some(Mode::Standalone));
+    server.pause().unwrap();
+    server.stop().await.unwrap();
+    assert!(TcpStream::connect(server.address()).is_err());
+    // A server that comes back is not paused any more.
+    server.restart().await.unwrap();
+    assert_eq!(server.mode().await, Some(Mode::Standalone));
+}
+
+#[tokio::test]
+async fn packets_are_counted_exactly() {
+    let server = TestingServer::start().await.unwrap();
+    let client = client(server.address()).await;
+    client.create("/a", b"", &PERSISTENT).await.unwrap();
+    let before = server.packets_received().await.unwrap();
+    assert_eq!(server.packets_received().await.unwrap(), before);
+    server.sessions().await.unwrap();
+    for _ in 0..3 {
+        client.get_data("/a").await.unwrap();
+    }
+    assert_eq!(server.packets_received().await.unwrap(), before + 3);
+}
+
+#[tokio::test]
+async fn a_stopped_server_is_not_asked() {
+    let server = TestingServer::start().await.unwrap();
+    server.stop().await.unwrap();
+    assert!(matches!(server.four_letter_word("ruok").await, Err(Error::NotRunning(_))));
+    assert!(matches!(server.packets_received().await, Err(Error::NotRunning(_))));
+    assert!(matches!(server.watch_count().await, Err(Error::NotRunning(_))));
+    assert!(matches!(server.wait_until_serving().await, Err(Error::NotRunning(_))));
+    assert_eq!(server.mode().await, None);
+}
+
+#[tokio::test]
+async fn watches_and_sessions_are_known() {
+    let server = TestingServer::start().await.unwrap();
+    let client = client(server.address()).await;
+    client.create("/watched", b"", &PERSISTENT).await.unwrap();
+    assert_eq!(server.watch_count().await.unwrap(), 0);
+    let (_, _, _watcher) = client.get_and_watch_data("/watched").await.unwrap();
+    assert_eq!(server.watch_count().await.unwrap(), 1);
+    let id = client.session_id().0;
+    assert_eq!(server.watches_by_path().await.unwrap(), BTreeMap::from([("/watched".to_owned(), vec![id])]));
+    let sessions = server.sessions().await.unwrap();
+    assert_eq!(sessions.iter().map(|s| s.session_id).collect::<Vec<_>>(), [id]);
+    assert!(sessions[0].client.ip().is_loopback());
+}
+
+#[tokio::test]
+async fn containers_are_removed_as_often_as_asked() {
+    let server = TestingServer::builder().container_check_interval(Duration::from_millis(50)).start().await.unwrap();
+    let client = client(server.address()).await;
+    client.create("/c", b"", &CONTAINER).await.unwrap();
+    client.create("/c/child", b"", &PERSISTENT).await.unwrap();
+    client.delete("/c/child", None).await.unwrap();
+    eventually(async || client.check_stat("/c").await.unwrap().is_none()).await;
+}
+
+#[tokio::test]
+async fn a_session_gets_at_least_two_ticks() {
+    let server = TestingServer::builder().tick_time(Duration::from_millis(4000)).start().await.unwrap();
+    // The client takes this for its patience with the server, too.
+    let connector = zookeeper_client::Client::connector().with_session_timeout(Duration::from_millis(6000));
+    let client = connector.connect(&server.connect_string()).await.unwrap();
+    assert_eq!(client.session_timeout(), Duration::from_millis(8000));
+}
+
+#[tokio::test]
+async fn a_dropped_server_frees_its_port() {
+    let server = TestingServer::start().await.unwrap();
+    let address = server.address();
+    drop(server);
+    assert!(TcpListener::bind(address).is_ok());
+}
+
+#[tokio::test]
+async fn all_tests_share_one_server() {
+    let first = TestingServer::shared().await;
+    assert!(std::ptr::eq(first, TestingServer::shared().await));
+    let address: SocketAddr = first.connect_string().parse().unwrap();
+    assert_eq!(address, first.address());
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed_after_a_while() {
+    let builder = TestingServer::builder().system_property("zookeeper.nio.sessionlessCnxnTimeout", "300");
+    let server = builder.start().await.unwrap();
+    let mut silent = RawClient::silent(server.address());
+    tokio::task::spawn_blocking(move || silent.receive_end()).await.unwrap();
+}

@@ -1,0 +1,374 @@
+//! The proxy's faults and counts, with a real client and a server.
+
+use std::{
+    collections::BTreeMap,
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+use zookeeper_client::{Client, Error};
+
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client, eventually, unique};
+
+/// A proxy before the shared server, and a client behind it.
+async fn set_up() -> (FaultProxy, Client) {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = client(proxy.address()).await;
+    proxy.reset_counts();
+    (proxy, client)
+}
+
+/// A client that does not go through the proxy.
+async fn direct() -> Client {
+    client(TestingServer::shared().await.address()).await
+}
+
+async fn exists(path: &str) -> bool {
+    direct().await.check_stat(path).await.unwrap().is_some()
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_kind() {
+    let (proxy, client) = set_up().await;
+    let path = unique();
+    client.create(&path, b"", &PERSISTENT).await.unwrap();
+    client.get_data(&path).await.unwrap();
+    client.get_data(&path).await.unwrap();
+    client.delete(&path, None).await.unwrap();
+    let expected = BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetData, 2), (OpCode::Delete, 1)]);
+    assert_eq!(proxy.requests(), expected);
+    assert_eq!(proxy.connections(), 1);
+    proxy.reset_counts();
+    assert!(proxy.requests().is_empty());
+    drop(client);
+    proxy.wait_for_request(OpCode::CloseSession, 1).await.unwrap();
+    proxy.wait_for_connections(0).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_event_is_counted_once_for_each_session_that_watches() {
+    let (proxy, one) = set_up().await;
+    let two = client(proxy.address()).await;
+    let (path, direct) = (unique(), direct().await);
+    direct.create(&path, b"", &PERSISTENT).await.unwrap();
+    // Two watchers of one session are one watch of the server.
+    let (_, _, first) = one.get_and_watch_data(&path).await.unwrap();
+    let (_, _, second) = one.get_and_watch_data(&path).await.unwrap();
+    let (_, _, third) = two.get_and_watch_data(&path).await.unwrap();
+    assert_eq!(proxy.notifications(), 0);
+    direct.delete(&path, None).await.unwrap();
+    first.changed().await;
+    second.changed().await;
+    third.changed().await;
+    // Answers and events share a connection: had there been more of these, they would have come before the answers.
+    one.get_data("/").await.unwrap();
+    two.get_data("/").await.unwrap();
+    assert_eq!(proxy.notifications(), 2);
+    // Lost on the way, and counted.
+    let path = unique();
+    direct.create(&path, b"", &PERSISTENT).await.unwrap();
+    let (_, _, _lost) = one.get_and_watch_data(&path).await.unwrap();
+    proxy.black_hole(Direction::ToClient);
+    direct.delete(&path, None).await.unwrap();
+    eventually(async || proxy.notifications() == 3).await;
+    proxy.heal();
+    proxy.reset_counts();
+    assert_eq!(proxy.notifications(), 0);
+}
+
+#[tokio::test]
+async fn round_trips_are_counted_exactly() {
+    let (proxy, _client) = set_up().await;
+    proxy.set_delay(Duration::from_millis(5));
+    // Over a bare socket: what is written at once leaves at once.
+    let mut raw = RawClient::connect(proxy.address());
+    assert_eq!((proxy.round_trips(), proxy.handshakes()), (0, 1));
+    raw.send(&[OpCode::Exists, OpCode::Sync]);
+    raw.receive(2);
+    assert_eq!(proxy.round_trips(), 1);
+    raw.send(&[OpCode::Exists, OpCode::Exists, OpCode::Exists]);
+    raw.receive(1);
+    raw.receive(2);
+    assert_eq!(proxy.round_trips(), 2);
+    raw.send(&[OpCode::Exists]);
+    raw.receive(1);
+    assert_eq!(proxy.round_trips(), 3);
+    proxy.ignore(OpCode::Sync);
+    raw.send(&[OpCode::Sync]);
+    raw.receive(1);
+    assert_eq!(proxy.round_trips(), 3);
+    proxy.reset_counts();
+    raw.send(&[OpCode::Exists]);
+    raw.receive(1);
+    assert_eq!(proxy.round_trips(), 1);
+}
+
+#[tokio::test]
+async fn a_delay_holds_each_way_and_does_not_add_up() {
+    let (proxy, client) = set_up().await;
+    let delay = Duration::from_millis(100);
+    proxy.set_delay(delay);
+    let begin = Instant::now();
+    let futures: Vec<_> = (0..20).map(|_| client.get_data("/")).collect();
+    for future in futures {
+        future.await.unwrap();
+    }
+    assert!(begin.elapsed() >= 2 * delay);
+    // One after the other they would take four seconds.
+    assert!(begin.elapsed() < 12 * delay, "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn a_cut_closes_connections_and_a_client_comes_back() {
+    let (proxy, client) = set_up().await;
+    let session = client.session_id();
+    proxy.hold_replies(OpCode::GetData);
+    let pending = client.get_data("/");
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    proxy.cut();
+    assert_eq!(pending.await.unwrap_err(), Error::ConnectionLoss);
+    proxy.release_held();
+    client.get_data("/").await.unwrap();
+    assert_eq!(client.session_id(), session);
+    assert_eq!(proxy.handshakes(), 1);
+}
+
+#[tokio::test]
+async fn a_reset_is_an_error_on_the_socket() {
+    let (proxy, client) = set_up().await;
+    proxy.hold_replies(OpCode::GetData);
+    let pending = client.get_data("/");
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    proxy.reset();
+    let error = pending.await.unwrap_err();
+    assert!(error.to_string().contains("reset"), "{error}");
+}
+
+#[tokio::test]
+async fn refused_connections_find_nobody_listening() {
+    let (proxy, client) = set_up().await;
+    proxy.refuse(true).unwrap();
+    let error = TcpStream::connect(proxy.address()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    // The connection that was there before goes on.
+    client.get_data("/").await.unwrap();
+    proxy.cut();
+    proxy.refuse(false).unwrap();
+    eventually(async || client.get_data("/").await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn bytes_vanish_in_a_black_hole() {
+    let (proxy, client) = set_up().await;
+    let (lost, kept) = (unique(), unique());
+    proxy.black_hole(Direction::ToServer);
+    let pending = client.create(&lost, b"", &PERSISTENT);
+    eventually(async || proxy.requests().contains_key(&OpCode::Create2)).await;
+    proxy.heal();
+    assert!(pending.await.is_err());
+    assert!(!exists(&lost).await);
+
+    client.get_data("/").await.unwrap();
+    proxy.reset_counts();
+    proxy.black_hole(Direction::ToClient);
+    let pending = client.create(&kept, b"", &PERSISTENT);
+    proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
+    proxy.heal();
+    assert!(pending.await.is_err());
+    assert!(exists(&kept).await);
+}
+
+#[tokio::test]
+async fn a_link_that_lost_nothing_survives_the_black_hole() {
+    let (proxy, client) = set_up().await;
+    proxy.black_hole(Direction::Both);
+    proxy.heal();
+    client.get_data("/").await.unwrap();
+    assert_eq!(proxy.handshakes(), 0);
+}
+
+#[tokio::test]
+async fn the_end_of_a_connection_is_hidden_by_a_black_hole() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let mut raw = RawClient::connect(proxy.address());
+    proxy.black_hole(Direction::ToClient);
+    server.kill().unwrap();
+    // What is written to the dead server fails, and the client does not get to know that either.
+    for count in 1..=3 {
+        raw.send(&[OpCode::Exists]);
+        eventually(async || proxy.requests().get(&OpCode::Exists) == Some(&count)).await;
+    }
+    assert_eq!(proxy.connections(), 1);
+    assert!(raw.is_open());
+    proxy.heal();
+    proxy.wait_for_connections(0).await.unwrap();
+    assert!(!raw.is_open());
+}
+
+#[tokio::test]
+async fn a_swallowed_reply_leaves_the_connection() {
+    let (proxy, client) = set_up().await;
+    let path = unique();
+    proxy.swallow_next_reply(OpCode::Create2);
+    let pending = client.create(&path, b"", &PERSISTENT);
+    proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
+    assert!(exists(&path).await);
+    assert_eq!(proxy.connections(), 1);
+    proxy.cut();
+    assert!(pending.await.is_err());
+    // Only the next one was meant.
+    client.create(&unique(), b"", &PERSISTENT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_is_applied_and_its_reply_cut() {
+    let (proxy, client) = set_up().await;
+    let path = unique();
+    proxy.cut_before_reply(OpCode::Create2);
+    assert_eq!(client.create(&path, b"", &PERSISTENT).await.unwrap_err(), Error::ConnectionLoss);
+    assert!(exists(&path).await);
+    assert_eq!(client.create(&path, b"", &PERSISTENT).await.unwrap_err(), Error::NodeExists);
+}
+
+#[tokio::test]
+async fn the_third_reply_is_the_last_of_its_connection() {
+    let (proxy, client) = set_up().await;
+    let paths = [unique(), unique(), unique(), unique()];
+    proxy.cut_after_nth_reply(OpCode::Create2, 3);
+    for path in &paths[..2] {
+        client.create(path, b"", &PERSISTENT).await.unwrap();
+    }
+    // Of another kind, so not counted.
+    client.get_data("/").await.unwrap();
+    assert_eq!(proxy.handshakes(), 0);
+    // Held, so that what comes behind it is on its way when the connection ends.
+    proxy.hold_replies(OpCode::Create2);
+    let third = client.create(&paths[2], b"", &PERSISTENT);
+    let behind = client.get_data("/");
+    proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
+    assert_eq!(proxy.connections(), 1);
+    proxy.release_held();
+    third.await.unwrap();
+    assert_eq!(behind.await.unwrap_err(), Error::ConnectionLoss);
+    // Only that one was meant.
+    client.create(&paths[3], b"", &PERSISTENT).await.unwrap();
+    assert_eq!(proxy.handshakes(), 1);
+}
+
+#[tokio::test]
+async fn the_second_reply_is_swallowed() {
+    let (proxy, client) = set_up().await;
+    proxy.swallow_nth_reply(OpCode::GetData, 2);
+    client.get_data("/").await.unwrap();
+    let swallowed = client.get_data("/");
+    let later = client.get_data("/");
+    later.await.unwrap();
+    assert_eq!(proxy.connections(), 1);
+    proxy.cut();
+    assert!(swallowed.await.is_err());
+}
+
+#[tokio::test]
+async fn the_connection_is_cut_in_place_of_the_second_reply() {
+    let (proxy, client) = set_up().await;
+    let (first, second) = (unique(), unique());
+    proxy.cut_before_nth_reply(OpCode::Create2, 2);
+    client.create(&first, b"", &PERSISTENT).await.unwrap();
+    assert_eq!(client.create(&second, b"", &PERSISTENT).await.unwrap_err(), Error::ConnectionLoss);
+    assert!(exists(&second).await);
+}
+
+#[tokio::test]
+async fn faults_with_numbers_are_counted_over_all_connections() {
+    let (proxy, one) = set_up().await;
+    let two = client(proxy.address()).await;
+    proxy.reset_counts();
+    proxy.cut_after_nth_reply(OpCode::GetData, 2);
+    one.get_data("/").await.unwrap();
+    two.get_data("/").await.unwrap();
+    // It is the second client that has to come back. What it sends before it knows is lost.
+    eventually(async || two.get_data("/").await.is_ok()).await;
+    one.get_data("/").await.unwrap();
+    assert_eq!(proxy.handshakes(), 1);
+    assert_eq!(proxy.sessions().last().unwrap().session_id, two.session_id().0);
+}
+
+#[tokio::test]
+async fn a_request_is_cut_before_the_server_sees_it() {
+    let (proxy, client) = set_up().await;
+    let path = unique();
+    proxy.cut_before_request(OpCode::Create2);
+    assert!(client.create(&path, b"", &PERSISTENT).await.is_err());
+    assert!(!exists(&path).await);
+    client.create(&path, b"", &PERSISTENT).await.unwrap();
+    let counted = proxy.requests()[&OpCode::Create2];
+    assert_eq!(counted, 2);
+    proxy.wait_for_request(OpCode::Create2, 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn held_replies_wait_for_their_release() {
+    let (proxy, client) = set_up().await;
+    let path = unique();
+    proxy.hold_replies(OpCode::Create2);
+    let create = client.create(&path, b"", &EPHEMERAL);
+    // Parked behind it, though of another kind.
+    let read = client.get_data("/");
+    proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    assert!(exists(&path).await);
+    let mut both = std::pin::pin!(async { (create.await.unwrap(), read.await.unwrap()) });
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut both).await;
+    assert!(early.is_err(), "the reply came before its release");
+    proxy.release_held();
+    both.await;
+}
+
+#[tokio::test]
+async fn a_lost_handshake_is_a_fault_like_others() {
+    let (proxy, client) = set_up().await;
+    proxy.cut_before_reply(OpCode::CreateSession);
+    proxy.cut();
+    eventually(async || client.get_data("/").await.is_ok()).await;
+    assert_eq!(proxy.handshakes(), 2);
+}
+
+#[tokio::test]
+async fn sessions_are_read_from_the_handshake() {
+    let (proxy, client) = set_up().await;
+    let sessions = proxy.sessions();
+    assert_eq!(sessions.len(), 1);
+    assert_eq!(sessions[0].session_id, client.session_id().0);
+    assert_eq!(sessions[0].password.len(), 16);
+}
+
+#[tokio::test]
+async fn four_letter_words_pass() {
+    let (proxy, _client) = set_up().await;
+    assert_eq!(curator_test::four_letter_word(proxy.address(), "ruok").await.unwrap(), "imok");
+}
+
+#[test]
+fn a_dropped_proxy_closes_all_and_needs_no_runtime() {
+    let upstream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = FaultProxy::start(upstream.local_addr().unwrap()).unwrap();
+    let address = proxy.address();
+    let mut client = TcpStream::connect(address).unwrap();
+    let (mut server, _) = upstream.accept().unwrap();
+    drop(proxy);
+    assert_eq!(std::io::copy(&mut client, &mut std::io::sink()).unwrap(), 0);
+    assert_eq!(std::io::copy(&mut server, &mut std::io::sink()).unwrap(), 0);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[tokio::test]
+async fn no_delay_is_too_long() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let mut client = RawClient::connect(proxy.address());
+    proxy.set_delay(Duration::MAX);
+    client.send(&[OpCode::Ping]);
+    eventually(async || proxy.pings() == 1).await;
+    assert!(client.is_open());
+}

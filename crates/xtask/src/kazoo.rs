@@ -1,0 +1,78 @@
+//! Brings kazoo, ZooKeeper's client for Python, which the interop tests let loose on the server.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{command, debian, distribution::find_on_path, say, target_dir};
+
+/// Tells the interop tests which Python can import kazoo.
+pub(crate) const PYTHON_VARIABLE: &str = "CURATOR_TEST_KAZOO_PYTHON";
+
+/// It needs no other package.
+const VERSION: &str = "2.11.0";
+
+/// Finds a Python that can import kazoo, or makes one: a virtual environment in the target directory. Quick when there
+/// is one.
+pub(crate) fn prepare() -> Result<PathBuf, String> {
+    if let Some(python) = env::var_os(PYTHON_VARIABLE).map(PathBuf::from) {
+        let error = || format!("{PYTHON_VARIABLE} is {}, which cannot import kazoo {VERSION}", python.display());
+        return if imports_kazoo(&python) { Ok(python.clone()) } else { Err(error()) };
+    }
+    let environment = target_dir()?.join("kazoo").join(VERSION);
+    let python = environment.join("bin/python");
+    if !imports_kazoo(&python) {
+        say(&format!("fetching kazoo {VERSION} by pip"));
+        create(&environment)?;
+        command::run(&mut install(&python))
+            .map_err(|e| format!("kazoo could not be fetched from the Python package index: {e}"))?;
+    }
+    if imports_kazoo(&python) { Ok(python) } else { Err(format!("pip has brought another kazoo than {VERSION}")) }
+}
+
+/// Makes an empty virtual environment, in place of what may be there.
+fn create(environment: &Path) -> Result<(), String> {
+    let venv = || {
+        let mut python = Command::new("python3");
+        command::run(python.args(["-m", "venv", "--clear"]).arg(environment).stdin(Stdio::null()))
+    };
+    if find_on_path("python3").is_some() && venv().is_ok() {
+        return Ok(());
+    }
+    // Debian's Python comes without the module.
+    debian::install_python()
+        .map_err(|e| format!("there is no Python with the module `venv`, nor could it be installed: {e}"))?;
+    venv()
+}
+
+fn install(python: &Path) -> Command {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).arg(format!("kazoo=={VERSION}"));
+    pip.stdin(Stdio::null());
+    pip
+}
+
+fn imports_kazoo(python: &Path) -> bool {
+    let check = format!("import kazoo.version as v; raise SystemExit(v.__version__ != '{VERSION}')");
+    command::succeeds(Command::new(python).arg("-c").arg(check))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_is_pinned() {
+        let pip = install(Path::new("/some/python"));
+        let arguments: Vec<_> = pip.get_args().map(|argument| argument.to_string_lossy()).collect();
+        assert_eq!(pip.get_program(), "/some/python");
+        assert_eq!(arguments.last().unwrap(), "kazoo==2.11.0");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_imports_nothing() {
+        assert!(!imports_kazoo(Path::new("/nonexistent/python")));
+    }
+}

@@ -1,0 +1,93 @@
+//! Which tests could not be run, why, and how they can be.
+
+use crate::kind::{SERVER_VARIABLE, ServerKind};
+
+/// What to do without a ZooKeeper.
+pub(crate) const INSTALL_REAL: &str = "install a Java runtime (Debian: `default-jre-headless`), and ZooKeeper: Maven (`mvn` on PATH), \
+                                       or an unpacked release that ZOOKEEPER_HOME names, or Debian's package `zookeeper`";
+/// What to do without the older one.
+pub(crate) const INSTALL_DEBIAN: &str = "install Debian's package `zookeeper`, release 3.8";
+
+/// What to do with the older one only.
+const INSTALL_3_9: &str = "have Maven (`mvn` on PATH), or an unpacked release 3.9 that ZOOKEEPER_HOME names";
+
+/// What to do without Python.
+pub(crate) const INSTALL_KAZOO: &str = "install Python 3 with the module `venv` (Debian: `python3-venv`) and have a way to the Python \
+                                        package index, or name a Python that has kazoo by CURATOR_TEST_KAZOO_PYTHON";
+
+/// What was not run.
+#[derive(Debug)]
+pub(crate) struct NotRun {
+    /// Which tests.
+    pub(crate) what: &'static str,
+    /// What was tried in vain, or who did not want them.
+    pub(crate) why: String,
+    /// How to have them run.
+    pub(crate) remedy: &'static str,
+}
+
+impl NotRun {
+    /// The half that a choice by the environment leaves out. Whoever wants some tests only, by arguments, knows it.
+    pub(crate) fn other_half(arguments: &[String], chosen: Option<ServerKind>) -> Option<Self> {
+        let chosen = chosen.filter(|_| arguments.is_empty())?;
+        let what = match chosen {
+            ServerKind::Embedded => "the tests on a real ZooKeeper",
+            ServerKind::Real => "the tests on embedded servers, and all that need no server",
+        };
+        let why = format!("{SERVER_VARIABLE}={chosen} chooses the others");
+        Some(Self { what, why, remedy: "unset CURATOR_TEST_SERVER" })
+    }
+
+    /// The release that the embedded server is compared with, if another one was found.
+    pub(crate) fn release_3_9(found: Option<&str>) -> Option<Self> {
+        if found.is_some_and(|version| version.starts_with("3.9.")) {
+            return None;
+        }
+        let why = format!("the ZooKeeper that was found is {}", found.unwrap_or("of unknown version"));
+        Some(Self { what: "the tests on ZooKeeper 3.9", why, remedy: INSTALL_3_9 })
+    }
+
+    /// Some lines that are not overlooked.
+    pub(crate) fn text(&self) -> String {
+        let Self { what, why, remedy } = self;
+        format!(
+            "xtask:\nxtask: *** NOT RUN: {what} ***\nxtask:   why:         {why}\nxtask:   to run them: {remedy}\n\
+             xtask:   Until then this run says nothing about them.\n"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_release_does_not_stand_for_3_9() {
+        assert!(NotRun::release_3_9(Some("3.9.5")).is_none());
+        assert!(NotRun::release_3_9(Some("3.90.1")).is_some());
+        assert!(NotRun::release_3_9(None).is_some());
+        let text = NotRun::release_3_9(Some("3.8.0")).unwrap().text();
+        assert!(text.contains("*** NOT RUN: the tests on ZooKeeper 3.9 ***"), "{text}");
+        assert!(text.contains("why:         the ZooKeeper that was found is 3.8.0"), "{text}");
+    }
+
+    #[test]
+    fn a_chosen_half_leaves_out_the_other() {
+        let text = |chosen| NotRun::other_half(&[], Some(chosen)).unwrap().text();
+        let embedded = text(ServerKind::Embedded);
+        assert!(embedded.contains("*** NOT RUN: the tests on a real ZooKeeper ***"), "{embedded}");
+        assert!(embedded.contains("why:         CURATOR_TEST_SERVER=embedded"), "{embedded}");
+        assert!(embedded.contains("to run them: unset CURATOR_TEST_SERVER\n"), "{embedded}");
+        let real = text(ServerKind::Real);
+        assert!(real.contains("*** NOT RUN: the tests on embedded servers, and all that need no server ***"), "{real}");
+        assert!(real.contains("why:         CURATOR_TEST_SERVER=real"), "{real}");
+    }
+
+    #[test]
+    fn both_halves_and_a_choice_of_tests_leave_out_nothing() {
+        assert!(NotRun::other_half(&[], None).is_none());
+        for kind in ServerKind::ALL {
+            assert!(NotRun::other_half(&["some_name".to_owned()], Some(kind)).is_none());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What is to be run on which servers.
+
+use std::env;
+
+use crate::{
+    kind::{SERVER_VARIABLE, ServerKind},
+    targets::{INTEROP, Needs, needs, that_need},
+};
+
+/// A choice of the kind that the environment names, if it does.
+pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
+    match env::var_os(SERVER_VARIABLE) {
+        None => Ok(None),
+        Some(_) => ServerKind::from_environment().map(Some).map_err(|e| e.to_string()),
+    }
+}
+
+/// The kinds of servers to run the tests on, in this order.
+///
+/// A choice by the environment counts. Else it is both, but targets that are named and need a real server are not run
+/// twice on one.
+pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<ServerKind> {
+    if let Some(kind) = chosen {
+        return vec![kind];
+    }
+    let targets = named_targets(arguments);
+    let all_need = |one_of: &[Needs]| {
+        let is_one = |target: &&str| needs(target).is_some_and(|needs| one_of.contains(&needs));
+        !targets.is_empty() && targets.iter().all(is_one)
+    };
+    if all_need(&[Needs::Real]) {
+        return vec![ServerKind::Real];
+    }
+    if all_need(&[Needs::Embedded, Needs::One]) {
+        return vec![ServerKind::Embedded];
+    }
+    ServerKind::ALL.to_vec()
+}
+
+/// The command line after `cargo` of all tests on one kind, or of what the caller wants.
+///
+/// All tests on embedded servers are all that there are, those of the documentation too; without a choice of targets,
+/// cargo also builds the examples as programs, which their own tests run. On real servers only those are run again that
+/// use a server.
+pub(crate) fn command_line(arguments: &[String], kind: ServerKind) -> Vec<String> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    if !arguments.is_empty() {
+        let mut before_dashes = arguments.iter().take_while(|argument| *argument != "--");
+        let chosen = before_dashes.any(|a| a.starts_with("-p") || a.starts_with("--package") || a == "--workspace");
+        let all = if chosen { &["test"][..] } else { &["test", "--workspace"] };
+        return [words(all), arguments.to_vec()].concat();
+    }
+    let all = words(&["test", "--workspace", "--no-fail-fast"]);
+    match kind {
+        ServerKind::Real => {
+            let targets = that_need(Needs::Either).chain(that_need(Needs::Real));
+            let targets = targets.flat_map(|target| words(&["--test", target]));
+            all.into_iter().chain(targets).collect()
+        }
+        _ => all,
+    }
+}
+
+/// How many tests run at a time: more than there are cores, as most of them wait for a server or for a session's end.
+/// A real server takes a core for itself while it starts.
+pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
+    match kind {
+        ServerKind::Embedded => 6 * cores,
+        ServerKind::Real => 3 * cores,
+    }
+}
+
+/// Builds the examples as programs, which cargo does not do for tests that are named.
+pub(crate) const BUILD_EXAMPLES: [&str; 4] = ["build", "--quiet", "--workspace", "--examples"];
+
+/// The command line of the conformance tests alone, which run on more than one release.
+pub(crate) fn conformance() -> Vec<String> {
+    ["test", "-p", "curator-test", "--no-fail-fast", "--test", "conformance"].map(str::to_owned).into()
+}
+
+/// The command line of the tests with another client.
+pub(crate) fn interop() -> Vec<String> {
+    ["test", "-p", "curator-test", "--no-fail-fast", "--test", INTEROP].map(str::to_owned).into()
+}
+
+/// Whether these arguments name the tests with another client, which plain `cargo test` leaves out.
+pub(crate) fn names_interop(arguments: &[String]) -> bool {
+    named_targets(arguments).contains(&INTEROP)
+}
+
+/// The values of `--test`.
+fn named_targets(arguments: &[String]) -> Vec<&str> {
+    let mut arguments = arguments.iter().map(String::as_str).take_while(|argument| *argument != "--");
+    let mut targets = Vec::new();
+    while let Some(argument) = arguments.next() {
+        match argument.strip_prefix("--test") {
+            Some("") => targets.extend(arguments.next()),
+            Some(rest) => targets.extend(rest.strip_prefix('=')),
+            None => {}
+        }
+    }
+    targets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn all_tests_run_on_the_embedded_server() {
+        assert_eq!(command_line(&[], ServerKind::Embedded), words("test --workspace --no-fail-fast"));
+    }
+
+    #[test]
+    fn those_that_use_servers_run_on_a_real_one_too() {
+        let line = "test --workspace --no-fail-fast \
+                    --test server --test conformance --test run --test real";
+        assert_eq!(command_line(&[], ServerKind::Real), words(line));
+    }
+
+    #[test]
+    fn arguments_are_passed_on() {
+        for kind in ServerKind::ALL {
+            let line = |line| command_line(&words(line), kind);
+            assert_eq!(line("some_name"), words("test --workspace some_name"));
+            assert_eq!(line("-p curator-test x"), words("test -p curator-test x"));
+            assert_eq!(line("--workspace x"), words("test --workspace x"));
+            assert_eq!(line("x -- -p"), words("test --workspace x -- -p"));
+        }
+    }
+
+    #[test]
+    fn a_package_is_chosen_in_any_spelling() {
+        for line in ["-pcurator-test", "--package curator-test", "--package=curator-test"] {
+            assert_eq!(command_line(&words(line), ServerKind::Real), [words("test"), words(line)].concat());
+        }
+    }
+
+    #[test]
+    fn conformance_and_interop_run_to_their_ends() {
+        assert_eq!(conformance(), words("test -p curator-test --no-fail-fast --test conformance"));
+        assert_eq!(interop(), words("test -p curator-test --no-fail-fast --test interop"));
+    }
+
+    #[test]
+    fn more_tests_run_at_a_time_than_there_are_cores() {
+        for cores in [1, 2, 64] {
+            for kind in ServerKind::ALL {
+                assert!(threads(kind, cores) > cores, "{kind}, {cores}");
+            }
+            assert!(threads(ServerKind::Embedded, cores) > threads(ServerKind::Real, cores));
+        }
+    }
+
+    #[test]
+    fn both_kinds_are_the_rule() {
+        for line in ["x", "--test server", "--test real --test server", "--test-threads=1", "x -- --test real"] {
+            assert_eq!(kinds(&words(line), None), [ServerKind::Embedded, ServerKind::Real], "{line}");
+        }
+        assert_eq!(kinds(&[], None), [ServerKind::Embedded, ServerKind::Real]);
+    }
+
+    #[test]
+    fn a_chosen_kind_is_the_only_one() {
+        for kind in ServerKind::ALL {
+            assert_eq!(kinds(&[], Some(kind)), [kind]);
+            assert_eq!(kinds(&words("--test real"), Some(kind)), [kind]);
+        }
+    }
+
+    #[test]
+    fn targets_of_one_kind_run_once() {
+        assert_eq!(kinds(&words("-p curator-test --test real"), None), [ServerKind::Real]);
+        assert_eq!(kinds(&words("--test=real x"), None), [ServerKind::Real]);
+        assert_eq!(kinds(&words("--test interop"), None), [ServerKind::Embedded]);
+        assert_eq!(kinds(&words("--test interop --test embedded"), None), [ServerKind::Embedded]);
+        assert!(names_interop(&words("--test server --test=interop")) && !names_interop(&words("interop")));
+    }
+}

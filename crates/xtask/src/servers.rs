@@ -1,0 +1,100 @@
+//! Counts the servers that tests were run on.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
+
+use crate::kind::ServerKind;
+
+/// The packages whose tests prove little without a server.
+const NEED_SERVERS: [&str; 3] = ["curator-client", "curator-recipes", "curator-test"];
+
+/// The servers that were started.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Servers {
+    /// Kind and version to how long each start took.
+    starts: BTreeMap<(ServerKind, String), Vec<Duration>>,
+    packages: BTreeSet<(ServerKind, String)>,
+}
+
+impl Servers {
+    /// Reads the report that `curator-test` writes: for each server that came to serve one line with its kind, its
+    /// version, the package whose test it was for, and how many microseconds it took until it served.
+    pub(crate) fn read(report: &str) -> Self {
+        let mut servers = Self::default();
+        for line in report.lines() {
+            let mut words = line.split_whitespace();
+            let (Some(Ok(kind)), Some(version), Some(package), Some(Ok(micros))) = (
+                words.next().map(str::parse::<ServerKind>),
+                words.next(),
+                words.next(),
+                words.next().map(str::parse::<u64>),
+            ) else {
+                continue;
+            };
+            servers.starts.entry((kind, version.to_owned())).or_default().push(Duration::from_micros(micros));
+            servers.packages.insert((kind, package.to_owned()));
+        }
+        servers
+    }
+
+    /// A package whose tests should have run on a server of this kind, and did not.
+    pub(crate) fn missing(&self, kind: ServerKind) -> Option<&'static str> {
+        let ran = |package: &str| self.packages.iter().any(|(on, name)| *on == kind && name == package);
+        NEED_SERVERS.into_iter().find(|package| !ran(package))
+    }
+}
+
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.starts.is_empty() {
+            return f.write_str("no server was started");
+        }
+        let start = |((kind, version), times): (&(ServerKind, String), &Vec<Duration>)| {
+            let count = times.len();
+            let plural = if count == 1 { "" } else { "s" };
+            let median = median(times).as_secs_f64() * 1000.0;
+            match kind {
+                ServerKind::Real => format!("{count} real server{plural} {version} (median {median:.0} ms)"),
+                kind => format!("{count} {kind} server{plural} (median {median:.1} ms)"),
+            }
+        };
+        let starts: Vec<String> = self.starts.iter().map(start).collect();
+        write!(f, "started {}", starts.join(", "))
+    }
+}
+
+fn median(times: &[Duration]) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_counted_by_kind_and_version() {
+        let servers = Servers::read(
+            "real 3.9.5 curator-client 700\nreal 3.9.5 curator-test 900000\nreal 3.8.0 curator-test 800000\n\
+             embedded 1 curator-test 1200\nhalf a\nembedded 1 curator-test\n",
+        );
+        let expected = "started 1 embedded server (median 1.2 ms), 1 real server 3.8.0 (median 800 ms), \
+                        2 real servers 3.9.5 (median 900 ms)";
+        assert_eq!(servers.to_string(), expected);
+        assert_eq!(Servers::read("\n").to_string(), "no server was started");
+    }
+
+    #[test]
+    fn packages_are_missed_for_each_kind() {
+        let report =
+            "real 3 curator-client 1\nreal 3 curator-recipes 1\nreal 3 curator-test 1\nembedded 3 curator-client 1\n";
+        let servers = Servers::read(report);
+        assert_eq!(servers.missing(ServerKind::Real), None);
+        assert_eq!(servers.missing(ServerKind::Embedded), Some("curator-recipes"));
+        assert_eq!(Servers::read("").missing(ServerKind::Real), Some("curator-client"));
+    }
+}
