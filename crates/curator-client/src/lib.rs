@@ -49,6 +49,7 @@ mod session;
 mod shared;
 mod state;
 mod supervisor;
+mod take_over;
 mod timer;
 mod zk;
 

@@ -186,6 +186,22 @@ impl Session {
         self.inner.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
     }
 
+    /// The connection that the session has, unless it is over.
+    pub(crate) fn link(&self) -> Option<Link> {
+        self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes on with another connection. A session that is over stays so, and is closed.
+    pub(crate) fn replace_link(&self, link: Link) {
+        let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let unused = match &mut *current {
+            Some(current) => std::mem::replace(current, link),
+            None => link,
+        };
+        drop(current);
+        drop(unused);
+    }
+
     /// Ends the session for everybody who holds a handle. The first reason stays.
     pub(crate) fn finish(&self, end: SessionEnd) {
         self.inner.end.send_if_modified(|current| {
@@ -196,9 +212,5 @@ impl Session {
         self.inner.lease.revoke();
         let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(link);
-    }
-
-    fn link(&self) -> Option<Link> {
-        self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

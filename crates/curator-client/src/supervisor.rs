@@ -14,6 +14,7 @@ use crate::retry::{Persistently, Retrier};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::state::ConnectionState;
+use crate::take_over::TakeOver;
 use crate::timer::Deadline;
 use crate::zk::link::{Link, LinkState, LinkStates};
 use crate::zk::nodelay::Peers;
@@ -96,6 +97,7 @@ impl Supervisor {
         let mut closing = std::pin::pin!(shared.closing_and_drained());
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
+        let mut take_over = TakeOver::new(shared);
         let mut link = LinkState::Connected;
         let mut link_since = ClockInstant::now();
         // Only the answer to a probe that was sent after the last doubt ends the doubt.
@@ -111,8 +113,9 @@ impl Supervisor {
             let in_doubt = tokio::select! {
                 biased;
                 () = &mut closing => return SessionEnd::Closed,
-                state = states.changed() => {
+                state = next_state(session, states, peers, &mut take_over) => {
                     link = state;
+                    take_over.note(state);
                     match state {
                         LinkState::Expired | LinkState::Closed => return SessionEnd::Expired,
                         LinkState::AuthFailed => return SessionEnd::AuthFailed,
@@ -135,6 +138,7 @@ impl Supervisor {
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         if link == LinkState::Connected && sent >= link_since {
                             session.set_connected(true);
+                            take_over.confirmed();
                         }
                         if session.is_valid() && session.is_connected() && sent >= doubt_since {
                             shared.states.publish_confirmed();
@@ -193,6 +197,28 @@ impl Drop for Supervisor {
         self.janitor.abort();
         self.shared.close();
         self.shared.finish(false);
+    }
+}
+
+/// The next change of the connection, by the crate or because the session was taken over from it.
+async fn next_state(
+    session: &Session,
+    states: &mut LinkStates,
+    peers: &mut Peers,
+    take_over: &mut TakeOver,
+) -> LinkState {
+    let resumed = tokio::select! {
+        biased;
+        state = states.changed() => return state,
+        resumed = take_over.resumed(session) => resumed,
+    };
+    match resumed {
+        Ok(link) => {
+            (*states, *peers) = (link.states(), link.peers());
+            session.replace_link(link);
+            LinkState::Connected
+        }
+        Err(end) => end,
     }
 }
 

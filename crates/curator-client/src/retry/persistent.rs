@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::RetryPolicy;
+use super::policy::{chance, exponential_delay};
 
-/// From 50 ms, doubling, to 1 s; for ever.
+/// Between 50 ms and a bound that doubles up to 1 s, at random; for ever.
 ///
-/// For the client's own duties: a new session after a loss, and the deletes of the janitor. They end with the session
-/// or the client, not with a count.
+/// For the client's own duties: a connection after an outage, a new session after a loss, and the deletes of the
+/// janitor. They end with the session or the client, not with a count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Persistently;
 
@@ -16,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 impl RetryPolicy for Persistently {
     fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
-        Some(FIRST.saturating_mul(1 << retries.min(10)).min(LONGEST))
+        Some(exponential_delay(FIRST, LONGEST, retries, chance()))
     }
 }
 
@@ -27,8 +28,12 @@ mod tests {
     #[test]
     fn it_slows_down_and_never_ends() {
         let delay = |retries| Persistently.next_delay(retries, Duration::MAX);
-        assert_eq!(delay(0), Some(FIRST));
-        assert_eq!(delay(1), Some(FIRST * 2));
-        assert_eq!(delay(u32::MAX), Some(LONGEST));
+        for _ in 0..100 {
+            assert!((FIRST..=FIRST * 2).contains(&delay(0).unwrap()));
+            assert!((FIRST..=LONGEST).contains(&delay(u32::MAX).unwrap()));
+        }
+        // Clients that were cut off together do not come back together.
+        assert!((0..100).any(|_| delay(10) != delay(10)));
+        assert!((0..100).any(|_| delay(10).unwrap() > LONGEST / 2));
     }
 }

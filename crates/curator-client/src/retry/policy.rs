@@ -344,7 +344,7 @@ fn check_sleep(parameter: &'static str, sleep: Duration) -> Result<(), InvalidRe
 
 /// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` picks: 0 the lowest, `u64::MAX` the
 /// highest, evenly between.
-fn exponential_delay(base: Duration, cap: Duration, retries: u32, random: u64) -> Duration {
+pub(super) fn exponential_delay(base: Duration, cap: Duration, retries: u32, random: u64) -> Duration {
     let lowest = nanos(base);
     let growth = 1_u64.checked_shl(retries.saturating_add(1)).unwrap_or(u64::MAX);
     let highest = lowest.saturating_mul(growth).min(nanos(cap)).max(lowest);
@@ -363,7 +363,7 @@ fn nanos(duration: Duration) -> u64 {
 /// The standard library seeds its hash maps so that nobody can guess their order, and every new `RandomState` is
 /// different: the hash of nothing under such a key is as random as spreading out some retries needs. It keeps no state
 /// that threads would share, and needs no further package.
-fn chance() -> u64 {
+pub(super) fn chance() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

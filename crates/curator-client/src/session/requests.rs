@@ -138,7 +138,7 @@ impl Session {
         let sent = ClockInstant::now();
         let describe = |error| translate(NAME, &ZPath::root(), error);
         let answer = match self.link() {
-            Some(link) => self.answer_to(NAME, &root, link.sync(&root), describe, self.inner.timeout, ()),
+            Some(link) => self.answer_to(NAME, &root, link.probe(), describe, self.inner.timeout, ()),
             None => self.refused(NAME, &root),
         };
         async move { (sent, answer.await) }

@@ -39,6 +39,11 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
     }
 }
 
+/// Whether a server has answered, if only to refuse.
+pub(crate) fn is_word_of_the_server(error: &ZkError) -> bool {
+    translate("ask for", &ZPath::root(), error.clone()).outcome() == Outcome::NotApplied
+}
+
 fn ended(operation: &'static str, path: ZPath, end: SessionEnd) -> Error {
     Error::SessionEnded { operation, path, end, outcome: Outcome::Unknown }
 }

@@ -1,14 +1,19 @@
 //! One session of the client crate, with requests that are sent by the call.
 
+mod resume;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use zookeeper_client::{
-    Acls, Client, CreateMode as ZkCreateMode, Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult,
-    OneshotWatcher, SessionState, Stat, StateWatcher,
+    Acls, Client, Connector, CreateMode as ZkCreateMode, Error as ZkError, MultiReadResult, MultiWriteError,
+    MultiWriteResult, OneshotWatcher, SessionState, Stat, StateWatcher,
 };
 
 use super::nodelay::Peers;
 use super::started::{Started, start};
+use super::task::{SessionTask, catch_task};
 use super::watch::LinkMark;
 use crate::connect_string::ConnectString;
 use crate::node::multi_read::ReadOperation;
@@ -53,6 +58,9 @@ pub(crate) enum LinkState {
 pub(crate) struct Link {
     client: Client,
     peers: Peers,
+    task: SessionTask,
+    /// Whether the servers that are talked to are certainly as new as those that were talked to before.
+    caught_up: Arc<AtomicBool>,
 }
 
 /// How long the names of the servers may take to be looked up for a socket option, which is a nicety.
@@ -70,22 +78,22 @@ impl Link {
     /// That may be longer than the whole connect may take, so each server gets its share of that at most: a dead one
     /// leaves time for the others.
     pub(crate) async fn open(options: &LinkOptions) -> Result<Self, ZkError> {
-        let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
-        let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
-        let share = options.connection_timeout / servers.max(1);
-        if share < options.session_timeout / 5 * 2 {
-            connector = connector.with_connection_timeout(share);
-        }
-        for Credentials { scheme, auth } in &options.auth {
-            connector = connector.with_auth(scheme, auth);
-        }
         // Beside each other: slow names must not keep a session waiting that has begun to count its time.
         let servers = options.servers.hosts_string();
         let resolve = tokio::time::timeout(NAMES, Peers::resolve(&options.servers));
-        let (client, peers) = tokio::join!(connector.connect(&servers), resolve);
-        let (client, peers) = (client?, peers.unwrap_or_default());
+        let (connected, peers) = tokio::join!(catch_task(connector(options).connect(&servers)), resolve);
+        Self::opened(connected, peers.unwrap_or_default(), true)
+    }
+
+    fn opened(
+        (client, task): (Result<Client, ZkError>, Option<SessionTask>),
+        peers: Peers,
+        caught_up: bool,
+    ) -> Result<Self, ZkError> {
+        let client = client?;
+        let task = task.ok_or_else(|| ZkError::UnexpectedError("the crate spawns its task elsewhere".to_owned()))?;
         peers.set_nodelay();
-        Ok(Self { client, peers })
+        Ok(Self { client, peers, task, caught_up: Arc::new(AtomicBool::new(caught_up)) })
     }
 
     /// The servers' addresses, to set the socket option anew on every connection of this session.
@@ -136,7 +144,7 @@ impl Link {
     /// Also the mark of the connection that the watch was asked for on.
     pub(crate) fn watch_data(&self, path: &ZPath) -> (LinkMark, Answer<(Vec<u8>, Stat, OneshotWatcher)>) {
         let (client, path) = (self.client.clone(), path.clone());
-        let mark = LinkMark::new(client.state_watcher());
+        let mark = LinkMark::new(client.state_watcher(), self.task.clone());
         (mark, start(async move { client.get_and_watch_data(path.as_str()).await }))
     }
 
@@ -151,7 +159,7 @@ impl Link {
 
     pub(crate) fn watch_children(&self, path: &ZPath) -> (LinkMark, Answer<(Vec<String>, OneshotWatcher)>) {
         let (client, path) = (self.client.clone(), path.clone());
-        let mark = LinkMark::new(client.state_watcher());
+        let mark = LinkMark::new(client.state_watcher(), self.task.clone());
         (mark, start(async move { client.list_and_watch_children(path.as_str()).await }))
     }
 
@@ -215,6 +223,20 @@ impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Link({})", self.client.session_id())
     }
+}
+
+/// What every session of a client is opened with.
+fn connector(options: &LinkOptions) -> Connector {
+    let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
+    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
+    let share = options.connection_timeout / servers.max(1);
+    if share < options.session_timeout / 5 * 2 {
+        connector = connector.with_connection_timeout(share);
+    }
+    for Credentials { scheme, auth } in &options.auth {
+        connector = connector.with_auth(scheme, auth);
+    }
+    connector
 }
 
 /// The result of one operation of a transaction, with the path as the server wrote it.

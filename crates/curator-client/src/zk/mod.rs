@@ -8,7 +8,9 @@
 //! | `SyncConnected` is published before the handshake is over, and can stay while the server is gone | `supervisor.rs`: only an answered probe counts |
 //! | only an end of file is `ConnectionLoss`; a reset or an idle time-out is `Custom` | [`error`] |
 //! | no `TCP_NODELAY` | [`nodelay`] |
-//! | reconnect back-off without a cap; expiry noticed only at 1.4 T and more | `supervisor.rs`: the lease ends the session, a new client tries at once |
+//! | the pause between two tries to reconnect doubles without a cap, and a server that says nothing is waited for 2/5 T | [`task`], `take_over.rs`: the session is taken over |
+//! | a session that is resumed by its id may see an older state than it has seen | `link/resume.rs`: its first request is a write |
+//! | expiry noticed only at 1.4 T and more | `supervisor.rs`: the lease ends the session, a new client tries at once |
 //! | operations queue without bound or time-out while the connection is down, and are applied late, even for a session that was given up | `session/requests.rs`: nothing is sent without a connection; a deadline for each request, and a cap |
 //! | `StateWatcher` merges states and pends after the last one | [`link`]: any change is a possible flap |
 //! | a watcher panics when its session task is gone | [`watch`] |
@@ -26,6 +28,7 @@ pub(crate) mod error;
 pub(crate) mod link;
 pub(crate) mod nodelay;
 pub(crate) mod started;
+pub(crate) mod task;
 pub(crate) mod watch;
 
 pub use zookeeper_client::{Acl, AuthId, Permission, Stat};

@@ -12,6 +12,8 @@ use futures_util::FutureExt as _;
 pub(crate) use zookeeper_client::OneshotWatcher;
 use zookeeper_client::{EventType, SessionState, StateWatcher, WatchedEvent};
 
+use super::task::SessionTask;
+
 /// What a watch saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -24,14 +26,17 @@ pub enum WatchEvent {
     DataChanged,
     /// A child of the node was created or deleted.
     ChildrenChanged,
+    /// The watch is gone, and anything may have happened: look again, and watch again. The session is alive, and its
+    /// connection was broken for so long that another one has taken it over.
+    Interrupted,
     /// The session is over, and the watch with it.
     SessionEnded,
 }
 
 /// A one-shot watch on one node.
 ///
-/// The server keeps it until the node changes, and the client sets it again after a reconnect. Dropping it takes it
-/// off the server.
+/// The server keeps it until the node changes, and the client sets it again after a reconnect; after a long one it fires
+/// with [`WatchEvent::Interrupted`] instead. Dropping it takes it off the server.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct Watch {
     future: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
@@ -59,14 +64,23 @@ impl Watch {
         if let Some(event) = self.fired {
             return Poll::Ready(event);
         }
+        if self.mark.is_interrupted() {
+            return self.fire(WatchEvent::Interrupted);
+        }
         // The crate unwraps the channel to its session task. That task drops its end without a word when its runtime
         // shuts down, and a thread outside that runtime would meet the panic.
         let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
         let event = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(event)) => translate(&event),
+            // Ended since the look above.
+            Err(_) if self.mark.is_interrupted() => WatchEvent::Interrupted,
             Err(_) => WatchEvent::SessionEnded,
         };
+        self.fire(event)
+    }
+
+    fn fire(&mut self, event: WatchEvent) -> Poll<WatchEvent> {
         self.fired = Some(event);
         Poll::Ready(event)
     }
@@ -99,20 +113,26 @@ fn translate(event: &WatchedEvent) -> WatchEvent {
 /// Remembers a moment, to tell later whether the connection can have changed since.
 pub(crate) struct LinkMark {
     states: StateWatcher,
+    task: SessionTask,
     broken: bool,
 }
 
 impl LinkMark {
     /// `states` must have consumed the state of now.
-    pub(super) fn new(mut states: StateWatcher) -> Self {
+    pub(super) fn new(mut states: StateWatcher, task: SessionTask) -> Self {
         let broken = states.state() != SessionState::SyncConnected;
-        Self { states, broken }
+        Self { states, task, broken }
+    }
+
+    /// Whether the client that the watch was asked of is gone, and its session is not.
+    fn is_interrupted(&self) -> bool {
+        self.task.has_been_ended()
     }
 
     fn is_unbroken(&mut self) -> bool {
         // The session task publishes a state before it delivers what the new connection brings, so an event that came
         // over a new connection finds the change here. The states are merged, hence "any change".
-        if self.states.changed().now_or_never().is_some() {
+        if self.is_interrupted() || self.states.changed().now_or_never().is_some() {
             self.broken = true;
         }
         !self.broken

@@ -23,6 +23,7 @@ mod retries;
 mod runtimes;
 mod states;
 mod support;
+mod take_over;
 mod transactions;
 mod transactions_in_session;
 mod watches;

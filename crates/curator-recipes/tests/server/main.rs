@@ -27,5 +27,6 @@ mod session_loss;
 mod shared_count;
 mod stopped_holder;
 mod support;
+mod taken_over;
 mod timeouts;
 mod transactions;
