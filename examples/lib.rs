@@ -1,7 +1,7 @@
 //! Helpers that the examples share.
 
 use curator_recipes::client::ConnectString;
-use curator_test::{FaultProxy, TestingServer};
+use curator_test::{FaultProxy, ServerKind, TestingServer};
 
 /// What an example may fail with.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -15,18 +15,22 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// `ZOOKEEPER_CONNECT` if it is set; a ZooKeeper of our own if not.
+    /// `ZOOKEEPER_CONNECT` if it is set; an embedded server if not, or a real one if `CURATOR_TEST_SERVER` says so.
     ///
     /// # Errors
     ///
-    /// When no ZooKeeper can be found on this machine; the message says what to install.
+    /// When the server cannot be started.
     pub async fn find() -> Result<Self, Failure> {
         if let Ok(connect_string) = std::env::var("ZOOKEEPER_CONNECT") {
             println!("Using the ZooKeeper at {connect_string} (from ZOOKEEPER_CONNECT).");
             return Ok(Self { connect_string, _server: None });
         }
         let server = TestingServer::start().await?;
-        println!("Started a ZooKeeper at {} (set ZOOKEEPER_CONNECT to use your own).", server.connect_string());
+        let what = match server.kind() {
+            ServerKind::Embedded => "an embedded server, for tests and first steps,",
+            _ => "a ZooKeeper",
+        };
+        println!("Started {what} at {} (set ZOOKEEPER_CONNECT to use your own).", server.connect_string());
         Ok(Self { connect_string: server.connect_string(), _server: Some(server) })
     }
 

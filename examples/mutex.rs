@@ -2,7 +2,7 @@
 //! holder of the lock may do that, and the lock is what keeps updates from being lost.
 //!
 //! ```console
-//! cargo xtask demo
+//! cargo run --example mutex
 //! ZOOKEEPER_CONNECT=zk1:2181,zk2:2181 cargo run --example mutex
 //! ```
 

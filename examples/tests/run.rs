@@ -4,15 +4,23 @@
 
 use std::process::Command;
 
-/// Runs an example that cargo has built beside this test, and returns what it printed.
+/// Runs an example, and returns what it printed.
 fn run(example: &str) -> String {
+    printed_by(program(example).env_remove("ZOOKEEPER_CONNECT"))
+}
+
+/// An example that cargo has built beside this test.
+fn program(example: &str) -> Command {
     let this_test = std::env::current_exe().unwrap();
     let profile = this_test.parent().and_then(|deps| deps.parent()).expect("tests are built into `deps`");
-    let program = profile.join("examples").join(example).with_extension(std::env::consts::EXE_EXTENSION);
-    let output = Command::new(&program).env_remove("ZOOKEEPER_CONNECT").output().expect("cargo builds the examples");
+    Command::new(profile.join("examples").join(example).with_extension(std::env::consts::EXE_EXTENSION))
+}
+
+fn printed_by(example: &mut Command) -> String {
+    let output = example.output().expect("cargo builds the examples");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{example} has failed: {}\n{printed}\n{complained}", output.status);
+    assert!(output.status.success(), "{example:?} has failed: {}\n{printed}\n{complained}", output.status);
     printed
 }
 
@@ -21,6 +29,13 @@ fn mutex() {
     let printed = run("mutex");
     assert!(printed.contains("The counter is 20, expected 20."), "{printed}");
     assert!(printed.contains("No update was lost"), "{printed}");
+}
+
+#[test]
+fn the_first_example_needs_no_other_program_on_the_machine() {
+    let printed = printed_by(program("mutex").env_clear().env("PATH", "/nonexistent"));
+    assert!(printed.starts_with("Started an embedded server"), "{printed}");
+    assert!(printed.contains("The counter is 20, expected 20."), "{printed}");
 }
 
 #[test]
