@@ -1,6 +1,8 @@
 //! Timers that work outside the runtime too.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -27,18 +29,31 @@ impl Timer {
 
     pub(crate) fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
         let _inside = self.runtime.enter();
-        tokio::time::sleep(duration.min(FAR))
+        until_the_end(tokio::time::sleep(duration.min(FAR)))
     }
 
     pub(crate) fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
         let _inside = self.runtime.enter();
         let at = deadline.at.unwrap_or_else(|| Instant::now() + FAR);
-        tokio::time::sleep_until(at)
+        until_the_end(tokio::time::sleep_until(at))
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
+}
+
+/// A timer that has run out when its runtime has ended.
+///
+/// A timer panics when it is polled after the end of its runtime. Who waits on another thread looks for that end first, and
+/// it can come just after the look.
+async fn until_the_end(sleep: tokio::time::Sleep) {
+    let mut sleep = std::pin::pin!(sleep);
+    std::future::poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| sleep.as_mut().poll(cx)));
+        polled.unwrap_or(Poll::Ready(()))
+    })
+    .await;
 }
 
 /// One point in time for a whole operation, however many requests it makes. On the monotonic clock.
@@ -114,5 +129,17 @@ mod tests {
                 self.0.unpark();
             }
         }
+    }
+
+    #[test]
+    fn a_timer_has_run_out_when_its_runtime_has_ended() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let timer = Timer::new(runtime.handle().clone());
+        let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut waiting = Box::pin(timer.sleep(FAR));
+        let first = other.block_on(async { futures_util::poll!(&mut waiting) });
+        assert_eq!(first, Poll::Pending);
+        drop(runtime);
+        other.block_on(waiting);
     }
 }
