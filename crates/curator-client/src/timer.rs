@@ -47,13 +47,13 @@ impl Timer {
 ///
 /// A timer panics when it is polled after the end of its runtime. Who waits on another thread looks for that end first, and
 /// it can come just after the look.
-async fn until_the_end(sleep: tokio::time::Sleep) {
-    let mut sleep = std::pin::pin!(sleep);
-    std::future::poll_fn(|cx| {
+fn until_the_end(sleep: tokio::time::Sleep) -> impl Future<Output = ()> + Send + use<> {
+    // A timer is large, and whoever waits for it should not be.
+    let mut sleep = Box::pin(sleep);
+    std::future::poll_fn(move |cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| sleep.as_mut().poll(cx)));
         polled.unwrap_or(Poll::Ready(()))
     })
-    .await;
 }
 
 /// One point in time for a whole operation, however many requests it makes. On the monotonic clock.
