@@ -243,7 +243,7 @@ impl CuratorClient {
 
     /// Sleeps on the runtime of this client, whoever polls the future; for timeouts that work on plain threads too.
     ///
-    /// A timer panics when it is polled after the end of its runtime. Poll [`closing`](Self::closing) first, which comes then.
+    /// It is over, too, when that runtime has ended. Poll [`closing`](Self::closing) first, to tell the one from the other.
     pub fn sleep_until(&self, deadline: crate::Deadline) -> impl Future<Output = ()> + Send + use<> {
         self.shared().timer.sleep_until(deadline)
     }

@@ -137,7 +137,7 @@ impl Session {
                 return end;
             }
             tokio::select! {
-                // A timer panics when it is polled after the end of its runtime, which ends the session first.
+                // The end of the runtime ends the session first, and then all timers.
                 biased;
                 _ = ends.changed() => {}
                 () = self.inner.timer.sleep(self.inner.lease.remaining()) => {}
