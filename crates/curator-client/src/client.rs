@@ -1,5 +1,6 @@
 //! The handle that everything starts from.
 
+use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -239,6 +240,13 @@ impl CuratorClient {
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
         &self.shared().options.acl
+    }
+
+    /// What a crate on top of this one keeps once for each client: the `T` of this client, made at the first call. It lives as
+    /// long as the client.
+    #[must_use]
+    pub fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        self.shared().extensions.get()
     }
 
     /// Sleeps on the runtime of this client, whoever polls the future; for timeouts that work on plain threads too.

@@ -32,8 +32,22 @@ pub enum SessionEnd {
     LeaseOver,
     /// The server refused the credentials of the session.
     AuthFailed,
+    /// The session moved to a server that granted it a shorter timeout than it was opened with. Locks of a session go by
+    /// one timeout, so it is given up, and closed on the servers. See [`Lease`](crate::Lease).
+    TimeoutLowered {
+        /// The timeout that this server granted.
+        granted: Duration,
+    },
     /// [`CuratorClient::close`](crate::CuratorClient::close) was called, or the last handle or the runtime is gone.
     Closed,
+}
+
+impl SessionEnd {
+    /// Whether the client opens another session after it.
+    #[must_use]
+    pub fn is_followed_by_another(self) -> bool {
+        !matches!(self, Self::AuthFailed | Self::Closed)
+    }
 }
 
 impl std::fmt::Display for SessionEnd {
@@ -41,6 +55,9 @@ impl std::fmt::Display for SessionEnd {
         f.write_str(match self {
             Self::Expired => "the server ended it",
             Self::LeaseOver => "it could not be confirmed in time, so a server may have expired it",
+            Self::TimeoutLowered { granted } => {
+                return write!(f, "a server that it moved to granted it only {granted:?}");
+            }
             Self::AuthFailed => "the server refused its credentials",
             Self::Closed => "the client was closed",
         })
@@ -250,18 +267,6 @@ pub enum Error {
         /// The largest size in bytes.
         limit: usize,
     },
-    /// One more watch would make a reconnect impossible. It was not sent.
-    #[error("{operation} {path}: the watches of this session have {watched} bytes of paths, the limit is {limit}")]
-    TooManyWatches {
-        /// The operation.
-        operation: &'static str,
-        /// Its path.
-        path: ZPath,
-        /// Bytes of watched paths, this one included.
-        watched: usize,
-        /// The limit in bytes.
-        limit: usize,
-    },
     /// More requests wait for an answer than the client allows. It was not sent.
     #[error("{operation} {path}: {limit} requests wait for an answer already")]
     TooManyRequests {
@@ -313,9 +318,8 @@ impl Error {
             | Self::Disconnected { .. }
             | Self::OperationTimeout { .. }
             | Self::TooManyRequests { .. }
-            | Self::TooManyWatches { .. }
             | Self::Throttled { .. } => true,
-            Self::SessionEnded { end, .. } => matches!(end, SessionEnd::Expired | SessionEnd::LeaseOver),
+            Self::SessionEnded { end, .. } => end.is_followed_by_another(),
             Self::TransactionFailed { cause, .. } => cause.is_retryable(),
             _ => false,
         }

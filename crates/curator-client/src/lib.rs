@@ -39,7 +39,9 @@ mod builder;
 mod client;
 mod clock;
 mod connect_string;
+mod connection;
 mod error;
+mod extensions;
 mod janitor;
 mod lease;
 pub mod node;
@@ -49,7 +51,6 @@ mod session;
 mod shared;
 mod state;
 mod supervisor;
-mod take_over;
 mod timer;
 mod zk;
 
@@ -71,7 +72,7 @@ pub use crate::retry::{
     BackoffRetry, BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, Retrier, RetryForever,
     RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
-pub use crate::session::{Request, Session};
+pub use crate::session::{Request, Session, Turn};
 pub use crate::state::{ConnectionState, ConnectionStates};
 pub use crate::timer::Deadline;
 pub use crate::zk::watch::{Watch, WatchEvent};

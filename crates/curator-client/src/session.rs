@@ -5,7 +5,7 @@ mod requests;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub use self::requests::Request;
 use crate::clock::ClockInstant;
@@ -13,7 +13,6 @@ use crate::error::SessionEnd;
 use crate::lease::Lease;
 use crate::timer::Timer;
 use crate::zk::link::Link;
-use crate::zk::watch::WatchBudget;
 
 /// A session, as long as it lasts. Clones are handles to the same session.
 ///
@@ -34,13 +33,24 @@ struct Inner {
     lease: Lease,
     limits: Limits,
     timer: Timer,
-    /// `None` once the session is over. The last clone of the link closes the session on the server.
+    /// `None` once the session is over; its connection may be broken. The last clone of a link that stands closes the
+    /// session on the server.
     link: Mutex<Option<Link>>,
     end: watch::Sender<Option<SessionEnd>>,
     /// Whether the connection of now has answered a probe.
     connected: watch::Sender<bool>,
     in_flight: Arc<Semaphore>,
-    watches: WatchBudget,
+    turns: Arc<Semaphore>,
+}
+
+/// How many may have a [`Turn`] at once: enough to keep a server busy, and few enough that a probe is answered soon.
+const TURNS: usize = 128;
+
+/// Leave to send one flight of requests, until it is dropped. See [`Session::turn`].
+#[derive(Debug)]
+#[must_use = "the turn is over when it is dropped"]
+pub struct Turn {
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl std::fmt::Debug for Session {
@@ -79,7 +89,7 @@ impl Session {
                 end: watch::Sender::new(None),
                 connected: watch::Sender::new(false),
                 in_flight: Arc::new(Semaphore::new(limits.in_flight)),
-                watches: WatchBudget::new(),
+                turns: Arc::new(Semaphore::new(TURNS)),
             }),
         }
     }
@@ -151,7 +161,7 @@ impl Session {
     /// session might be given up meanwhile, and a late request would be applied behind the back of its sender.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        *self.inner.connected.borrow() && self.link().is_some_and(|link| link.is_connected())
+        *self.inner.connected.borrow() && self.link().is_some_and(|link| link.end().is_none())
     }
 
     /// Waits until requests can be sent, however long that takes.
@@ -182,6 +192,30 @@ impl Session {
         }
     }
 
+    /// Waits until it is our turn to send a flight of requests, and [`connected`](Self::connected).
+    ///
+    /// For those who may be many: thousands of waiters look again at the same moment when their connection breaks. Taking
+    /// turns, first come, first served, they neither exceed the number of requests that may be in flight nor keep the
+    /// session's own probes waiting. The turn is over when it is dropped, which is best done when the answers are there.
+    ///
+    /// # Errors
+    ///
+    /// The session ended first.
+    ///
+    /// # Cancel safety
+    ///
+    /// The place in line is lost when the future is dropped.
+    pub async fn turn(&self) -> Result<Turn, SessionEnd> {
+        let permit = tokio::select! {
+            biased;
+            // Nobody closes it.
+            permit = Arc::clone(&self.inner.turns).acquire_owned() => permit.ok(),
+            end = self.ended() => return Err(end),
+        };
+        self.connected().await?;
+        Ok(Turn { _permit: permit })
+    }
+
     pub(crate) fn set_connected(&self, connected: bool) {
         self.inner.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
     }
@@ -203,14 +237,15 @@ impl Session {
     }
 
     /// Ends the session for everybody who holds a handle. The first reason stays.
-    pub(crate) fn finish(&self, end: SessionEnd) {
+    ///
+    /// Gives the session's connection back, to say good-bye over it. Dropping it does that too.
+    pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
         self.inner.end.send_if_modified(|current| {
             let first = current.is_none();
             current.get_or_insert(end);
             first
         });
         self.inner.lease.revoke();
-        let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(link);
+        self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::error::{Error, Result, SessionEnd};
+use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::path::ZPath;
 use crate::retry::RetryPolicy;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) timer: Timer,
     pub(crate) states: StateBoard,
     pub(crate) janitor: Janitor,
+    pub(crate) extensions: Extensions,
     /// The session of now; the supervisor replaces it after a loss.
     pub(crate) current: watch::Sender<Option<Session>>,
     closing: watch::Sender<bool>,
@@ -51,6 +53,7 @@ impl Shared {
             timer,
             states,
             janitor,
+            extensions: Extensions::default(),
             current,
             closing: watch::Sender::new(false),
             finished: watch::Sender::new(None),

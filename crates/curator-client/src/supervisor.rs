@@ -1,37 +1,36 @@
 //! The one task that keeps a session alive, and opens another when it is lost.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::task::JoinHandle;
 
 use crate::clock::ClockInstant;
+use crate::connection::{Change, Connection, close_session};
 use crate::error::{Error, Result, SessionEnd};
 use crate::janitor::JanitorQueue;
 use crate::retry::{Persistently, Retrier};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::state::ConnectionState;
-use crate::take_over::TakeOver;
 use crate::timer::Deadline;
-use crate::zk::link::{Link, LinkState, LinkStates};
-use crate::zk::nodelay::Peers;
-
-/// A session that has answered a probe, and what is needed to watch over it.
-struct Opened {
-    session: Session,
-    states: LinkStates,
-    peers: Peers,
-}
+use crate::zk::link::Link;
+use crate::zk::task::LinkEnd;
 
 /// Owns the session of now, and the janitor's task.
 ///
 /// Ends when the client closes. If the runtime drops it instead, the session ends for everybody all the same.
 pub(crate) struct Supervisor {
     shared: Arc<Shared>,
-    opened: Opened,
+    /// It has answered a probe.
+    session: Session,
+    /// Sessions that are over here, and are being closed on the servers, so that nobody waits for their nodes. Each says at
+    /// last whether it is over there, too.
+    given_up: FuturesUnordered<BoxFuture<'static, bool>>,
     janitor: JoinHandle<()>,
 }
 
@@ -47,7 +46,7 @@ impl Supervisor {
         let opening = async {
             loop {
                 match open(shared, 1).await {
-                    Ok(opened) => return Ok(opened),
+                    Ok(session) => return Ok(session),
                     Err(error) => {
                         last = Some(error.clone());
                         retrier.pause(error).await?;
@@ -55,36 +54,42 @@ impl Supervisor {
                 }
             }
         };
-        let opened = tokio::select! {
-            opened = opening => opened,
+        let session = tokio::select! {
+            session = opening => session,
             () = shared.timer.sleep(shared.options.connection_timeout) => {
                 Err(last.unwrap_or_else(|| failed(shared, "no server answered the handshake")))
             }
         };
-        let opened = opened?;
-        shared.current.send_replace(Some(opened.session.clone()));
+        let session = session?;
+        shared.current.send_replace(Some(session.clone()));
         // Only now, so that a connect that fails or is dropped leaves no task behind.
         let janitor = tokio::spawn(queue.work(Arc::clone(shared)));
-        Ok(Self { shared: Arc::clone(shared), opened, janitor })
+        Ok(Self { shared: Arc::clone(shared), session, given_up: FuturesUnordered::new(), janitor })
     }
 
     /// Runs until the client closes.
     pub(crate) async fn run(mut self) {
         loop {
             let end = self.keep().await;
-            self.opened.session.finish(end);
+            let link = self.session.finish(end);
+            if end != SessionEnd::Closed {
+                tracing::warn!(session = format_args!("{:#x}", self.session.id()), %end, "session lost");
+                self.shared.states.publish(ConnectionState::Lost);
+            }
+            if let Some(link) = link {
+                self.give_up(link, end);
+            }
             if end == SessionEnd::Closed {
                 break;
             }
-            tracing::warn!(session = format_args!("{:#x}", self.opened.session.id()), %end, "session lost");
-            self.shared.states.publish(ConnectionState::Lost);
-            let Some(opened) = self.reopen().await else { break };
-            self.opened = opened;
-            self.shared.current.send_replace(Some(self.opened.session.clone()));
+            let Some(session) = self.reopen().await else { break };
+            self.session = session;
+            self.shared.current.send_replace(Some(self.session.clone()));
             self.shared.states.publish(ConnectionState::Reconnected);
         }
         let confirmed = tokio::select! {
-            () = self.opened.states.terminated() => true,
+            biased;
+            confirmed = self.given_up.by_ref().all(ready) => confirmed,
             () = self.shared.timer.sleep(self.shared.options.close_timeout) => false,
         };
         self.shared.finish(confirmed);
@@ -92,14 +97,15 @@ impl Supervisor {
 
     /// Keeps the session until it ends, and says why it ended.
     async fn keep(&mut self) -> SessionEnd {
-        let Self { shared, opened: Opened { session, states, peers }, .. } = self;
+        let Self { shared, session, given_up, .. } = self;
+        let Some(link) = session.link() else { return SessionEnd::Expired };
+        let mut connection = Connection::new(shared, &link);
+        drop(link);
         let interval = session.lease().probe_interval();
         let mut closing = std::pin::pin!(shared.closing_and_drained());
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
-        let mut take_over = TakeOver::new(shared);
-        let mut link = LinkState::Connected;
-        let mut link_since = ClockInstant::now();
+        let mut connected_since = ClockInstant::now();
         // Only the answer to a probe that was sent after the last doubt ends the doubt.
         let mut doubt_since = ClockInstant::now();
         // The latest probe, while it has no answer. An older one whose answer was lost does not count once a later one
@@ -113,32 +119,33 @@ impl Supervisor {
             let in_doubt = tokio::select! {
                 biased;
                 () = &mut closing => return SessionEnd::Closed,
-                state = next_state(session, states, peers, &mut take_over) => {
-                    link = state;
-                    take_over.note(state);
-                    match state {
-                        LinkState::Expired | LinkState::Closed => return SessionEnd::Expired,
-                        LinkState::AuthFailed => return SessionEnd::AuthFailed,
-                        LinkState::Disconnected => {}
-                        LinkState::Connected => {
-                            peers.set_nodelay();
+                change = connection.changed() => {
+                    match change {
+                        Change::Over(LinkEnd::AuthFailed) => return SessionEnd::AuthFailed,
+                        Change::Over(_) => return SessionEnd::Expired,
+                        // Before anything else is sent: whoever is told "connected" may rely on it.
+                        Change::Broken => session.set_connected(false),
+                        Change::Resumed(link) => {
+                            let granted = link.session_timeout();
+                            session.replace_link(link);
+                            if granted < session.timeout() {
+                                return SessionEnd::TimeoutLowered { granted };
+                            }
                             next_probe = Deadline::after(Duration::ZERO);
                         }
                     }
-                    // What was sent over the old connection is lost. The crate merges states, so even "connected" after
-                    // "connected" was an interruption.
+                    // What was sent over the old connection is lost.
                     awaited = None;
-                    link_since = ClockInstant::now();
-                    session.set_connected(false);
-                    Some(link_since)
+                    connected_since = ClockInstant::now();
+                    Some(connected_since)
                 }
                 Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
                     Ok(()) => {
                         session.lease().probe_answered(sent);
                         awaited = awaited.filter(|awaited| *awaited > sent);
-                        if link == LinkState::Connected && sent >= link_since {
+                        if connection.is_up() && sent >= connected_since {
                             session.set_connected(true);
-                            take_over.confirmed();
+                            connection.confirmed();
                         }
                         if session.is_valid() && session.is_connected() && sent >= doubt_since {
                             shared.states.publish_confirmed();
@@ -155,13 +162,14 @@ impl Supervisor {
                     next_probe = Deadline::after(interval);
                     let now = ClockInstant::now();
                     let overdue = awaited.is_some();
-                    // While the connection is down the crate would only queue it; the change of state sends one.
-                    if link == LinkState::Connected {
+                    // The next connection begins with one.
+                    if connection.is_up() {
                         awaited = Some(now);
                         probes.push(session.probe());
                     }
                     overdue.then_some(now)
                 }
+                Some(_) = given_up.next(), if !given_up.is_empty() => None,
                 () = shared.timer.sleep(left) => None,
             };
             if let Some(since) = in_doubt {
@@ -171,21 +179,42 @@ impl Supervisor {
         }
     }
 
+    /// Sees to it that the session of `link` ends on the servers too, for as long as it can be alive there.
+    fn give_up(&self, link: Link, end: SessionEnd) {
+        if end == SessionEnd::LeaseOver {
+            // A server that does not answer in time may do anything else.
+            link.task().abort(LinkEnd::Lost);
+        }
+        // The servers round it up to their next tick, of which it has two at least.
+        let limit = self.session.timeout() * 3 / 2;
+        self.given_up.push(Box::pin(close_session(Arc::clone(&self.shared), link, limit)));
+    }
+
     /// Opens sessions until one stands. `None` when the client closes.
-    async fn reopen(&self) -> Option<Opened> {
-        let shared = &self.shared;
+    async fn reopen(&mut self) -> Option<Session> {
+        let Self { shared, session, given_up, .. } = self;
         let mut retrier = Retrier::with_policy(shared, Arc::new(Persistently));
+        let reopening = async {
+            loop {
+                let opened = tokio::select! {
+                    biased;
+                    () = shared.closing() => return None,
+                    opened = open(shared, session.epoch() + 1) => opened,
+                };
+                match opened {
+                    Ok(session) => return Some(session),
+                    // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
+                    // it is tried again.
+                    Err(error) => retrier.pause(failed(shared, &error.to_string())).await.ok()?,
+                }
+            }
+        };
+        let mut reopening = std::pin::pin!(reopening);
         loop {
-            let opened = tokio::select! {
+            tokio::select! {
                 biased;
-                () = shared.closing() => return None,
-                opened = open(shared, self.opened.session.epoch() + 1) => opened,
-            };
-            match opened {
-                Ok(opened) => return Some(opened),
-                // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
-                // it is tried again.
-                Err(error) => retrier.pause(failed(shared, &error.to_string())).await.ok()?,
+                session = &mut reopening => return session,
+                Some(_) = given_up.next(), if !given_up.is_empty() => {}
             }
         }
     }
@@ -193,37 +222,16 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        self.opened.session.finish(SessionEnd::Closed);
+        self.session.finish(SessionEnd::Closed);
         self.janitor.abort();
+        self.shared.timer.end();
         self.shared.close();
         self.shared.finish(false);
     }
 }
 
-/// The next change of the connection, by the crate or because the session was taken over from it.
-async fn next_state(
-    session: &Session,
-    states: &mut LinkStates,
-    peers: &mut Peers,
-    take_over: &mut TakeOver,
-) -> LinkState {
-    let resumed = tokio::select! {
-        biased;
-        state = states.changed() => return state,
-        resumed = take_over.resumed(session) => resumed,
-    };
-    match resumed {
-        Ok(link) => {
-            (*states, *peers) = (link.states(), link.peers());
-            session.replace_link(link);
-            LinkState::Connected
-        }
-        Err(end) => end,
-    }
-}
-
 /// One try, no longer than the connection timeout.
-async fn open(shared: &Shared, epoch: u64) -> Result<Opened> {
+async fn open(shared: &Shared, epoch: u64) -> Result<Session> {
     let connect_sent = ClockInstant::now();
     let attempt = async {
         let link = match Link::open(&shared.options.link).await {
@@ -236,7 +244,6 @@ async fn open(shared: &Shared, epoch: u64) -> Result<Opened> {
             }
             Err(error) => return Err(failed(shared, &error.to_string())),
         };
-        let (states, peers) = (link.states(), link.peers());
         let session = Session::new(epoch, link, connect_sent, shared.options.limits, shared.timer.clone());
         let (sent, answer) = session.probe().await;
         answer.map_err(|error| failed(shared, &error.to_string()))?;
@@ -247,7 +254,7 @@ async fn open(shared: &Shared, epoch: u64) -> Result<Opened> {
             return Err(failed(shared, "the handshake took so long that the session could not be relied on"));
         }
         session.set_connected(true);
-        Ok(Opened { session, states, peers })
+        Ok(session)
     };
     tokio::select! {
         opened = attempt => opened,

@@ -1,7 +1,7 @@
 //! Timers that work outside the runtime too.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,50 +10,53 @@ use tokio::time::Instant;
 
 /// Makes timers on the runtime that the client was connected on, whoever polls them.
 ///
-/// `tokio::time::sleep` panics outside a runtime, and a lock may be waited for on a plain thread.
+/// `tokio::time::sleep` panics outside a runtime, and a lock may be waited for on a plain thread. A timer also panics when it
+/// is polled after the end of its runtime; so it is not polled any more from then on, and has run out.
 #[derive(Debug, Clone)]
 pub(crate) struct Timer {
     runtime: Handle,
+    /// Whether the timers have ended. Whoever ends them waits for those who are polling one.
+    ended: Arc<RwLock<bool>>,
 }
 
 /// The farthest that a timer is set, for callers who mean "for ever".
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 impl Timer {
-    /// # Panics
-    ///
-    /// Outside a runtime.
     pub(crate) fn new(runtime: Handle) -> Self {
-        Self { runtime }
+        Self { runtime, ended: Arc::default() }
     }
 
     pub(crate) fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
         let _inside = self.runtime.enter();
-        until_the_end(tokio::time::sleep(duration.min(FAR)))
+        self.until_the_end(tokio::time::sleep(duration.min(FAR)))
     }
 
     pub(crate) fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
         let _inside = self.runtime.enter();
         let at = deadline.at.unwrap_or_else(|| Instant::now() + FAR);
-        until_the_end(tokio::time::sleep_until(at))
+        self.until_the_end(tokio::time::sleep_until(at))
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
-}
 
-/// A timer that has run out when its runtime has ended.
-///
-/// A timer panics when it is polled after the end of its runtime. Who waits on another thread looks for that end first, and
-/// it can come just after the look.
-fn until_the_end(sleep: tokio::time::Sleep) -> impl Future<Output = ()> + Send + use<> {
-    // A timer is large, and whoever waits for it should not be.
-    let mut sleep = Box::pin(sleep);
-    std::future::poll_fn(move |cx| {
-        let polled = catch_unwind(AssertUnwindSafe(|| sleep.as_mut().poll(cx)));
-        polled.unwrap_or(Poll::Ready(()))
-    })
+    /// Ends all timers, for good. To be called by a task of the runtime when it is dropped: a runtime drops its tasks before
+    /// its clock.
+    pub(crate) fn end(&self) {
+        *self.ended.write().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    fn until_the_end(&self, sleep: tokio::time::Sleep) -> impl Future<Output = ()> + Send + use<> {
+        // A timer is large, and whoever waits for it should not be.
+        let mut sleep = Box::pin(sleep);
+        let ended = Arc::clone(&self.ended);
+        std::future::poll_fn(move |cx| {
+            let ended = ended.read().unwrap_or_else(PoisonError::into_inner);
+            if *ended { Poll::Ready(()) } else { sleep.as_mut().poll(cx) }
+        })
+    }
 }
 
 /// One point in time for a whole operation, however many requests it makes. On the monotonic clock.
@@ -118,14 +121,14 @@ mod tests {
         fn futures_executor(future: impl Future<Output = ()>) {
             let mut future = std::pin::pin!(future);
             let thread = std::thread::current();
-            let waker = std::task::Waker::from(std::sync::Arc::new(Unpark(thread)));
+            let waker = std::task::Waker::from(Arc::new(Unpark(thread)));
             while future.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() {
                 std::thread::park_timeout(Duration::from_secs(5));
             }
         }
         struct Unpark(std::thread::Thread);
         impl std::task::Wake for Unpark {
-            fn wake(self: std::sync::Arc<Self>) {
+            fn wake(self: Arc<Self>) {
                 self.0.unpark();
             }
         }
@@ -135,11 +138,27 @@ mod tests {
     fn a_timer_has_run_out_when_its_runtime_has_ended() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let timer = Timer::new(runtime.handle().clone());
+        let ends_with_the_runtime = timer.clone();
+        let (started, is_started) = tokio::sync::oneshot::channel();
+        runtime.spawn(async move {
+            let _end = EndOnDrop(ends_with_the_runtime);
+            started.send(()).unwrap();
+            std::future::pending::<()>().await;
+        });
+        runtime.block_on(is_started).unwrap();
         let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut waiting = Box::pin(timer.sleep(FAR));
         let first = other.block_on(async { futures_util::poll!(&mut waiting) });
         assert_eq!(first, Poll::Pending);
         drop(runtime);
         other.block_on(waiting);
+        other.block_on(timer.sleep(FAR));
+
+        struct EndOnDrop(Timer);
+        impl Drop for EndOnDrop {
+            fn drop(&mut self) {
+                self.0.end();
+            }
+        }
     }
 }

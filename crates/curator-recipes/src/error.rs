@@ -30,7 +30,7 @@ impl LossReason {
     /// Whether the lock can be had again, in this session or the next.
     fn passes(self) -> bool {
         match self {
-            Self::SessionLost(end) => matches!(end, SessionEnd::Expired | SessionEnd::LeaseOver),
+            Self::SessionLost(end) => end.is_followed_by_another(),
             Self::NodeDeleted => true,
         }
     }

@@ -130,7 +130,7 @@ impl SharedCount {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`TooManyWatches`](curator_client::Error::TooManyWatches).
+    /// As [`get`](Self::get).
     ///
     /// # Cancel safety
     ///

@@ -19,8 +19,9 @@ pub(crate) enum Needs {
 pub(crate) const INTEROP: &str = "interop";
 
 /// All test targets of the workspace. Packages share names: each of them may have a target `server`.
-const KNOWN: [(&str, Needs); 8] = [
+const KNOWN: [(&str, Needs); 9] = [
     ("server", Needs::Either),
+    ("crowd", Needs::Either),
     ("conformance", Needs::Either),
     ("run", Needs::Either),
     (INTEROP, Needs::One),
@@ -110,6 +111,6 @@ mod tests {
         assert_eq!(needs("embedded"), Some(Needs::Embedded));
         assert_eq!(needs("real"), Some(Needs::Real));
         assert_eq!(needs("serve"), None);
-        assert_eq!(that_need(Needs::Either).collect::<Vec<_>>(), ["server", "conformance", "run"]);
+        assert_eq!(that_need(Needs::Either).collect::<Vec<_>>(), ["server", "crowd", "conformance", "run"]);
     }
 }

@@ -27,7 +27,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// As [`get_data`](Self::get_data), and [`Error::TooManyWatches`].
+    /// As [`get_data`](Self::get_data).
     ///
     /// # Cancel safety
     ///

@@ -19,7 +19,8 @@ use crate::zk::Stat;
 use crate::zk::error::{LinkError, translate};
 use crate::zk::link::Link;
 use crate::zk::started::Started;
-use crate::zk::watch::{LinkMark, OneshotWatcher, WATCH_BUDGET, Watch};
+use crate::zk::task::SessionTask;
+use crate::zk::watch::{OneshotWatcher, Watch};
 
 /// The answer to a request that has been sent.
 ///
@@ -144,28 +145,23 @@ impl Session {
         async move { (sent, answer.await) }
     }
 
-    /// Sends a request that leaves a watch, within the budget.
+    /// Sends a request that leaves a watch.
     fn watch<T: Send + Unpin + 'static, U: Send + 'static>(
         &self,
         operation: &'static str,
         path: &ZPath,
-        call: impl FnOnce(&Link) -> (LinkMark, Started<Result<T, LinkError>>),
+        call: impl FnOnce(&Link) -> Started<Result<T, LinkError>>,
         split: impl FnOnce(T) -> (U, OneshotWatcher) + Send + 'static,
     ) -> Request<(U, Watch)> {
-        let reserved = match self.inner.watches.reserve(path.as_str()) {
-            Ok(reserved) => reserved,
-            Err(watched) => return Request::failed(too_many_watches(operation, path, watched)),
-        };
-        let mut mark = None;
+        let mut task = None;
         let request = self.send(operation, path, |link| {
-            let (current, started) = call(link);
-            mark = Some(current);
-            started
+            task = Some(link.task().clone());
+            call(link)
         });
         request.map(move |answer| {
             let (answer, watcher) = split(answer);
-            // Without a mark nothing was sent, and there is no answer.
-            let watch = mark.map(|mark| Watch::new(watcher, mark, reserved)).ok_or(Error::Closed)?;
+            // Without a task nothing was sent, and there is no answer.
+            let watch = task.map(|task: SessionTask| Watch::new(watcher, task)).ok_or(Error::Closed)?;
             Ok((answer, watch))
         })
     }
@@ -196,7 +192,7 @@ impl Session {
             return Request::failed(Error::TooManyRequests { operation, path: path.clone(), limit });
         };
         let Some(link) = self.link() else { return self.refused(operation, path) };
-        if !(*self.inner.connected.borrow() && link.is_connected()) {
+        if !(*self.inner.connected.borrow() && link.end().is_none()) {
             return Request::failed(Error::Disconnected { operation, path: path.clone() });
         }
         let after = self.inner.limits.operation_timeout.unwrap_or(self.inner.timeout);
@@ -251,10 +247,6 @@ async fn first_end(ends: &mut watch::Receiver<Option<SessionEnd>>) -> SessionEnd
         Ok(end) => end.unwrap_or(SessionEnd::Closed),
         Err(_) => SessionEnd::Closed,
     }
-}
-
-fn too_many_watches(operation: &'static str, path: &ZPath, watched: usize) -> Error {
-    Error::TooManyWatches { operation, path: path.clone(), watched, limit: WATCH_BUDGET }
 }
 
 /// The path of a sequential node, as the server writes it.

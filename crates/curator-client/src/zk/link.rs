@@ -1,20 +1,19 @@
-//! One session of the client crate, with requests that are sent by the call.
+//! One connection of a session, with requests that are sent by the call.
 
-mod resume;
+mod open;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use zookeeper_client::{
-    Acls, Client, Connector, CreateMode as ZkCreateMode, Error as ZkError, MultiReadResult, MultiWriteError,
-    MultiWriteResult, OneshotWatcher, SessionState, Stat, StateWatcher,
+    Acls, Client, CreateMode as ZkCreateMode, Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult,
+    OneshotWatcher, Stat,
 };
 
-use super::nodelay::Peers;
-use super::started::{Started, start};
-use super::task::{SessionTask, catch_task};
-use super::watch::LinkMark;
+pub(crate) use self::open::SessionKey;
+use super::started::{Started, start, unwinding};
+use super::task::{LinkEnd, SessionTask};
 use crate::connect_string::ConnectString;
 use crate::node::multi_read::ReadOperation;
 use crate::node::{CreateMode, NodeSpec, TransactionOperation};
@@ -43,28 +42,17 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// What the crate says of its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinkState {
-    Connected,
-    Disconnected,
-    Expired,
-    AuthFailed,
-    Closed,
-}
-
-/// An open session. Clones share it; it is closed when the last one is dropped.
+/// A connection of a session. Clones share it; the session is closed when the last one is dropped, if the connection
+/// stands then.
+///
+/// It breaks once and for all: the session goes on over another link.
 #[derive(Clone)]
 pub(crate) struct Link {
     client: Client,
-    peers: Peers,
     task: SessionTask,
-    /// Whether the servers that are talked to are certainly as new as those that were talked to before.
+    /// Whether the server that is talked to is certainly as new as those that the session was talked to by before.
     caught_up: Arc<AtomicBool>,
 }
-
-/// How long the names of the servers may take to be looked up for a socket option, which is a nicety.
-const NAMES: Duration = Duration::from_secs(1);
 
 type Answer<T> = Started<Result<T, ZkError>>;
 
@@ -72,56 +60,23 @@ type Answer<T> = Started<Result<T, ZkError>>;
 pub(crate) type FailedOperation = (Option<usize>, ZkError);
 
 impl Link {
-    /// Opens a session: one pass over the servers, and no longer than the session timeout.
-    ///
-    /// The crate waits 2/5 of the session timeout for a server that says nothing, whether it connects or is connected.
-    /// That may be longer than the whole connect may take, so each server gets its share of that at most: a dead one
-    /// leaves time for the others.
-    pub(crate) async fn open(options: &LinkOptions) -> Result<Self, ZkError> {
-        // Beside each other: slow names must not keep a session waiting that has begun to count its time.
-        let servers = options.servers.hosts_string();
-        let resolve = tokio::time::timeout(NAMES, Peers::resolve(&options.servers));
-        let (connected, peers) = tokio::join!(catch_task(connector(options).connect(&servers)), resolve);
-        Self::opened(connected, peers.unwrap_or_default(), true)
-    }
-
-    fn opened(
-        (client, task): (Result<Client, ZkError>, Option<SessionTask>),
-        peers: Peers,
-        caught_up: bool,
-    ) -> Result<Self, ZkError> {
-        let client = client?;
-        let task = task.ok_or_else(|| ZkError::UnexpectedError("the crate spawns its task elsewhere".to_owned()))?;
-        peers.set_nodelay();
-        Ok(Self { client, peers, task, caught_up: Arc::new(AtomicBool::new(caught_up)) })
-    }
-
-    /// The servers' addresses, to set the socket option anew on every connection of this session.
-    pub(crate) fn peers(&self) -> Peers {
-        self.peers.clone()
-    }
-
-    /// Whether trying again is pointless.
-    pub(crate) fn is_refusal(error: &ZkError) -> bool {
-        matches!(error, ZkError::AuthFailed | ZkError::BadArguments(_))
-    }
-
-    /// What the crate believes. It may be wrong, see the table in `zk/mod.rs`.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.client.state() == SessionState::SyncConnected
-    }
-
     pub(crate) fn session_id(&self) -> i64 {
         self.client.session_id().0
     }
 
-    /// The timeout that the server granted.
+    /// The timeout that the server of this connection granted.
     pub(crate) fn session_timeout(&self) -> Duration {
         self.client.session_timeout()
     }
 
-    pub(crate) fn states(&self) -> LinkStates {
-        LinkStates(self.client.state_watcher())
+    /// The crate's task behind the connection. Holding it does not keep the session open.
+    pub(crate) fn task(&self) -> &SessionTask {
+        &self.task
+    }
+
+    /// Why the connection is over, if it is.
+    pub(crate) fn end(&self) -> Option<LinkEnd> {
+        self.task.end()
     }
 
     pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
@@ -138,14 +93,12 @@ impl Link {
     }
 
     pub(crate) fn get_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat)> {
-        start(self.client.get_data(path.as_str()))
+        start(unwinding(self.client.get_data(path.as_str())))
     }
 
-    /// Also the mark of the connection that the watch was asked for on.
-    pub(crate) fn watch_data(&self, path: &ZPath) -> (LinkMark, Answer<(Vec<u8>, Stat, OneshotWatcher)>) {
+    pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, OneshotWatcher)> {
         let (client, path) = (self.client.clone(), path.clone());
-        let mark = LinkMark::new(client.state_watcher(), self.task.clone());
-        (mark, start(async move { client.get_and_watch_data(path.as_str()).await }))
+        start(async move { unwinding(client.get_and_watch_data(path.as_str())).await })
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
@@ -157,10 +110,9 @@ impl Link {
         start(async move { client.list_children(path.as_str()).await })
     }
 
-    pub(crate) fn watch_children(&self, path: &ZPath) -> (LinkMark, Answer<(Vec<String>, OneshotWatcher)>) {
+    pub(crate) fn watch_children(&self, path: &ZPath) -> Answer<(Vec<String>, OneshotWatcher)> {
         let (client, path) = (self.client.clone(), path.clone());
-        let mark = LinkMark::new(client.state_watcher(), self.task.clone());
-        (mark, start(async move { client.list_and_watch_children(path.as_str()).await }))
+        start(async move { client.list_and_watch_children(path.as_str()).await })
     }
 
     pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {
@@ -225,20 +177,6 @@ impl std::fmt::Debug for Link {
     }
 }
 
-/// What every session of a client is opened with.
-fn connector(options: &LinkOptions) -> Connector {
-    let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
-    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
-    let share = options.connection_timeout / servers.max(1);
-    if share < options.session_timeout / 5 * 2 {
-        connector = connector.with_connection_timeout(share);
-    }
-    for Credentials { scheme, auth } in &options.auth {
-        connector = connector.with_auth(scheme, auth);
-    }
-    connector
-}
-
 /// The result of one operation of a transaction, with the path as the server wrote it.
 #[derive(Debug)]
 pub(crate) enum LinkTransactionResult {
@@ -272,34 +210,6 @@ fn read_result(result: MultiReadResult) -> Result<LinkReadResult, ZkError> {
         MultiReadResult::Data { data, stat } => Ok(LinkReadResult::Data { data, stat }),
         MultiReadResult::Error { err } => Err(err),
         other => Err(ZkError::UnexpectedError(format!("an unknown result of a read: {other:?}"))),
-    }
-}
-
-/// Follows the crate's states, which may be merged: a change to the same state is a flap.
-pub(crate) struct LinkStates(StateWatcher);
-
-impl LinkStates {
-    /// Waits for a change. Pends for ever after a terminal state was returned.
-    pub(crate) async fn changed(&mut self) -> LinkState {
-        translate(self.0.changed().await)
-    }
-
-    /// Waits until the session is over for the client crate.
-    pub(crate) async fn terminated(&mut self) {
-        while !self.0.peek_state().is_terminated() {
-            self.0.changed().await;
-        }
-    }
-}
-
-fn translate(state: SessionState) -> LinkState {
-    match state {
-        SessionState::SyncConnected => LinkState::Connected,
-        // Read-only sessions are never asked for, and could not be confirmed by a probe.
-        SessionState::Disconnected | SessionState::ConnectedReadOnly => LinkState::Disconnected,
-        SessionState::AuthFailed => LinkState::AuthFailed,
-        SessionState::Expired => LinkState::Expired,
-        SessionState::Closed => LinkState::Closed,
     }
 }
 

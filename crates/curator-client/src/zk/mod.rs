@@ -5,24 +5,22 @@
 //! | fault of zookeeper-client 0.11 | where it is dealt with |
 //! |---|---|
 //! | requests are sent by the *call*, but some futures borrow the client | [`started`]: the future owns its client and is polled once at the call |
-//! | `SyncConnected` is published before the handshake is over, and can stay while the server is gone | `supervisor.rs`: only an answered probe counts |
+//! | it reconnects without a word about the timeout that is granted, in its own time, with watches that may not fit, and says that it is connected before it is | [`task`]: it never reconnects; `connection.rs` does |
+//! | a session that is resumed by its id may see an older state than it has seen | [`link`]: its first request is a write |
+//! | a watcher panics when its session task is gone | [`task`], [`watch`]: it is not polled any more then |
+//! | an answer to `getData` without a stat panics | [`started`]: an error |
+//! | a frame may be of any length, and is buffered | `supervisor.rs`: the task of a session that is over is ended |
 //! | only an end of file is `ConnectionLoss`; a reset or an idle time-out is `Custom` | [`error`] |
 //! | no `TCP_NODELAY` | [`nodelay`] |
-//! | the pause between two tries to reconnect doubles without a cap, and a server that says nothing is waited for 2/5 T | [`task`], `take_over.rs`: the session is taken over |
-//! | a session that is resumed by its id may see an older state than it has seen | `link/resume.rs`: its first request is a write |
 //! | expiry noticed only at 1.4 T and more | `supervisor.rs`: the lease ends the session, a new client tries at once |
-//! | operations queue without bound or time-out while the connection is down, and are applied late, even for a session that was given up | `session/requests.rs`: nothing is sent without a connection; a deadline for each request, and a cap |
-//! | `StateWatcher` merges states and pends after the last one | [`link`]: any change is a possible flap |
-//! | a watcher panics when its session task is gone | [`watch`] |
-//! | more than 128 KiB of watched paths make every reconnect fail | [`watch`]: a budget |
+//! | operations queue without bound or time-out | `session/requests.rs`: nothing is sent without a connection; a deadline for each request, and a cap |
 //! | a request over `jute.maxbuffer` kills the connection and all that is in flight | `session/requests.rs`: sizes are checked first |
 //! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
 //! | a server that says nothing is waited for longer than a whole connect may take | [`link`]: each server gets its share |
 //! | a TTL under a millisecond is none at all | [`link`]: refused |
-//! | dropping the last handle closes the session in the background only | `shared.rs`, `supervisor.rs`: `close` waits for the server's word |
+//! | dropping the last handle closes the session in the background only | `connection.rs`: `close` waits for the server's word |
 //! | a one-shot watch kills a persistent one on the same path (ZOOKEEPER-4466) | one-shot watches only |
 //! | `Client::lock` leaks its node when cancelled | not used |
-//! | persistent watches are not registered again after a reconnect | not used: one-shot watches only |
 
 pub(crate) mod error;
 pub(crate) mod link;

@@ -1,8 +1,12 @@
 //! A request that is on its way before its future is polled.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+
+use futures_util::FutureExt as _;
+use zookeeper_client::Error as ZkError;
 
 /// A future that owns what it needs and whose request was sent by the call that made it.
 ///
@@ -35,6 +39,16 @@ impl<T: Unpin> Future for Started<T> {
             None => self.future.as_mut().poll(cx),
         }
     }
+}
+
+/// Polls `future`, and makes an error of a panic.
+///
+/// The crate takes for granted that the answer to `getData` has a stat in it. One that is shorter is no answer of a server
+/// that works, but it must not take the caller's task along. The panic hook sees it all the same, and where panics abort
+/// there is no help.
+pub(crate) async fn unwinding<T>(future: impl Future<Output = Result<T, ZkError>>) -> Result<T, ZkError> {
+    let caught = AssertUnwindSafe(future).catch_unwind().await;
+    caught.unwrap_or_else(|_| Err(ZkError::UnexpectedError("the answer cannot be decoded".to_owned())))
 }
 
 #[cfg(test)]

@@ -1,124 +1,158 @@
 //! The client crate's session task, in our hands.
 //!
-//! The crate spawns one task for each session, and nothing but the server's word or the end of its own patience stops it:
-//! it sleeps between two tries as long as it likes, and then takes the session's connection for itself. The crate asks its
-//! thread's spawner for the task, so while a session is opened the spawner is ours.
+//! The crate spawns one task for each session. Left alone, that task reconnects at a pace of its own, with requests and
+//! watches of the old connection in its hands, and without a word about the timeout that the next server grants. So it is
+//! never left alone: it is ended in the very poll in which it finds its connection broken, before the next one can be
+//! established. What comes next is up to `connection.rs`.
+//!
+//! The crate asks its thread's spawner for the task, so while a connection is opened the spawner is ours.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
+use tokio::sync::watch;
+use zookeeper_client::{SessionState, StateWatcher};
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The work of a session task, as the crate has spawned it.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A handle to the task of one session.
+/// Why a connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkEnd {
+    /// It broke. The session may go on over another one.
+    Lost,
+    /// The server has ended the session.
+    Expired,
+    /// The server has refused the credentials of the session, and ended it.
+    AuthFailed,
+    /// The session was closed at our own wish.
+    Closed,
+}
+
+/// A handle to the task of one connection.
 #[derive(Clone)]
 pub(crate) struct SessionTask {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    slot: Mutex<Slot>,
-    /// Set before the work is dropped. For those who may be called by the work itself, and must not wait for the slot.
-    ended: AtomicBool,
-}
-
-/// Locked while the task is polled: whoever has the lock knows that it is doing nothing.
-struct Slot {
-    /// `None` when the task has come to its end, or was ended.
-    work: Option<Work>,
-    parked: bool,
-    waker: Option<Waker>,
+    /// `None` when the task is over. Locked while it is polled.
+    work: Mutex<Option<Work>>,
+    end: watch::Sender<Option<LinkEnd>>,
 }
 
 impl SessionTask {
-    /// The task, and the future that does its work.
-    fn new(work: Work) -> (Self, Running) {
-        let slot = Mutex::new(Slot { work: Some(work), parked: false, waker: None });
-        let shared = Arc::new(Shared { slot, ended: AtomicBool::new(false) });
-        (Self { shared: Arc::clone(&shared) }, Running(shared))
+    /// Runs `work`, whose state `states` tells, as a task of the current runtime.
+    ///
+    /// Its owner is the connection: it ends when that is closed or lost, or by the handle.
+    pub(crate) fn spawn(work: Work, states: StateWatcher) -> Self {
+        let (task, running) = Self::new(work, move || states.peek_state());
+        drop(Handle::current().spawn(running));
+        task
     }
 
-    /// Stops the task. When this returns it does nothing, and it does nothing more until the result is dropped.
-    pub(crate) fn park(&self) -> Parked {
-        self.shared.lock().parked = true;
-        Parked(Arc::clone(&self.shared))
+    fn new<S>(work: Work, state: S) -> (Self, Running<S>) {
+        let shared = Arc::new(Shared { work: Mutex::new(Some(work)), end: watch::Sender::new(None) });
+        (Self { shared: Arc::clone(&shared) }, Running { shared, state })
     }
 
-    /// Whether the task was ended by [`Parked::end`]. Takes no lock.
-    pub(crate) fn has_been_ended(&self) -> bool {
-        self.shared.ended.load(Ordering::Acquire)
-    }
-}
-
-/// A task that does nothing. Goes on when this is dropped.
-pub(crate) struct Parked(Arc<Shared>);
-
-impl Parked {
     /// Ends the task where it stands: its connection is dropped, nothing that it was asked for is sent any more, and the
     /// session is not closed.
-    pub(crate) fn end(self) {
-        self.0.ended.store(true, Ordering::Release);
-        self.0.drop_work();
+    pub(crate) fn abort(&self, end: LinkEnd) {
+        self.shared.finish(end);
     }
-}
 
-impl Drop for Parked {
-    fn drop(&mut self) {
-        let mut slot = self.0.lock();
-        slot.parked = false;
-        let waker = slot.waker.take();
-        drop(slot);
-        waker.into_iter().for_each(Waker::wake);
+    /// Why the task is over, if it is.
+    pub(crate) fn end(&self) -> Option<LinkEnd> {
+        *self.shared.end.borrow()
+    }
+
+    /// Waits until the task is over.
+    pub(crate) async fn ended(&self) -> LinkEnd {
+        let mut end = self.shared.end.subscribe();
+        // The sender lives in `self`.
+        let end = end.wait_for(Option::is_some).await.ok().and_then(|end| *end);
+        end.unwrap_or(LinkEnd::Lost)
+    }
+
+    /// Runs `look` while the task cannot end.
+    ///
+    /// For what the crate would panic at if its task were gone. It must be short, and not block.
+    ///
+    /// # Errors
+    ///
+    /// The task is over.
+    pub(crate) fn while_alive<T>(&self, look: impl FnOnce() -> T) -> Result<T, LinkEnd> {
+        // Whoever ends the task waits for this.
+        let end = self.shared.end.borrow();
+        match *end {
+            None => Ok(look()),
+            Some(end) => Err(end),
+        }
     }
 }
 
 /// Does the work of a task.
-struct Running(Arc<Shared>);
+struct Running<S> {
+    shared: Arc<Shared>,
+    /// What the crate says of its connection.
+    state: S,
+}
 
-impl Future for Running {
+impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut slot = self.0.lock();
-        let Slot { work, parked, waker } = &mut *slot;
-        let Some(running) = work else { return Poll::Ready(()) };
-        if !*parked && running.as_mut().poll(cx).is_ready() {
-            *work = None;
-            return Poll::Ready(());
-        }
-        // A task that is parked is woken by the one who parked it.
-        *waker = Some(cx.waker().clone());
-        Poll::Pending
+        let mut slot = self.shared.lock();
+        let Some(work) = &mut *slot else { return Poll::Ready(()) };
+        let is_done = work.as_mut().poll(cx).is_ready();
+        drop(slot);
+        let end = match (self.state)() {
+            SessionState::SyncConnected if !is_done => return Poll::Pending,
+            SessionState::Expired => LinkEnd::Expired,
+            SessionState::AuthFailed => LinkEnd::AuthFailed,
+            SessionState::Closed => LinkEnd::Closed,
+            // A server that is read-only cannot confirm anything; and it was not asked for.
+            SessionState::SyncConnected | SessionState::Disconnected | SessionState::ConnectedReadOnly => LinkEnd::Lost,
+        };
+        self.shared.finish(end);
+        Poll::Ready(())
     }
 }
 
-impl Drop for Running {
-    /// The end of the runtime is the end of the work, whoever has a handle.
+impl<S> Drop for Running<S> {
+    /// The end of the runtime is the end of the work, whoever has a handle; and nobody is left who would resume the session.
     fn drop(&mut self) {
-        self.0.drop_work();
+        self.shared.finish(LinkEnd::Closed);
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Slot> {
+    fn lock(&self) -> MutexGuard<'_, Option<Work>> {
         // What panicked is not polled again.
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Outside the lock, as others are woken by it.
-    fn drop_work(&self) {
-        let work = self.lock().work.take();
+    /// The first reason stays.
+    fn finish(&self, end: LinkEnd) {
+        // Said before the work is dropped: who is woken by that finds it here.
+        self.end.send_if_modified(|current| {
+            let first = current.is_none();
+            current.get_or_insert(end);
+            first
+        });
+        // Outside the lock, as others are woken by it.
+        let work = self.lock().take();
         drop(work);
     }
 }
 
-/// Polls `future` with a spawner that keeps a handle to the last task that was spawned by it.
-pub(crate) async fn catch_task<T>(future: impl Future<Output = T>) -> (T, Option<SessionTask>) {
-    let catcher = Catcher { runtime: Handle::current(), caught: Mutex::new(None) };
+/// Polls `future` with a spawner that keeps the last task that was spawned by it, and does not run it.
+pub(crate) async fn catch_task<T>(future: impl Future<Output = T>) -> (T, Option<Work>) {
+    let catcher = Catcher { caught: Mutex::new(None) };
     // A connect is large, and whoever waits for it should not be.
     let mut future = Box::pin(future);
     let output = std::future::poll_fn(|cx| {
@@ -130,92 +164,115 @@ pub(crate) async fn catch_task<T>(future: impl Future<Output = T>) -> (T, Option
 }
 
 struct Catcher {
-    runtime: Handle,
-    caught: Mutex<Option<SessionTask>>,
+    caught: Mutex<Option<Work>>,
 }
 
 impl spawns::Spawn for Catcher {
     fn spawn(&self, task: spawns::Task) {
-        let (task, running) = SessionTask::new(Box::into_pin(task.future));
-        *self.caught.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
-        // Its owner is the session: it ends when that is closed, or by the handle.
-        drop(self.runtime.spawn(running));
+        *self.caught.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::into_pin(task.future));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::FutureExt as _;
     use tokio::sync::{mpsc, oneshot};
 
     use super::*;
 
-    /// A task that counts what it is sent, and what it is dropped with.
-    fn counting() -> (SessionTask, Running, mpsc::UnboundedSender<()>, Arc<AtomicUsize>, oneshot::Receiver<()>) {
+    /// A task that counts what it is sent, and what it is dropped with. It takes the states that it is sent.
+    struct Counting {
+        task: SessionTask,
+        running: Pin<Box<dyn Future<Output = ()> + Send>>,
+        sender: mpsc::UnboundedSender<SessionState>,
+        count: Arc<AtomicUsize>,
+        dropped: oneshot::Receiver<()>,
+    }
+
+    fn counting() -> Counting {
         let (sender, mut inbox) = mpsc::unbounded_channel();
         let (held, dropped) = oneshot::channel();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let (task, running) = SessionTask::new(Box::pin(async move {
-            let _held: oneshot::Sender<()> = held;
-            while inbox.recv().await.is_some() {
-                counted.fetch_add(1, Ordering::Relaxed);
-            }
-        }));
-        (task, running, sender, count, dropped)
+        let (state, states) = watch::channel(SessionState::SyncConnected);
+        let (task, running) = SessionTask::new(
+            Box::pin(async move {
+                let _held: oneshot::Sender<()> = held;
+                while let Some(next) = inbox.recv().await {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    state.send_replace(next);
+                    // As a reconnect, which is never there at once.
+                    tokio::task::yield_now().await;
+                }
+            }),
+            move || *states.borrow(),
+        );
+        Counting { task, running: Box::pin(running), sender, count, dropped }
     }
 
     #[tokio::test]
-    async fn a_parked_task_does_nothing_until_it_goes_on() {
-        let (task, running, sender, count, dropped) = counting();
-        let parked = task.park();
-        let running = tokio::spawn(running);
-        sender.send(()).unwrap();
-        drop(sender);
-        tokio::task::yield_now().await;
-        tokio::task::yield_now().await;
-        assert_eq!(count.load(Ordering::Relaxed), 0);
-        drop(parked);
-        running.await.unwrap();
+    async fn a_task_that_loses_its_connection_does_nothing_more() {
+        let Counting { task, mut running, sender, count, dropped } = counting();
+        assert!((&mut running).now_or_never().is_none());
+        assert_eq!(task.while_alive(|| 7), Ok(7));
+        sender.send(SessionState::Disconnected).unwrap();
+        sender.send(SessionState::SyncConnected).unwrap();
+        running.await;
         assert_eq!(count.load(Ordering::Relaxed), 1);
-        assert!(dropped.await.is_err());
-        assert!(!task.has_been_ended());
+        assert_eq!(task.ended().await, LinkEnd::Lost);
+        assert_eq!(task.while_alive(|| 7), Err(LinkEnd::Lost));
+        dropped.await.unwrap_err();
     }
 
     #[tokio::test]
-    async fn a_task_that_is_ended_is_gone_at_once() {
-        let (task, running, sender, count, mut dropped) = counting();
-        let running = tokio::spawn(running);
-        tokio::task::yield_now().await;
-        task.park().end();
-        assert!(task.has_been_ended());
+    async fn the_word_of_the_server_is_passed_on() {
+        for (state, end) in [
+            (SessionState::Expired, LinkEnd::Expired),
+            (SessionState::AuthFailed, LinkEnd::AuthFailed),
+            (SessionState::Closed, LinkEnd::Closed),
+        ] {
+            let Counting { task, running, sender, .. } = counting();
+            sender.send(state).unwrap();
+            running.await;
+            assert_eq!(task.end(), Some(end));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_aborted_is_gone_at_once() {
+        let Counting { task, mut running, sender, count, mut dropped } = counting();
+        assert!((&mut running).now_or_never().is_none());
+        task.abort(LinkEnd::Lost);
+        assert_eq!(task.end(), Some(LinkEnd::Lost));
         assert!((&mut dropped).now_or_never().unwrap().is_err());
         // Its receiver is gone, too.
-        sender.send(()).unwrap_err();
-        running.await.unwrap();
+        sender.send(SessionState::SyncConnected).unwrap_err();
+        running.await;
         assert_eq!(count.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
     async fn the_end_of_the_runtime_ends_the_work() {
-        let (task, running, _sender, _, mut dropped) = counting();
+        let Counting { task, running, sender: _sender, mut dropped, .. } = counting();
         drop(running);
         assert!((&mut dropped).now_or_never().unwrap().is_err());
-        assert!(!task.has_been_ended());
+        assert_eq!(task.end(), Some(LinkEnd::Closed));
     }
 
     #[tokio::test]
-    async fn what_is_spawned_meanwhile_is_caught() {
-        let (sender, receiver) = oneshot::channel();
+    async fn what_is_spawned_meanwhile_is_caught_and_not_run() {
+        let (sender, mut receiver) = oneshot::channel();
         let ((), caught) = catch_task(async {
             // Polled more than once, as a connect is.
             tokio::task::yield_now().await;
             drop(spawns::spawn(async move { sender.send(()) }));
+            tokio::task::yield_now().await;
         })
         .await;
-        assert!(caught.is_some());
+        receiver.try_recv().unwrap_err();
+        caught.unwrap().await;
         receiver.await.unwrap();
     }
 }

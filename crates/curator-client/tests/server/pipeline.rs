@@ -17,13 +17,18 @@ const ONE_WAY: Duration = Duration::from_millis(5);
 async fn far_away() -> (FaultProxy, CuratorClient) {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let client = builder(proxy.connect_string()).connect().await.unwrap();
-    proxy.ignore(OpCode::Sync);
-    proxy.set_delay(ONE_WAY);
+    slow_down(&proxy);
     (proxy, client)
 }
 
+/// From now on the network is slow, and the probes do not count.
+pub(crate) fn slow_down(proxy: &FaultProxy) {
+    proxy.ignore(OpCode::Sync);
+    proxy.set_delay(ONE_WAY);
+}
+
 /// A create and a list in one flight, several times.
-async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, session: &Session) {
+pub(crate) async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, session: &Session) {
     const FLIGHTS: u64 = 5;
     let dir = direct().await.create().for_path(unique(), "").await.unwrap();
     let path = dir.child("n-").unwrap();

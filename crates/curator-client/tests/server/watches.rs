@@ -23,7 +23,6 @@ async fn a_change_of_the_data_is_seen() {
     assert_eq!((data.as_slice(), stat.version), (b"".as_slice(), 0));
     client.set_data(&path, "new", None).await.unwrap();
     assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
-    assert!(watch.connection_is_unbroken());
 }
 
 #[tokio::test]
@@ -143,25 +142,24 @@ async fn a_watch_on_a_missing_node_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_watch_is_set_again_after_an_outage() {
+async fn a_watch_ends_with_its_connection_and_says_so() {
     let (proxy, client) = behind_proxy().await;
     let other = direct().await;
-    let (changed, deleted, untouched) = (node(&client).await, node(&client).await, node(&client).await);
-    let (_, _, mut changed_watch) = client.watch_data(&changed).await.unwrap();
-    let (_, _, mut deleted_watch) = client.watch_data(&deleted).await.unwrap();
-    let (_, _, mut untouched_watch) = client.watch_data(&untouched).await.unwrap();
+    let (kept, gone) = (ephemeral(&client).await, node(&other).await);
+    let (_, _, mut kept_watch) = client.watch_data(&kept).await.unwrap();
+    let (_, _, mut gone_watch) = client.watch_data(&gone).await.unwrap();
+    let (_, mut children) = client.watch_children(&kept).await.unwrap();
     proxy.refuse(true).unwrap();
     proxy.cut();
-    // What happens during the outage is told after it.
-    other.set_data(&changed, "", None).await.unwrap();
-    other.delete().for_path(&deleted).await.unwrap();
+    other.delete().for_path(&gone).await.unwrap();
+    for watch in [&mut kept_watch, &mut gone_watch, &mut children] {
+        assert_eq!(soon("the event", watch.fired()).await, WatchEvent::Interrupted);
+    }
     proxy.refuse(false).unwrap();
-    assert_eq!(soon("the event", changed_watch.fired()).await, WatchEvent::DataChanged);
-    assert_eq!(soon("the event", deleted_watch.fired()).await, WatchEvent::Deleted);
-    assert!(!deleted_watch.connection_is_unbroken());
-    other.delete().for_path(&untouched).await.unwrap();
-    assert_eq!(soon("the event", untouched_watch.fired()).await, WatchEvent::Deleted);
-    assert!(!untouched_watch.connection_is_unbroken());
+    // A new one is as good as ever.
+    let (_, _, mut watch) = client.watch_data(&kept).await.unwrap();
+    other.set_data(&kept, "", None).await.unwrap();
+    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
 }
 
 #[tokio::test]
@@ -172,8 +170,9 @@ async fn a_watch_ends_with_its_session() {
     let path = node(&client).await;
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
     close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
-    assert_eq!(soon("the end", watch.fired()).await, WatchEvent::SessionEnded);
-    assert_eq!(watch.fired().await, WatchEvent::SessionEnded);
+    // The connection ends first, and nobody knows by that what has become of the session.
+    assert_eq!(soon("the end", watch.fired()).await, WatchEvent::Interrupted);
+    assert_eq!(watch.fired().await, WatchEvent::Interrupted);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use curator_client::{CuratorClient, Deadline, Outcome, Session, TransactionOperation, ZPath};
+use curator_client::{CuratorClient, Deadline, Outcome, Session, TransactionOperation, Turn, ZPath};
 use futures_util::future::FutureExt as _;
 use tokio::sync::watch;
 
@@ -197,8 +197,9 @@ impl Hold {
         let mut failures = Vec::new();
         let mut in_doubt = false;
         while !left.is_empty() {
-            self.wait_for_connection().await;
+            let turn = self.turn().await;
             let Err((index, error)) = self.send_deletes(&left).await else { break };
+            drop(turn);
             if let Some(lost) = self.session_loss() {
                 return Err(lost.into());
             }
@@ -243,13 +244,13 @@ impl Hold {
     }
 
     /// No longer than the session timeout; then the request says what is wrong.
-    async fn wait_for_connection(&self) {
+    async fn turn(&self) -> Option<Turn> {
         let deadline = Deadline::after(self.session.timeout());
         tokio::select! {
             biased;
-            () = self.client.closing() => {}
-            _ = self.session.connected() => {}
-            () = self.client.sleep_until(deadline) => {}
+            () = self.client.closing() => None,
+            turn = self.session.turn() => turn.ok(),
+            () = self.client.sleep_until(deadline) => None,
         }
     }
 

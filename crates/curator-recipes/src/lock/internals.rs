@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ReadOperation, Retrier, Session, SessionEnd, ZPath};
+use curator_client::{CuratorClient, ReadOperation, Retrier, Session, SessionEnd, Turn, ZPath};
 
 use super::contest::{ContestError, JointContest, JointStep, Pace, Request};
 use super::driver::{ContenderId, ContenderIdentity, LockInternalsDriver};
 use super::hold::Hold;
+use super::line::{InQueue, Line};
 use super::patience::{Failures, Patience};
 use super::place::Place;
 use super::shell::Shell;
@@ -22,6 +23,7 @@ pub(crate) struct LockInternals {
     dirs: Arc<[ZPath]>,
     driver: Arc<dyn LockInternalsDriver>,
     data: Arc<[u8]>,
+    line: Arc<Line>,
 }
 
 /// How one contest in one session came out.
@@ -50,7 +52,16 @@ impl LockInternals {
         for dir in &*dirs {
             check_prefix(dir, &*driver)?;
         }
-        Ok(Self { client: client.clone(), dirs, driver, data: Arc::clone(client.default_lock_data()) })
+        // The same for all contenders, whatever their ids.
+        let kind = driver.node_prefix(&ContenderId::from_uuid(uuid::Uuid::nil()));
+        let line = Line::of(client, Arc::clone(&dirs), kind);
+        Ok(Self { client: client.clone(), dirs, driver, data: Arc::clone(client.default_lock_data()), line })
+    }
+
+    /// With the line of `other`, for kinds of nodes that stand in one queue.
+    pub(crate) fn in_line_with(mut self, other: &Self) -> Self {
+        self.line = Arc::clone(&other.line);
+        self
     }
 
     pub(crate) fn with_data(mut self, data: Arc<[u8]>) -> Self {
@@ -83,10 +94,39 @@ impl LockInternals {
     pub(crate) async fn acquire(&self, patience: Patience) -> Result<Option<Hold>> {
         // Boxed, so that a user's future that acquires stays small.
         let contend = Box::pin(async {
-            let place = self.win(patience, &[], &mut Failures::new(&self.client)).await?;
+            let mut failures = Failures::new(&self.client);
+            let Some(_in_queue) = self.line_up(patience, &mut failures).await? else { return Ok(None) };
+            let place = self.win(patience, &[], &mut failures).await?;
             Ok(place.map(|place| place.into_hold()))
         });
         self.within(patience, contend).await
+    }
+
+    /// Waits until fewer contenders of this client stand in the queue than may. `None` if we may not wait: then somebody is
+    /// before us.
+    pub(crate) async fn line_up(&self, patience: Patience, failures: &mut Failures) -> Result<Option<InQueue>> {
+        if patience == Patience::OneFlight {
+            return Ok(self.line.try_enter());
+        }
+        let mut entering = std::pin::pin!(self.line.enter());
+        loop {
+            tokio::select! {
+                biased;
+                in_queue = &mut entering => return Ok(Some(in_queue)),
+                // Who waits here fails as those do who stand in the queue.
+                error = self.without_session() => failures.requests.pause(error).await?,
+            }
+        }
+    }
+
+    /// Waits until there has been no session for too long.
+    async fn without_session(&self) -> curator_client::Error {
+        loop {
+            match self.client.session().await {
+                Ok(session) => drop(session.ended().await),
+                Err(error) => return error,
+            }
+        }
     }
 
     /// One contest after another, until one is won: then we are first in all queues.
@@ -144,8 +184,9 @@ impl LockInternals {
         Ok(())
     }
 
-    /// Waits until the next flight may be sent: as the policy says if `pace` asks for that, and for a connection.
-    /// `failure` is what was wrong with the last one. Who has one flight only has no second try, and waits for nothing.
+    /// Waits until the next flight may be sent: as the policy says if `pace` asks for that, for a connection, and for our
+    /// turn, which is to be kept until it is answered. `failure` is what was wrong with the last one. Who has one flight
+    /// only has no second try, and waits for nothing.
     ///
     /// The inner error is that the session ended first.
     pub(crate) async fn before_flight(
@@ -155,7 +196,7 @@ impl LockInternals {
         pace: Pace,
         failure: Option<curator_client::Error>,
         retrier: &mut Retrier,
-    ) -> Result<Result<(), SessionEnd>> {
+    ) -> Result<Result<Option<Turn>, SessionEnd>> {
         match (pace, failure) {
             (_, Some(error)) if patience == Patience::OneFlight => return Err(error.into()),
             (Pace::Now, _) => {}
@@ -169,10 +210,10 @@ impl LockInternals {
             }
         }
         if patience == Patience::OneFlight {
-            return Ok(Ok(()));
+            return Ok(Ok(None));
         }
         // A flight that fails for want of a connection is no failure of the lock: it waits for one.
-        Ok(session.connected().await)
+        Ok(session.turn().await.map(Some))
     }
 
     async fn run_contest(
@@ -194,10 +235,12 @@ impl LockInternals {
                         return Ok(ContestEnd::Taken);
                     }
                     let failure = shell.failure.take();
-                    if let Err(end) = self.before_flight(session, patience, pace, failure, retrier).await? {
-                        return Ok(ContestEnd::SessionOver(end));
-                    }
+                    let turn = match self.before_flight(session, patience, pace, failure, retrier).await? {
+                        Ok(turn) => turn,
+                        Err(end) => return Ok(ContestEnd::SessionOver(end)),
+                    };
                     let answers = shell.fly(requests).await?;
+                    drop(turn);
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));
                     }

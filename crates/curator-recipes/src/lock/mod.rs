@@ -10,6 +10,7 @@ mod hold;
 mod holds;
 mod inter_process_lock;
 mod internals;
+mod line;
 mod multi;
 mod mutex;
 mod own_node;

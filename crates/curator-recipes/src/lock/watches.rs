@@ -89,13 +89,14 @@ impl Watches {
     }
 
     fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<Option<Seen>> {
-        for (queue, own) in self.own.iter_mut().enumerate() {
-            let Some(OwnWatch { watch, .. }) = own else { continue };
+        for queue in 0..self.own.len() {
+            let Some(OwnWatch { watch, .. }) = &mut self.own[queue] else { continue };
             let Poll::Ready(event) = watch.poll_fired(cx) else { continue };
-            *own = None;
+            self.own[queue] = None;
             return Poll::Ready(match event {
                 WatchEvent::Deleted => Some((queue, Event::OwnDeleted)),
                 WatchEvent::SessionEnded => None,
+                WatchEvent::Interrupted => Some(self.interrupted(queue)),
                 _ => Some((queue, Event::OwnChanged)),
             });
         }
@@ -104,17 +105,24 @@ impl Watches {
 
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Option<Seen>> {
         for index in 0..self.ahead.len() {
-            let Ahead { watch, .. } = &mut self.ahead[index];
-            let Poll::Ready(event) = watch.poll_fired(cx) else { continue };
-            let certain = watch.connection_is_unbroken();
+            let Poll::Ready(event) = self.ahead[index].watch.poll_fired(cx) else { continue };
             let Ahead { queue, name, .. } = self.ahead.remove(index);
             return Poll::Ready(match event {
-                WatchEvent::Deleted => Some((queue, Event::AheadDeleted { name, certain })),
+                // It has come over the connection that the other watches are on, too, so its order can be trusted.
+                WatchEvent::Deleted => Some((queue, Event::AheadDeleted { name, certain: true })),
                 WatchEvent::SessionEnded => None,
+                WatchEvent::Interrupted => Some(self.interrupted(queue)),
                 _ => Some((queue, Event::AheadChanged { name })),
             });
         }
         Poll::Pending
+    }
+
+    /// The connection broke, and with it all watches of this queue: one look tells what they have missed.
+    fn interrupted(&mut self, queue: usize) -> Seen {
+        self.own[queue] = None;
+        self.ahead.retain(|ahead| ahead.queue != queue);
+        (queue, Event::Uncertain)
     }
 }
 

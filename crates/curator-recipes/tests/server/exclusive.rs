@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use curator_recipes::{FencingToken, InterProcessMutex, LockGuard};
+use curator_recipes::{FencingToken, InterProcessMutex, LockGuard, OwnerId};
+use futures_util::poll;
 use tokio::task::JoinSet;
 
 use crate::support::{client, mutex, path, queue_of, soon};
@@ -72,17 +73,24 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_nobody_is_stuck() {
     let mut tasks = JoinSet::new();
     for who in 0..20 {
         let (shared, witness) = (shared.clone(), witness.clone());
+        let owner = OwnerId::new();
+        let mut first = Box::pin({
+            let (shared, owner) = (shared.clone(), owner.clone());
+            async move { soon(shared.acquire_as(&owner)).await.unwrap() }
+        });
+        // It has its place when it was polled once: some in the queue, the others in the line of the client.
+        assert!(poll!(&mut first).is_pending());
         tasks.spawn(async move {
-            // The second round contends with the first rounds of the others.
-            for _ in 0..2 {
-                let guard = soon(shared.acquire()).await.unwrap();
+            let hold = async |guard: LockGuard| {
                 witness.enter(who, &guard);
                 tokio::task::yield_now().await;
                 witness.leave();
                 guard.release().await.unwrap();
-            }
+            };
+            hold(first.await).await;
+            // The second round contends with the first rounds of the others.
+            hold(soon(shared.acquire_as(&owner)).await.unwrap()).await;
         });
-        queue_of(&client, &path, who + 2).await;
     }
     guard.release().await.unwrap();
     soon(tasks.join_all()).await;

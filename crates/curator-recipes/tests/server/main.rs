@@ -22,6 +22,7 @@ mod read_write;
 mod reentry;
 mod release;
 mod revocation;
+mod runtime_end;
 mod semaphore;
 mod session_loss;
 mod shared_count;

@@ -20,7 +20,7 @@ const SHORTEST_FRAME: usize = 64;
 pub(crate) struct Settings {
     tick: Duration,
     /// Shortest and longest; the shortest is two ticks if not set.
-    session_timeouts: (Option<Duration>, Duration),
+    pub(crate) session_timeouts: (Option<Duration>, Duration),
     pub(crate) max_frame: usize,
     container_check: Duration,
     pub(crate) sessionless_timeout: Duration,
@@ -94,7 +94,7 @@ impl EmbeddedServerBuilder {
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let refused =
             |key: &str, value: String, problem: String| Err(Error::Property { key: key.to_owned(), value, problem });
         let (min, max) = (self.shortest_timeout(), millis(self.session_timeouts.1));

@@ -228,6 +228,20 @@ impl EmbeddedServer {
         self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Drop));
     }
 
+    /// What session timeouts the server grants from now on, as if sessions came to another server. Those that are there keep
+    /// theirs until they come again. A [restart](Self::restart) keeps it.
+    ///
+    /// # Errors
+    ///
+    /// As [`EmbeddedServerBuilder::session_timeouts`].
+    pub fn set_session_timeouts(&self, min: Duration, max: Duration) -> Result<(), Error> {
+        let mut settings = self.settings;
+        settings.session_timeouts = (Some(min), max);
+        settings.check()?;
+        self.shared.update(|state, _| state.processor.settings = settings);
+        Ok(())
+    }
+
     /// Ends a session now, as if its timeout were over: its ephemeral nodes are gone when this returns.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ pub(crate) struct Counts {
     answered: BTreeMap<OpCode, u64>,
     /// Events of watches, come from the server.
     notifications: u64,
+    /// Bytes come from the server.
+    received: u64,
     round_trips: u64,
     /// Neither begin nor end a flight. Survives a reset.
     ignored: BTreeSet<OpCode>,
@@ -50,6 +52,15 @@ impl Counts {
 
     pub(crate) fn answer(&mut self, op: OpCode) {
         *self.answered.entry(op).or_default() += 1;
+    }
+
+    /// Counts the bytes of a frame that came from the server.
+    pub(crate) fn receive(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    pub(crate) fn received(&self) -> u64 {
+        self.received
     }
 
     /// Counts an event of a watch.

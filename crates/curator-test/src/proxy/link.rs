@@ -122,9 +122,12 @@ impl Way {
     async fn read_replies(self, mut server: ReadHalf<'_>, out: UnboundedSender<Item>) {
         let mut greeted = false;
         while let Ok(Some(frame)) = Frame::read(&mut server).await {
-            self.judge(frame, &out, |state, payload| match greeted {
-                false => state.handshake_answer(self.id, ConnectResponse::parse(payload)),
-                true => state.reply(self.id, ReplyHeader::parse(payload)),
+            self.judge(frame, &out, |state, payload| {
+                state.counts.receive(payload.len());
+                match greeted {
+                    false => state.handshake_answer(self.id, ConnectResponse::parse(payload)),
+                    true => state.reply(self.id, ReplyHeader::parse(payload)),
+                }
             });
             greeted = true;
         }

@@ -159,6 +159,11 @@ impl FaultProxy {
         self.arm(op, 1, Fault::CutRequest);
     }
 
+    /// As [`cut_before_request`](Self::cut_before_request), for the `nth` request of that kind from now on, counted from 1.
+    pub fn cut_before_nth_request(&self, op: OpCode, nth: u64) {
+        self.arm(op, nth, Fault::CutRequest);
+    }
+
     /// From now on, replies to requests of that kind are parked, with all that comes behind them on the same
     /// connection, until [`release_held`](Self::release_held). Requests already under way count.
     pub fn hold_replies(&self, op: OpCode) {
@@ -231,6 +236,12 @@ impl FaultProxy {
     #[must_use]
     pub fn notifications(&self) -> u64 {
         self.shared.lock().counts.notifications()
+    }
+
+    /// How many bytes have come from the server, whether or not they got any further: what is in its frames.
+    #[must_use]
+    pub fn bytes_received(&self) -> u64 {
+        self.shared.lock().counts.received()
     }
 
     /// How many round trips clients have waited for: requests that were sent without waiting for each other count

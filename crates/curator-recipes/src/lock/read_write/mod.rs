@@ -72,8 +72,8 @@ impl InterProcessReadWriteLock {
     /// An invalid path.
     pub fn new(client: &CuratorClient, path: impl AsRef<str>) -> Result<Self> {
         let path = path.as_ref();
-        let read = LockInternals::new(client, path, Arc::new(ReadLockInternalsDriver))?;
         let write = LockInternals::new(client, path, Arc::new(WriteLockInternalsDriver))?;
+        let read = LockInternals::new(client, path, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
         Ok(Self::of(Sides { read: Reentrant::new(read), write: Reentrant::new(write) }))
     }
 

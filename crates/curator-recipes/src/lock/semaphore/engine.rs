@@ -112,6 +112,7 @@ impl SemaphoreEngine {
         let mut beside = vec![ReadOperation::Children(self.leases_dir.clone())];
         beside.extend(self.limit.count().map(|count| ReadOperation::Data(count.path().clone())));
         let mut failures = Failures::new(self.client());
+        let Some(_in_queue) = self.queue.line_up(patience, &mut failures).await? else { return Ok(None) };
         loop {
             let Some(place) = self.queue.win(patience, &beside, &mut failures).await? else { return Ok(None) };
             match self.claim(place, quantity, patience, &mut failures).await? {
@@ -141,10 +142,12 @@ impl SemaphoreEngine {
                     let session = session.clone();
                     let failure = shell.failure.take();
                     let ready = self.queue.before_flight(&session, patience, pace, failure, &mut failures.requests);
-                    if let Err(end) = ready.await? {
-                        return Ok(ClaimEnd::SessionOver(end));
-                    }
+                    let turn = match ready.await? {
+                        Ok(turn) => turn,
+                        Err(end) => return Ok(ClaimEnd::SessionOver(end)),
+                    };
                     let answers = shell.fly(requests).await?;
+                    drop(turn);
                     if let Some(end) = session.end() {
                         return Ok(ClaimEnd::SessionOver(end));
                     }

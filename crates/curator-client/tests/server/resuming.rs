@@ -1,10 +1,10 @@
-//! A session whose client crate is slow to come back is taken over.
+//! A session whose connection breaks goes on over another one.
 
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Reconnected, Suspended};
 use curator_client::{CuratorClient, SessionEnd, WatchEvent};
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer, close_session};
 use futures_util::FutureExt as _;
 
 use crate::support::{PATIENCE, builder, direct, ephemeral, expect, proxy, soon, unique, within};
@@ -13,10 +13,9 @@ use crate::support::{PATIENCE, builder, direct, ephemeral, expect, proxy, soon, 
 const OUTLASTING: Duration = Duration::from_secs(60);
 
 /// Between two tries there is at most a second; the rest is for a machine that is busy. The client crate's own pauses
-/// are longer from the seventh on.
+/// would be longer from the seventh on.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// More than the client crate tries in the time that it is given.
 const FAILURES: u64 = 8;
 
 async fn set_up() -> (FaultProxy, CuratorClient) {
@@ -37,7 +36,7 @@ async fn fail_again_and_again(proxy: &FaultProxy) {
     }
 }
 
-/// Cuts the connection, and leaves the next one without an answer until the session is being taken over.
+/// Cuts the connection, and leaves the next one without an answer until another one is tried.
 async fn hang(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
@@ -60,8 +59,6 @@ async fn a_session_comes_back_soon_however_often_its_handshake_failed() {
     }
 }
 
-/// The client crate says that it is connected when the handshake has begun to succeed, and does not take it back while it
-/// fails to connect again.
 #[tokio::test]
 async fn a_session_comes_back_soon_however_often_it_was_cut_off_behind_the_handshake() {
     let (proxy, client) = set_up().await;
@@ -81,12 +78,12 @@ async fn a_session_comes_back_soon_however_often_it_was_cut_off_behind_the_hands
 }
 
 #[tokio::test]
-async fn a_session_is_not_taken_over_again_and_again_where_answers_are_slow() {
+async fn a_connection_is_not_given_up_again_and_again_where_answers_are_slow() {
     let (proxy, client) = set_up().await;
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
-    // There and back, an answer takes longer than the crate is given at first.
+    // There and back, an answer takes longer than a connection is given at first.
     proxy.set_delay(Duration::from_millis(700));
     proxy.cut();
     expect(&mut states, Suspended).await;
@@ -108,7 +105,7 @@ async fn a_session_does_not_wait_for_a_server_that_says_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_session_was_taken_over_from_never_acts_again() {
+async fn a_connection_that_was_given_up_never_acts_again() {
     let (proxy, client) = set_up().await;
     let node = ephemeral(&client).await;
     let mut states = client.connection_states();
@@ -124,7 +121,7 @@ async fn what_a_session_was_taken_over_from_never_acts_again() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_taken_over_begins_with_a_write() {
+async fn a_session_that_was_resumed_begins_with_a_write() {
     let (proxy, client) = set_up().await;
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
@@ -140,43 +137,20 @@ async fn a_session_that_was_taken_over_begins_with_a_write() {
 }
 
 #[tokio::test]
-async fn watches_of_a_session_that_was_taken_over_say_that_they_were_interrupted() {
-    let (proxy, client) = set_up().await;
-    let other = direct().await;
-    let (kept, gone) = (ephemeral(&client).await, other.create().for_path(unique(), "").await.unwrap());
-    let (_, _, mut kept_watch) = client.watch_data(&kept).await.unwrap();
-    let (_, _, mut gone_watch) = client.watch_data(&gone).await.unwrap();
-    let (_, mut children) = client.watch_children(&kept).await.unwrap();
-    hang(&proxy).await;
-    other.delete().for_path(&gone).await.unwrap();
-    proxy.release_held();
-    for watch in [&mut kept_watch, &mut gone_watch, &mut children] {
-        assert_eq!(soon("the event", watch.fired()).await, WatchEvent::Interrupted);
-        assert!(!watch.connection_is_unbroken());
-    }
-    // A new one is as good as ever.
-    let (_, _, mut watch) = client.watch_data(&kept).await.unwrap();
-    other.set_data(&kept, "", None).await.unwrap();
-    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
-    assert!(watch.connection_is_unbroken());
-}
-
-#[tokio::test]
-async fn a_client_that_closes_while_its_session_is_taken_over_closes_it() {
+async fn a_client_that_closes_while_its_session_is_resumed_closes_it() {
     let (proxy, client) = set_up().await;
     let observer = direct().await;
     let (_, _, mut watch) = observer.watch_data(ephemeral(&client).await).await.unwrap();
     hang(&proxy).await;
-    // Closing does not wait for the take-over: the crate goes on, and closes the session as soon as it is back.
-    let closing = tokio::spawn(async move { client.close().await });
-    soon("the end of the take-over", proxy.wait_for_connections(1)).await.unwrap();
+    let mut closing = std::pin::pin!(client.close());
+    assert!((&mut closing).now_or_never().is_none());
     proxy.release_held();
     assert_eq!(within(PATIENCE, "the end of the node", watch.fired()).await, WatchEvent::Deleted);
-    soon("the close", closing).await.unwrap().unwrap();
+    soon("the close", closing).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_session_that_ended_meanwhile_is_not_taken_over() {
+async fn a_session_that_ended_meanwhile_is_not_resumed() {
     let (proxy, client) = set_up().await;
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
@@ -193,7 +167,7 @@ async fn a_session_that_ended_meanwhile_is_not_taken_over() {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_while_its_session_is_taken_over_makes_its_deletes_first() {
+async fn a_client_that_closes_while_its_session_is_resumed_makes_its_deletes_first() {
     let (proxy, client) = set_up().await;
     let path = client.create().for_path(unique(), "").await.unwrap();
     hang(&proxy).await;
@@ -205,4 +179,59 @@ async fn a_client_that_closes_while_its_session_is_taken_over_makes_its_deletes_
     proxy.release_held();
     soon("the close", closing).await.unwrap();
     assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
+}
+
+/// A server that grants less would end the session while its lease still holds.
+#[tokio::test]
+async fn a_session_that_is_granted_a_shorter_timeout_is_over_at_once() {
+    let server = TestingServer::embedded().await.unwrap();
+    let embedded = server.as_embedded().unwrap();
+    let client = builder(server.connect_string()).session_timeout(Duration::from_secs(8)).connect().await.unwrap();
+    let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
+    let mut states = client.connection_states();
+    let granted = Duration::from_millis(1_600);
+    embedded.set_session_timeouts(Duration::from_millis(800), granted).unwrap();
+    embedded.cut();
+    assert_eq!(soon("the end", session.ended()).await, SessionEnd::TimeoutLowered { granted });
+    assert!(!session.is_valid());
+    assert!(soon("a new session", states.wait_for(Reconnected)).await);
+    let next = client.session().await.unwrap();
+    assert_eq!((next.epoch(), next.timeout()), (2, granted));
+    // The old one does not keep others waiting until its timeout is over.
+    let gone = async || client.check_exists(&node).await.unwrap().is_none();
+    crate::support::eventually("the end of the node", gone).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_granted_a_longer_timeout_goes_on() {
+    let server = TestingServer::embedded().await.unwrap();
+    let embedded = server.as_embedded().unwrap();
+    let longest = Duration::from_secs(8);
+    let client = builder(server.connect_string()).session_timeout(longest).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let mut states = client.connection_states();
+    embedded.set_session_timeouts(2 * longest, 2 * longest).unwrap();
+    embedded.cut();
+    assert!(soon("the connection", states.wait_for(Reconnected)).await);
+    assert_eq!(client.session().await.unwrap().id(), session.id());
+    assert_eq!(session.timeout(), longest);
+    assert!(session.is_valid());
+}
+
+/// What is left of a session that could not be confirmed in time is in everybody's way until its timeout is over.
+#[tokio::test]
+async fn a_session_that_was_given_up_is_closed_as_soon_as_a_server_is_back() {
+    let server = TestingServer::embedded().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(3)).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    // The servers hear of the session all the time, and would keep it for ever.
+    proxy.black_hole(Direction::ToClient);
+    assert_eq!(soon("the end", session.ended()).await, SessionEnd::LeaseOver);
+    let sessions = server.as_embedded().unwrap();
+    assert!(sessions.session_ids().contains(&session.id()));
+    let mut states = client.connection_states();
+    proxy.heal();
+    assert!(soon("a new session", states.wait_for(Reconnected)).await);
+    crate::support::eventually("its end", async || !sessions.session_ids().contains(&session.id())).await;
 }

@@ -1,0 +1,199 @@
+//! The connection of a session: when it breaks, another one is opened for the session.
+//!
+//! This is the only way in which a session comes to another connection. So each of them is seen: what the server grants, and
+//! from when on its answers count.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::retry::{Persistently, Retrier};
+use crate::shared::Shared;
+use crate::timer::Deadline;
+use crate::zk::link::{Link, SessionKey};
+use crate::zk::task::{LinkEnd, SessionTask};
+
+/// How long a new connection may go without an answer to a probe. Answers may be slow: each one that is given up gives
+/// twice the time to the next.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+type Resumed = Result<Link, LinkEnd>;
+
+/// Watches over the connection of one session.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    stage: Stage,
+    patience: Duration,
+}
+
+enum Stage {
+    /// There is one.
+    Up {
+        task: SessionTask,
+        key: SessionKey,
+        /// Until when it has to answer its first probe.
+        unproven: Option<Deadline>,
+    },
+    /// It broke, and another one is being opened.
+    Down(Pin<Box<dyn Future<Output = Resumed> + Send>>),
+    /// The session is over.
+    Over(LinkEnd),
+}
+
+impl Stage {
+    fn up(link: &Link, unproven: Option<Deadline>) -> Self {
+        Self::Up { task: link.task().clone(), key: link.session_key(), unproven }
+    }
+}
+
+/// What has become of the connection.
+pub(crate) enum Change {
+    Broken,
+    Resumed(Link),
+    /// The session is over, by the word of the server.
+    Over(LinkEnd),
+}
+
+impl Connection {
+    /// Of a session that has answered a probe over `link`.
+    pub(crate) fn new(shared: &Arc<Shared>, link: &Link) -> Self {
+        Self { shared: Arc::clone(shared), stage: Stage::up(link, None), patience: PATIENCE }
+    }
+
+    /// Whether there is one, which may not have answered yet.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.stage, Stage::Up { .. })
+    }
+
+    /// It has answered a probe.
+    pub(crate) fn confirmed(&mut self) {
+        if let Stage::Up { unproven, .. } = &mut self.stage {
+            *unproven = None;
+            self.patience = PATIENCE;
+        }
+    }
+
+    /// Waits for the next change.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped, but a result that is dropped closes the session.
+    pub(crate) async fn changed(&mut self) -> Change {
+        match &mut self.stage {
+            Stage::Up { task, key, unproven } => {
+                let end = tokio::select! {
+                    end = task.ended() => end,
+                    () = passed(&self.shared, *unproven) => {
+                        self.patience = self.patience.saturating_mul(2);
+                        task.abort(LinkEnd::Lost);
+                        LinkEnd::Lost
+                    }
+                };
+                if end != LinkEnd::Lost {
+                    self.stage = Stage::Over(end);
+                    return Change::Over(end);
+                }
+                self.stage = Stage::Down(Box::pin(resume(Arc::clone(&self.shared), key.clone())));
+                Change::Broken
+            }
+            Stage::Down(resuming) => match resuming.as_mut().await {
+                Ok(link) => {
+                    self.stage = Stage::up(&link, Some(Deadline::after(self.patience)));
+                    Change::Resumed(link)
+                }
+                Err(end) => {
+                    self.stage = Stage::Over(end);
+                    Change::Over(end)
+                }
+            },
+            Stage::Over(end) => Change::Over(*end),
+        }
+    }
+}
+
+async fn passed(shared: &Shared, deadline: Option<Deadline>) {
+    match deadline {
+        Some(deadline) => shared.timer.sleep_until(deadline).await,
+        None => pending().await,
+    }
+}
+
+/// Opens another connection for the session, at once and then at the pace of what must not be given up, until there
+/// is one or the session is found to be over.
+async fn resume(shared: Arc<Shared>, session: SessionKey) -> Resumed {
+    // One pass over the servers. A server that says nothing must not cost the session its lease; but a server may be slow.
+    let servers = u32::try_from(shared.options.link.servers.hosts().len()).unwrap_or(u32::MAX);
+    let mut limit = PATIENCE.saturating_mul(servers);
+    // A closing client may have deletes to make before it ends the session.
+    let mut retrier = Retrier::with_policy(&shared, Arc::new(Persistently)).even_while_closing();
+    loop {
+        let tried = tokio::select! {
+            biased;
+            tried = session.resume(&shared.options.link) => tried.map_err(Some),
+            () = shared.timer.sleep(limit.min(shared.options.connection_timeout)) => Err(None),
+        };
+        match tried {
+            Ok(link) => {
+                tracing::info!(session = ?link, "the session goes on over another connection");
+                return Ok(link);
+            }
+            Err(Some(error)) => {
+                tracing::debug!(%error, ?session, "cannot resume the session");
+                if let Some(end) = SessionKey::end_of_session(&error) {
+                    return Err(end);
+                }
+            }
+            Err(None) => {
+                tracing::debug!(?limit, ?session, "cannot resume the session: no server answered in time");
+                limit = limit.saturating_mul(2);
+            }
+        }
+        // It never gives up, and so says nothing.
+        drop(retrier.again().await);
+    }
+}
+
+/// Ends the session of `link` on the server, within `limit`. Whether the server has said that it is over.
+///
+/// A session whose connection is broken is resumed for that. Nothing of it is left when this is over.
+pub(crate) async fn close_session(shared: Arc<Shared>, link: Link, limit: Duration) -> bool {
+    let key = link.session_key();
+    let closing = async {
+        let mut link = match link.end() {
+            None => Some(link),
+            Some(LinkEnd::Lost) => None,
+            Some(_) => return,
+        };
+        loop {
+            let link = match link.take() {
+                Some(link) => link,
+                None => match resume(Arc::clone(&shared), key.clone()).await {
+                    Ok(link) => link,
+                    Err(_) => return,
+                },
+            };
+            // A server may go on talking for ever.
+            let task = AbortOnDrop(link.task().clone());
+            // The last handle, but for those of requests that nobody has looked at yet.
+            drop(link);
+            // A connection that breaks now may have taken the request with it, or not.
+            if task.0.ended().await != LinkEnd::Lost {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = closing => true,
+        () = shared.timer.sleep(limit) => false,
+    }
+}
+
+struct AbortOnDrop(SessionTask);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort(LinkEnd::Closed);
+    }
+}

@@ -1,0 +1,36 @@
+//! What crates on top of this one keep once for each client.
+
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+/// One value of each type.
+#[derive(Debug, Default)]
+pub(crate) struct Extensions {
+    values: DashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl Extensions {
+    /// The value of this type, made when it is first asked for.
+    pub(crate) fn get<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let value = Arc::clone(&*self.values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())));
+        // The value under the id of a type is of that type.
+        value.downcast().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn there_is_one_value_of_each_type() {
+        let extensions = Extensions::default();
+        extensions.get::<AtomicUsize>().store(7, Ordering::Relaxed);
+        assert_eq!(extensions.get::<AtomicUsize>().load(Ordering::Relaxed), 7);
+        assert!(!*extensions.get::<bool>());
+    }
+}

@@ -1,0 +1,137 @@
+//! Opening a connection, for a new session or for one that is there, and its first request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use zookeeper_client::{Client, Connector, Error as ZkError, MultiWriteError, SessionInfo};
+
+use super::{Answer, Credentials, Link, LinkOptions};
+use crate::path::ZPath;
+use crate::zk::error::is_word_of_the_server;
+use crate::zk::nodelay::set_nodelay;
+use crate::zk::started::start;
+use crate::zk::task::{LinkEnd, SessionTask, catch_task};
+
+impl Link {
+    /// Opens a session: one pass over the servers, and no longer than the session timeout.
+    pub(crate) async fn open(options: &LinkOptions) -> Result<Self, ZkError> {
+        let link = Self::connect(connector(options), options, true).await?;
+        // Or the first flight would take two round trips.
+        set_nodelay(&options.servers).await;
+        Ok(link)
+    }
+
+    async fn connect(connector: Connector, options: &LinkOptions, caught_up: bool) -> Result<Self, ZkError> {
+        let (client, work) = catch_task(connector.connect(&options.servers.hosts_string())).await;
+        let client = client?;
+        let work = work.ok_or_else(|| ZkError::UnexpectedError("the crate spawns its task elsewhere".to_owned()))?;
+        let task = SessionTask::spawn(work, client.state_watcher());
+        Ok(Self { client, task, caught_up: Arc::new(AtomicBool::new(caught_up)) })
+    }
+
+    /// Whether trying again is pointless.
+    pub(crate) fn is_refusal(error: &ZkError) -> bool {
+        matches!(error, ZkError::AuthFailed | ZkError::BadArguments(_))
+    }
+
+    /// What the session of this connection is resumed by.
+    pub(crate) fn session_key(&self) -> SessionKey {
+        SessionKey { session: self.client.session().clone(), timeout: self.session_timeout() }
+    }
+
+    /// A request that only the leader can answer.
+    ///
+    /// A server does not let a session in that has seen more than the server has; but a session that is resumed says that
+    /// it has seen nothing. So the first probe of a resumed session has a write before it, which changes nothing: what was
+    /// seen before had been confirmed by a quorum, so none confirms a write that does not come after it.
+    pub(crate) fn probe(&self) -> Answer<()> {
+        if self.caught_up.load(Ordering::Acquire) {
+            return self.sync(&ZPath::root());
+        }
+        let (client, caught_up) = (self.client.clone(), Arc::clone(&self.caught_up));
+        start(async move {
+            let mut writer = client.new_multi_writer();
+            writer.add_check_version(ZPath::root().as_str(), -1)?;
+            // Polled in this order, and sent by that: one flight.
+            let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
+            match written {
+                Err(MultiWriteError::RequestFailed { source }) if !is_word_of_the_leader(&source) => Err(source),
+                _ => {
+                    caught_up.store(true, Ordering::Release);
+                    synced
+                }
+            }
+        })
+    }
+}
+
+/// What a session is resumed by: its id and password, and the timeout to ask for. Holding it keeps no session open.
+#[derive(Clone)]
+pub(crate) struct SessionKey {
+    session: SessionInfo,
+    timeout: Duration,
+}
+
+impl SessionKey {
+    /// Opens another connection for the session, whose last one is over: one pass over the servers.
+    ///
+    /// The server negotiates the session's timeout anew. Nothing may be waited for between the end of this and the use of
+    /// the result: dropping that closes the session.
+    pub(crate) async fn resume(&self, options: &LinkOptions) -> Result<Link, ZkError> {
+        let connector = connector(options).with_session_timeout(self.timeout).with_session(self.session.clone());
+        let link = Link::connect(connector, options, false).await?;
+        drop(set_nodelay(&options.servers));
+        Ok(link)
+    }
+
+    /// What a failed [`resume`](Self::resume) says of the session, if it says anything.
+    pub(crate) fn end_of_session(error: &ZkError) -> Option<LinkEnd> {
+        match error {
+            ZkError::SessionExpired | ZkError::SessionMoved => Some(LinkEnd::Expired),
+            ZkError::AuthFailed => Some(LinkEnd::AuthFailed),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({})", self.session.id())
+    }
+}
+
+/// What every connection of a client is opened with.
+///
+/// The crate waits 2/5 of the session timeout for a server that says nothing, whether it connects or is connected. That may
+/// be longer than the whole connect may take, so each server gets its share of that at most: a dead one leaves time for the
+/// others.
+fn connector(options: &LinkOptions) -> Connector {
+    let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
+    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
+    let share = options.connection_timeout / servers.max(1);
+    if share < options.session_timeout / 5 * 2 {
+        connector = connector.with_connection_timeout(share);
+    }
+    for Credentials { scheme, auth } in &options.auth {
+        connector = connector.with_auth(scheme, auth);
+    }
+    connector
+}
+
+/// A server that is overloaded says so by itself, and asks nobody.
+fn is_word_of_the_leader(error: &ZkError) -> bool {
+    is_word_of_the_server(error) && !matches!(error, ZkError::Throttled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_by_itself_proves_nothing() {
+        assert!(is_word_of_the_leader(&ZkError::NoAuth));
+        assert!(!is_word_of_the_leader(&ZkError::Throttled));
+        assert!(!is_word_of_the_leader(&ZkError::ConnectionLoss));
+    }
+}

@@ -1,0 +1,57 @@
+//! Under the system call filters that services and containers run with, a flight is one round trip too, and nobody dies.
+//!
+//! systemd's `SystemCallFilter=@system-service` kills for what is not in its list, Docker's default profile (moby,
+//! `profiles/seccomp/default.json`) makes it fail. Neither allows what debuggers need.
+
+use std::collections::BTreeMap;
+
+use curator_test::{FaultProxy, TestingServer};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use tokio::runtime::Builder;
+
+use crate::pipeline::{slow_down, two_at_once};
+use crate::support::builder;
+
+/// `pidfd_getfd`, `ptrace`, `process_vm_readv`, `process_vm_writev`, `kcmp` and `perf_event_open`: of systemd's `@debug`, or
+/// allowed by Docker with CAP_SYS_PTRACE only.
+#[cfg(target_arch = "x86_64")]
+const FORBIDDEN: [i64; 6] = [438, 101, 310, 311, 312, 298];
+/// The same.
+#[cfg(target_arch = "aarch64")]
+const FORBIDDEN: [i64; 6] = [438, 117, 270, 271, 272, 241];
+
+/// What this thread and those that it starts may do from now on.
+fn forbid(what_happens: SeccompAction) {
+    let rules: BTreeMap<_, _> = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, what_happens, architecture).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+}
+
+fn a_flight_is_one_round_trip_where_debuggers_are(what_happens: SeccompAction) {
+    let outside = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = outside.block_on(TestingServer::shared()).address();
+    let proxy = FaultProxy::start(server).unwrap();
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            forbid(what_happens);
+            Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+                let client = builder(proxy.connect_string()).connect().await.unwrap();
+                slow_down(&proxy);
+                two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
+            });
+        });
+        inside.join().unwrap();
+    });
+}
+
+#[test]
+fn a_flight_is_one_round_trip_where_debuggers_are_killed() {
+    a_flight_is_one_round_trip_where_debuggers_are(SeccompAction::KillProcess);
+}
+
+#[test]
+fn a_flight_is_one_round_trip_where_debuggers_are_refused() {
+    a_flight_is_one_round_trip_where_debuggers_are(SeccompAction::Errno(1));
+}
