@@ -1,4 +1,4 @@
-//! A session that was without a connection for so long that another one took it over keeps its locks and its places.
+//! A session that goes on over another connection keeps its locks and its places.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{client, connect, mutex, path, queue_of, soon};
 
-/// Cuts the connection, and lets nobody answer the next one until the session is being taken over.
+/// Cuts the connection, and lets nobody answer the next one until another one is tried.
 async fn outage(proxy: &FaultProxy) {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::CreateSession);
