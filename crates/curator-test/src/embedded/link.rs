@@ -1,9 +1,9 @@
 //! Reads a client's frames and writes its answers.
 
-use std::{io, os::fd::AsFd, sync::Arc};
+use std::{io, os::fd::AsFd, sync::Arc, time::Duration};
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt, copy, sink},
     net::{
         TcpStream,
         tcp::{ReadHalf, WriteHalf},
@@ -19,19 +19,36 @@ use super::{
     words,
 };
 
+/// How long a client may go on sending behind the end of its connection.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// Serves one client until either side ends the connection.
 pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
+    serve_until_end(&mut client, &shared).await;
+    see_off(client).await;
+}
+
+/// Ends a connection by the end of its stream. A socket that is closed with something unread in it resets the connection
+/// instead, and the client can lose what it has not read yet.
+async fn see_off(mut client: TcpStream) {
+    // It fails when the connection is broken already, or cut: there is nothing left to end.
+    if client.shutdown().await.is_ok() {
+        drop(timeout(FAREWELL, copy(&mut client, &mut sink())).await);
+    }
+}
+
+async fn serve_until_end(client: &mut TcpStream, shared: &Shared) {
     let (Ok(peer), Ok(socket)) = (client.peer_addr(), client.as_fd().try_clone_to_owned()) else { return };
     let (items, outgoing) = unbounded_channel();
     let Some(id) = shared.update(|state, now| state.open(peer, socket.into(), items, now)) else { return };
-    let _open = Open { id, shared: &shared };
+    let _open = Open { id, shared };
     // Without it, a small answer can wait for the acknowledgement of the one before. It fails for a closed socket only.
     drop(client.set_nodelay(true));
     let (from_client, to_client) = client.split();
     // An error ends the connection, which is all that it means.
     tokio::select! {
-        _ = read(from_client, id, &shared) => {}
-        _ = write(to_client, outgoing, &shared) => {}
+        _ = read(from_client, id, shared) => {}
+        _ = write(to_client, outgoing, shared) => {}
         // Whatever is still on its way has nowhere to go.
         () = shared.until(|state| !state.has_link(id)) => {}
     }
