@@ -37,6 +37,8 @@ class Agent:
                 "lock": self.client.Lock,
                 "read": self.client.ReadLock,
                 "write": self.client.WriteLock,
+                # A lock that also waits for nodes that end as Curator's do.
+                "patterned": lambda path, name: self.client.Lock(path, name, extra_lock_patterns=["lock-"]),
                 "semaphore": lambda path, name: self.client.Semaphore(path, name, max_leases=2),
             }
             self.locks[kind, path] = make[kind](path, self.name)

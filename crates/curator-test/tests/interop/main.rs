@@ -1,4 +1,4 @@
-//! Another client against a server of either kind: kazoo, from Python, with its own locks.
+//! Another client against a server of either kind: kazoo, from Python, with its own locks, and beside ours.
 //!
 //! `cargo xtask test` brings kazoo, and runs this on an embedded server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
@@ -6,6 +6,7 @@
 mod agent;
 mod locks;
 mod nodes;
+mod our_mutex;
 
 use std::time::Duration;
 
