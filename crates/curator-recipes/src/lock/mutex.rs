@@ -48,7 +48,9 @@ use crate::error::Result;
 ///
 /// # Caveats
 ///
-/// The path should be used for this lock alone. Children that are no lock nodes are ignored.
+/// The path should be used for this lock alone. Children that are no lock nodes are ignored; those of kazoo's `Lock` are none,
+/// unless the mutex is made [with](Self::with_driver) a
+/// [driver for its names](super::StandardLockInternalsDriver::with_lock_name).
 ///
 /// Clones are the same lock: their holds are shared. Two mutexes made by [`new`](Self::new) are strangers to each other,
 /// also in the same task: the second one waits for the first.

@@ -23,7 +23,8 @@ impl StandardLockInternalsDriver {
         Self { lock_name: Cow::Borrowed(Self::LOCK_NAME) }
     }
 
-    /// A driver for nodes with another lock name.
+    /// A driver for nodes with another lock name. That of kazoo's `Lock` is `__lock__`: a mutex with it and kazoo's lock on
+    /// the same path exclude each other.
     #[must_use]
     pub fn with_lock_name(lock_name: impl Into<Cow<'static, str>>) -> Self {
         Self { lock_name: lock_name.into() }
