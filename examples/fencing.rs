@@ -1,9 +1,12 @@
-//! A holder that is stopped while it has the lock, and writes when it goes on. The lock cannot prevent that: by then it is
-//! another's. The store can: it refuses the write by its fencing token.
+//! A holder that is stopped between its read and its write, and writes when it goes on. The lock cannot prevent that: by then
+//! it is another's. The store can: it refuses the write by its fencing token.
+//!
+//! The other holder has read by then, and has not written yet. So the store must know its token from the read. If it knew
+//! tokens from writes only, it would confirm the late write, and the next one would undo it.
 //!
 //! The example starts itself once more as a process that is the unlucky holder, and stops that with SIGSTOP, as a
 //! scheduler, a collector of garbage or a moving virtual machine would. The store is in the first process; the holder
-//! sends it its writes over a pipe, one line each.
+//! sends it its reads and writes over a pipe, one line each.
 //!
 //! ```console
 //! cargo run --example fencing
@@ -42,12 +45,14 @@ async fn tell() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
     let mutex = InterProcessMutex::new(&client, PATH)?;
-    let store = FencedResource::new("empty".to_owned());
+    let store = FencedResource::new("tea".to_owned());
 
     let mut holder = Holder::start(ensemble.connect_string())?;
     println!("holder: {}", holder.line().await?);
-    let write = holder.line().await?;
-    holder.answer(&serve(&store, &write)?).await?;
+    for _ in ["read", "write"] {
+        let request = holder.line().await?;
+        holder.answer(&serve(&store, &request)?).await?;
+    }
     println!("holder: {}\n", holder.line().await?);
 
     holder.stop()?;
@@ -56,13 +61,15 @@ async fn tell() -> Result<(), Failure> {
     println!("The holder is stopped, with the lock. We ask for the lock.");
     let guard = mutex.acquire_timeout(PATIENCE).await?.ok_or("the lock has not become free")?;
     println!("Its session is over, and the lock is ours: {}", guard.node());
-    let ours = serve(&store, &format!("write {} by the next holder", guard.fencing_token()))?;
-    println!("\nThe holder goes on, and does not know.");
+    let token = guard.fencing_token();
+    let seen = serve(&store, &format!("read {token}"))?;
+    println!("\nThe holder goes on before we have written, and does not know.");
     holder.go_on()?;
 
     let write = holder.line().await?;
     let answer = serve(&store, &write)?;
     holder.answer(&answer).await?;
+    let ours = serve(&store, &format!("write {token} {seen}, sugar"))?;
     while let Some(line) = holder.next_line().await? {
         println!("holder: {line}");
     }
@@ -71,13 +78,16 @@ async fn tell() -> Result<(), Failure> {
     let highest = store.highest();
     let value = store.into_inner();
     println!("\nThe store has {value:?}.");
-    if ours != WRITTEN || answer == WRITTEN || value != "by the next holder" {
-        return Err("the old holder has overwritten what the new one wrote".into());
+    if answer == WRITTEN {
+        return Err("the late write of the old holder was confirmed, and is lost".into());
     }
-    if highest != Some(guard.fencing_token()) {
+    if ours != WRITTEN || value != "tea, milk, sugar" {
+        return Err("the new holder could not write what follows from its read".into());
+    }
+    if highest != Some(token) {
         return Err("the store does not remember the newest token".into());
     }
-    println!("The late write was refused. Without the token it would have been the last.");
+    println!("The late write was refused. Without the token in our read, it would have been confirmed and then lost.");
     guard.release().await?;
     client.close().await?;
     Ok(())
@@ -86,21 +96,22 @@ async fn tell() -> Result<(), Failure> {
 /// The answer to a write that was applied.
 const WRITTEN: &str = "written";
 
-/// What the store does with a line `write <token> <value>`; returns its answer.
+/// What the store does with a line `read <token>` or `write <token> <value>`; returns its answer.
 fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> {
     let mut words = line.splitn(3, ' ');
-    let (Some("write"), Some(token), Some(value)) = (words.next(), words.next(), words.next()) else {
-        return Err(format!("expected `write <token> <value>`, got {line:?}").into());
+    let done = match (words.next(), words.next(), words.next()) {
+        (Some("read"), Some(token), None) => store.read_with(token.parse()?, String::clone),
+        (Some("write"), Some(token), Some(value)) => {
+            store.write(token.parse()?, |stored| value.clone_into(stored)).map(|()| WRITTEN.to_owned())
+        }
+        _ => return Err(format!("expected `read <token>` or `write <token> <value>`, got {line:?}").into()),
     };
-    let answer = match store.write(token.parse()?, |stored| value.clone_into(stored)) {
-        Ok(()) => WRITTEN.to_owned(),
-        Err(stale) => format!("refused: {stale}"),
-    };
+    let answer = done.unwrap_or_else(|stale| format!("refused: {stale}"));
     println!("store:  {line:?} -> {answer}");
     Ok(answer)
 }
 
-/// The second process: takes the lock and writes, and is stopped before it writes again.
+/// The second process: takes the lock, reads and writes, and is stopped before it writes again.
 async fn hold(connect_string: &str) -> Result<(), Failure> {
     // Also when the first process is killed: who is stopped does not see that its pipes are closed.
     #[cfg(target_os = "linux")]
@@ -111,13 +122,15 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
     let token = guard.fencing_token();
     let mut answers = BufReader::new(stdin()).lines();
     println!("I have the lock, with token {token}");
-    println!("write {token} by the old holder");
+    println!("read {token}");
+    let seen = answer(&mut answers).await?;
+    println!("write {token} {seen}, milk");
     answer(&mut answers).await?;
 
     println!("I look before I write again: is my lock valid? {}", guard.is_valid());
     // Here it is stopped: after the look, and before the write. This line is there so that it is always here.
     answer(&mut answers).await?;
-    println!("write {token} by the old holder, late");
+    println!("write {token} {seen}, milk, bread");
     let answer = answer(&mut answers).await?;
 
     println!("my write was answered with {answer:?}");

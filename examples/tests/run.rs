@@ -118,15 +118,18 @@ fn fencing() {
     let mut rest = lines.iter();
     // In this order.
     for expected in [
-        format!("store:  \"write {old} by the old holder\" -> written"),
+        format!("store:  \"read {old}\" -> tea"),
+        format!("store:  \"write {old} tea, milk\" -> written"),
         "holder: I look before I write again: is my lock valid? true".to_owned(),
-        format!("store:  \"write {new} by the next holder\" -> written"),
+        format!("store:  \"read {new}\" -> tea, milk"),
         format!(
-            "store:  \"write {old} by the old holder, late\" -> refused: the fencing token {old} is stale: {new} has been seen"
+            "store:  \"write {old} tea, milk, bread\" -> refused: the fencing token {old} is stale: {new} has been seen"
         ),
+        format!("store:  \"write {new} tea, milk, sugar\" -> written"),
         "holder: I look again: is my lock valid? false".to_owned(),
-        "The store has \"by the next holder\".".to_owned(),
-        "The late write was refused. Without the token it would have been the last.".to_owned(),
+        "The store has \"tea, milk, sugar\".".to_owned(),
+        "The late write was refused. Without the token in our read, it would have been confirmed and then lost."
+            .to_owned(),
     ] {
         assert!(rest.any(|line| *line == expected), "no {expected:?} in its place in: {printed}");
     }

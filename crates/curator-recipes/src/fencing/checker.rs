@@ -17,7 +17,7 @@ const NONE: i64 = 0;
 /// let (old, new) = (FencingToken::from_i64(33)?, FencingToken::from_i64(34)?);
 /// checker.admit(old)?;
 /// checker.admit(old)?; // the same holder writes again
-/// checker.admit(new)?;
+/// checker.admit(new)?; // the next one reads, and writes later
 /// assert_eq!(checker.admit(old).unwrap_err().highest, new);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -29,8 +29,10 @@ const NONE: i64 = 0;
 ///
 /// # Caveats
 ///
-/// The check is one step, and the write that follows is another. Hold what guards the store from before
-/// [`admit`](Self::admit) to the end of the write, or use [`FencedResource`](super::FencedResource), which does.
+/// - The check is one step, and the read or write that follows is another. Hold what guards the store from before
+///   [`admit`](Self::admit) to the end of the read or write, or use [`FencedResource`](super::FencedResource), which does.
+/// - It knows only what it is shown. If holders write what follows from a read, the read is to be admitted too, before it is
+///   done; else an older holder's write is admitted between the two, and lost.
 ///
 /// After Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug)]
@@ -51,11 +53,12 @@ impl FencingChecker {
         Self { highest: AtomicI64::new(highest.as_i64()) }
     }
 
-    /// Whether a write with this token may be applied now. Remembers the token if so.
+    /// Whether a write with this token may be applied now, or a read done that a write is to follow from. Remembers the token
+    /// if so.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] when a higher one has been seen. An equal one is admitted: a holder writes many times.
+    /// [`StaleToken`] when a higher one has been seen. An equal one is admitted: a holder reads and writes many times.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
         // All threads see the changes of one variable in one order, and nothing else is published by this one.
         let before = self.highest.fetch_max(token.as_i64(), Ordering::Relaxed);
@@ -76,12 +79,12 @@ impl Default for FencingChecker {
     }
 }
 
-/// A write came from a holder that has lost its lock: somebody with a newer token has written since.
+/// A write or a read came from a holder that has lost its lock: somebody with a newer token has come since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fencing token {token} is stale: {highest} has been seen")]
 #[non_exhaustive]
 pub struct StaleToken {
-    /// The token of the write.
+    /// The token that was refused.
     pub token: FencingToken,
     /// The highest token seen before it.
     pub highest: FencingToken,

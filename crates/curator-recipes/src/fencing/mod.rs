@@ -1,30 +1,62 @@
-//! The store's side of the fencing token: how a late write of an old holder is refused.
+//! The store's side of the fencing token: how a late write of an old holder is refused, and how no write is lost.
 //!
 //! A process can be stopped at any moment, for any time: by the scheduler, a collector of garbage, a virtual machine that
 //! moves. If that happens between the holder's last look at [`LockGuard::is_valid`](crate::LockGuard::is_valid) and its
 //! write, the lock may be another's when the write goes out. No lock can help there. The store can: each holder sends
-//! its [`FencingToken`] along with every write, the tokens rise from holder to holder, and the store refuses a token that
-//! is lower than one it has seen.
+//! its [`FencingToken`] along, the tokens rise from holder to holder, and the store refuses a token that is lower than one
+//! it has seen.
 //!
 //! From Martin Kleppmann, "How to do distributed locking" (2016), and the sequencers of Burrows, "The Chubby lock service"
 //! (2006).
+//!
+//! # What a token in the write protects, and what it does not
+//!
+//! *A token that comes with writes alone* gives one thing: no write is applied after one with a higher token. So what the
+//! newest writer has written stays. That is enough for a holder that writes without having read.
+//!
+//! *It does not protect what a holder has read.* The store knows of a new holder by its first write only:
+//!
+//! ```text
+//! old holder, token 33   reads [] │ stopped                            │ writes [a]: applied │
+//! new holder, token 34            │ has the lock and reads []          │                     │ writes [b]: applied
+//! ```
+//!
+//! The store has not seen 34 when 33 writes; so it tells the old holder that its write is applied, and `a` is lost. A holder
+//! that reads, computes and writes needs one of these:
+//!
+//! - *The read brings the token too*, and the store remembers it: [`FencedResource::read_with`], or
+//!   [`FencingChecker::admit`] before the read. The late write of 33 is refused, and what 34 has read stays until it writes.
+//! - *The write compares a version as well*: the one of the value that was read. The late write is applied, and the newer
+//!   holder's is refused; it still has the lock, so it reads again and computes anew.
+//! - *Read and write are one step of the store*: in one [`FencedResource::write`], or in one transaction of a database that
+//!   locks the row when it reads.
+//!
+//! The same is true of everything that a holder reads to decide what it writes, also elsewhere: each is a resource of its
+//! own, and its read has to register the token there.
+//!
+//! *Nor does it make several writes one.* The first of an old holder's may be applied and the next refused. The next holder
+//! finds it so, as after a crash.
+//!
+//! Reads of holders that hold at the same time (readers of a read-write lock, leases of a semaphore of several) must not
+//! register: the highest token would shut out the others. Writers and single holders come one after another.
 //!
 //! # What a store must do
 //!
 //! - *Compare and write in one step.* Between a check and a write that comes after it, a newer holder may check and write
 //!   too, and the older write would be the last. [`FencedResource`] does both under one mutex; a database does both in one
 //!   statement.
+//! - *Compare, remember and read in one step*, where a write follows from the read, and before the reader has the answer.
 //! - *Remember the highest token as durably as the data*, and in the same transaction, so that a restart does not forget
-//!   it. [`FencingChecker::starting_at`] and [`FencedResource::starting_at`] begin with what was stored.
+//!   it: that of a read too. [`FencingChecker::starting_at`] and [`FencedResource::starting_at`] begin with what was stored.
 //! - *One memory for each resource.* Tokens of different locks of one ensemble can be compared, but the comparison means
 //!   nothing: the holder of one lock is not late because another lock has changed hands.
-//! - *Admit equal tokens.* A holder writes many times with one token.
+//! - *Admit equal tokens.* A holder reads and writes many times with one token.
 //! - *Trust its writers.* A token is no secret and no signature. Whoever sends a very large one shuts out all holders
 //!   to come.
 //!
 //! # A database
 //!
-//! The table has the token beside the data, 0 for a row that no holder has written yet. Check and write are one statement,
+//! The table has the token beside the data, 0 for a row that no holder has come to yet. Check and write are one statement,
 //! which stores the token too:
 //!
 //! ```sql
@@ -33,8 +65,32 @@
 //!  WHERE id = $1 AND fencing_token <= $3
 //! ```
 //!
-//! `$3` is [`FencingToken::as_i64`], a `BIGINT`. The statement that changed no row was refused, or there is no such row.
-//! Where the row may be missing:
+//! `$3` is [`FencingToken::as_i64`], a `BIGINT`. The statement that found no row was refused, or there is no such row. (Some
+//! databases count only rows that have really changed. Ask for those that were found.)
+//!
+//! Where the state that is written follows from the state that was read, the read stores the token, in one statement again:
+//!
+//! ```sql
+//! UPDATE orders
+//!    SET fencing_token = $2
+//!  WHERE id = $1 AND fencing_token <= $2
+//! RETURNING state
+//! ```
+//!
+//! It must be committed before the answer is used. Without `RETURNING`, the `UPDATE` and then a `SELECT` in one transaction
+//! do the same. Or leave the read as it is, and let the write compare a version that every write raises:
+//!
+//! ```sql
+//! UPDATE orders
+//!    SET state = $2, fencing_token = $3, version = version + 1
+//!  WHERE id = $1 AND fencing_token <= $3 AND version = $4
+//! ```
+//!
+//! If it finds no row, read the row again. A higher token: the lock is lost. Else an older holder has written since: compute
+//! anew.
+//!
+//! Where the row may be missing, the write is this, and a read that stores the token the same with a state that means
+//! "nothing yet", no `state` in the `SET`, and `RETURNING state`:
 //!
 //! ```sql
 //! INSERT INTO orders (id, state, fencing_token) VALUES ($1, $2, $3)
@@ -49,39 +105,61 @@
 //! there is none to parse and 409 (Conflict) to a stale one; 412 (Precondition Failed) says the same to clients that know
 //! it from `If-Match`. A client must not try again after it: the lock is lost.
 //!
+//! A client that will write what follows from its `GET` sends the token there too; the answer must come from the server itself,
+//! and from no cache (`Cache-Control: no-store`). The other way is a version: an `ETag` with the answer to the `GET`, and
+//! `If-Match` beside the token in the `PUT`. Then 412 means that the client reads again and computes anew, and only 409 that
+//! the lock is lost.
+//!
 //! ```
 //! use curator_recipes::FencingToken;
 //! use curator_recipes::fencing::FencedResource;
 //!
-//! /// What a server does with `PUT /orders/7`; the status and the body of its answer.
-//! fn put(order: &FencedResource<String>, fencing_token: Option<&str>, body: &str) -> (u16, String) {
-//!     let Some(text) = fencing_token else { return (400, "expected a header Fencing-Token".to_owned()) };
-//!     let token: FencingToken = match text.parse() {
-//!         Ok(token) => token,
-//!         Err(invalid) => return (400, invalid.to_string()),
-//!     };
-//!     match order.write(token, |order| body.clone_into(order)) {
-//!         Ok(()) => (204, String::new()),
-//!         Err(stale) => (409, stale.to_string()),
-//!     }
+//! /// The status and the body of an answer.
+//! type Answer = (u16, String);
+//!
+//! fn token(header: Option<&str>) -> Result<FencingToken, Answer> {
+//!     let text = header.ok_or((400, "expected a header Fencing-Token".to_owned()))?;
+//!     text.parse().map_err(|invalid| (400, format!("{invalid}")))
 //! }
 //!
+//! /// What a server does with `GET /orders/7` of a holder. Others may look without a token.
+//! fn get(order: &FencedResource<String>, fencing_token: Option<&str>) -> Result<Answer, Answer> {
+//!     let body = match fencing_token {
+//!         Some(_) => order.read_with(token(fencing_token)?, String::clone).map_err(|stale| (409, stale.to_string()))?,
+//!         None => order.read(String::clone),
+//!     };
+//!     Ok((200, body))
+//! }
+//!
+//! /// What it does with `PUT /orders/7`.
+//! fn put(order: &FencedResource<String>, fencing_token: Option<&str>, body: &str) -> Result<Answer, Answer> {
+//!     let write = |order: &mut String| body.clone_into(order);
+//!     order.write(token(fencing_token)?, write).map_err(|stale| (409, stale.to_string()))?;
+//!     Ok((204, String::new()))
+//! }
+//!
+//! # fn main() -> Result<(), Answer> {
 //! let order = FencedResource::new("new".to_owned());
-//! assert_eq!(put(&order, Some("4294967299"), "paid").0, 204);
-//! assert_eq!(put(&order, Some("4294967305"), "sent").0, 204);
-//! // The first holder comes back from its pause.
-//! let (status, why) = put(&order, Some("4294967299"), "cancelled");
+//! assert_eq!(get(&order, Some("4294967299"))?.1, "new");
+//! assert_eq!(put(&order, Some("4294967299"), "paid")?.0, 204);
+//! // The next holder reads, and has not written yet, when the first comes back from its pause.
+//! assert_eq!(get(&order, Some("4294967305"))?.1, "paid");
+//! let (status, why) = put(&order, Some("4294967299"), "cancelled").unwrap_err();
 //! assert_eq!(status, 409);
 //! assert_eq!(why, "the fencing token 4294967299 is stale: 4294967305 has been seen");
-//! assert_eq!(put(&order, Some("newest"), "cancelled").0, 400);
-//! assert_eq!(put(&order, None, "cancelled").0, 400);
-//! assert_eq!(order.into_inner(), "sent");
+//! assert_eq!(put(&order, Some("4294967305"), "paid and sent")?.0, 204);
+//! assert_eq!(get(&order, Some("4294967299")).unwrap_err().0, 409);
+//! assert_eq!(put(&order, Some("newest"), "cancelled").unwrap_err().0, 400);
+//! assert_eq!(put(&order, None, "cancelled").unwrap_err().0, 400);
+//! assert_eq!(order.into_inner(), "paid and sent");
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # An asynchronous store
 //!
-//! Whatever is locked has to stay locked from the check to the end of the write: first the store's own mutex, then
-//! [`FencingChecker::admit`], then the write, and only then the mutex is let go.
+//! Whatever is locked has to stay locked from the check to the end of the read or write: first the store's own mutex, then
+//! [`FencingChecker::admit`], then the read or write, and only then the mutex is let go.
 //!
 //! ```
 //! use curator_recipes::FencingToken;
@@ -89,7 +167,7 @@
 //! use tokio::sync::Mutex;
 //!
 //! # struct File;
-//! # impl File { async fn append(&mut self, _line: &str) {} }
+//! # impl File { async fn append(&mut self, _line: &str) {} async fn last(&self) -> String { String::new() } }
 //! struct Journal {
 //!     file: Mutex<File>,
 //!     checker: FencingChecker,
@@ -102,19 +180,27 @@
 //!         file.append(line).await;
 //!         Ok(())
 //!     }
+//!
+//!     /// For a holder that appends what follows from it.
+//!     async fn last(&self, token: FencingToken) -> Result<String, StaleToken> {
+//!         let file = self.file.lock().await;
+//!         self.checker.admit(token)?;
+//!         Ok(file.last().await)
+//!     }
 //! }
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let journal = Journal { file: Mutex::new(File), checker: FencingChecker::new() };
-//! journal.append(FencingToken::from_i64(34)?, "written").await?;
+//! journal.last(FencingToken::from_i64(34)?).await?;
 //! assert!(journal.append(FencingToken::from_i64(33)?, "late").await.is_err());
+//! journal.append(FencingToken::from_i64(34)?, "written").await?;
 //! # Ok(())
 //! # }
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
 //! ```
 //!
 //! This is for the program that *is* the store. In front of a store in another process it is not enough: a request that was
-//! given up there may still be applied later, when a newer holder has written. Send that store the token.
+//! given up there may still be applied later, when a newer holder has read or written. Send that store the token.
 
 mod checker;
 mod resource;

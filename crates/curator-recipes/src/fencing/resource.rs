@@ -1,10 +1,13 @@
-//! A check and a write that are one step.
+//! A check and a read or write that are one step.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::{FencingChecker, FencingToken, StaleToken};
 
-/// A resource that only takes writes of the newest holder.
+/// A resource that refuses holders older than the newest that it has seen.
+///
+/// Who reads in order to write reads by [`read_with`](Self::read_with): from then on no older holder can change what was
+/// read. A read and a write within one [`write`](Self::write) are one step, and need no more.
 ///
 /// It stands where the store is, not where the holders are: holders in several processes send their writes and tokens to
 /// the one process that has it.
@@ -13,24 +16,32 @@ use super::{FencingChecker, FencingToken, StaleToken};
 /// use curator_recipes::FencingToken;
 /// use curator_recipes::fencing::FencedResource;
 ///
-/// let orders = FencedResource::new(Vec::new());
+/// let stock = FencedResource::new(10);
 /// let (old, new) = (FencingToken::from_i64(33)?, FencingToken::from_i64(34)?);
-/// orders.write(old, |orders| orders.push("tea"))?;
-/// orders.write(new, |orders| orders.push("coffee"))?;
-/// assert!(orders.write(old, |orders| orders.clear()).is_err());
-/// assert_eq!(orders.into_inner(), ["tea", "coffee"]);
+/// let seen_by_old = stock.read_with(old, |stock| *stock)?;
+/// let seen_by_new = stock.read_with(new, |stock| *stock)?;
+/// // The old holder comes back from its pause before the new one writes. What the new one has seen stays true.
+/// assert!(stock.write(old, |stock| *stock = seen_by_old - 1).is_err());
+/// stock.write(new, |stock| *stock = seen_by_new - 1)?;
+/// assert_eq!(stock.into_inner(), 9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Guarantees
 ///
-/// - Check and write are one step: no write is applied after one with a higher token.
+/// - Check and write are one step, and so are check and read: no write is applied after a write or a
+///   [`read_with`](Self::read_with) with a higher token.
+/// - So where every holder reads by `read_with` before it writes, no holder's write that was applied is lost to another's:
+///   who writes later has read it.
 /// - [`highest`](Self::highest) never falls.
 ///
 /// # Caveats
 ///
-/// The memory ends with the process. What outlives it is to be stored with its token, and opened with
-/// [`starting_at`](Self::starting_at).
+/// - A [`read`](Self::read) without the token keeps nobody away. An older holder may write between it and the next write,
+///   is told that its write was applied, and is overwritten by somebody who has not seen it.
+/// - Each write is a step of its own. Of several writes of an old holder the first may be applied and the next refused.
+/// - The memory ends with the process. What outlives it is to be stored with the highest token, those of reads included,
+///   and opened with [`starting_at`](Self::starting_at).
 ///
 /// After the storage service of Kleppmann, "How to do distributed locking" (2016). For an asynchronous store see
 /// [the module](super#an-asynchronous-store).
@@ -42,13 +53,13 @@ pub struct FencedResource<T> {
 }
 
 impl<T> FencedResource<T> {
-    /// Nobody has written yet, so the first token is admitted.
+    /// No token has been seen yet, so the first is admitted.
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self { checker: FencingChecker::new(), value: Mutex::new(value) }
     }
 
-    /// The last write was made with the token `highest`.
+    /// `highest` has been seen: by the last write, or by a [`read_with`](Self::read_with) since.
     #[must_use]
     pub fn starting_at(value: T, highest: FencingToken) -> Self {
         Self { checker: FencingChecker::starting_at(highest), value: Mutex::new(value) }
@@ -70,13 +81,29 @@ impl<T> FencedResource<T> {
         Ok(write(&mut value))
     }
 
+    /// Calls `read` if no higher token has been seen, for a holder that goes on to write what follows from it. The token
+    /// counts as seen from then on: a holder with a lower one cannot change what was read. Waits as
+    /// [`write`](Self::write) does.
+    ///
+    /// Not for holders that hold at the same time (readers of a read-write lock, leases of a semaphore of several): the
+    /// first with the highest token would shut the others out. Who only looks uses [`read`](Self::read).
+    ///
+    /// # Errors
+    ///
+    /// [`StaleToken`] when a higher token has been seen; `read` is not called then. The lock is lost.
+    pub fn read_with<R>(&self, token: FencingToken, read: impl FnOnce(&T) -> R) -> Result<R, StaleToken> {
+        self.write(token, |value| read(value))
+    }
+
     /// Looks at the value, without a token. Waits as [`write`](Self::write) does.
+    ///
+    /// What is written later must not follow from it: see [`read_with`](Self::read_with).
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.value.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The highest token seen, or `None` if there was none. Does not wait, so the write that it belongs to may be under
-    /// way.
+    /// The highest token seen, or `None` if there was none. Does not wait, so the write or read that it belongs to may be
+    /// under way.
     #[must_use]
     pub fn highest(&self) -> Option<FencingToken> {
         self.checker.highest()
@@ -115,6 +142,43 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_read_is_not_called() {
+        let resource = FencedResource::starting_at(7, token(34));
+        let stale = resource.read_with(token(33), |_| panic!("it was called")).unwrap_err();
+        assert_eq!(stale, StaleToken { token: token(33), highest: token(34) });
+        assert_eq!(resource.read_with(token(35), |value| *value), Ok(7));
+        assert_eq!(resource.highest(), Some(token(35)));
+    }
+
+    /// An old holder, stopped between its read and its write, goes on after the new one has read and before it writes.
+    /// Each adds an element. Returns those whose write was said to be applied, and those that are there in the end.
+    fn late_between_read_and_write(
+        read: impl Fn(&FencedResource<Vec<&'static str>>, FencingToken) -> Vec<&'static str>,
+    ) -> (Vec<&'static str>, Vec<&'static str>) {
+        let (resource, old, new) = (FencedResource::new(Vec::new()), token(33), token(34));
+        let seen_by_old = read(&resource, old);
+        let seen_by_new = read(&resource, new);
+        let mut acknowledged = Vec::new();
+        for (token, seen, own) in [(old, seen_by_old, "old"), (new, seen_by_new, "new")] {
+            let computed = [seen, vec![own]].concat();
+            acknowledged.extend(resource.write(token, |value| *value = computed).is_ok().then_some(own));
+        }
+        (acknowledged, resource.into_inner())
+    }
+
+    #[test]
+    fn no_acknowledged_write_of_an_old_holder_is_lost_when_the_new_one_has_read_with_its_token() {
+        let read = |resource: &FencedResource<Vec<_>>, token| resource.read_with(token, Vec::clone).unwrap();
+        assert_eq!(late_between_read_and_write(read), (vec!["new"], vec!["new"]));
+    }
+
+    #[test]
+    fn a_token_in_the_write_alone_loses_an_acknowledged_write_of_an_old_holder() {
+        let read = |resource: &FencedResource<Vec<_>>, _| resource.read(Vec::clone);
+        assert_eq!(late_between_read_and_write(read), (vec!["old", "new"], vec!["new"]));
+    }
+
+    #[test]
     fn the_token_of_a_write_that_panics_counts_and_the_resource_goes_on() {
         let resource = FencedResource::new(0);
         let panicked = thread::scope(|scope| {
@@ -148,6 +212,30 @@ mod tests {
                 prop_assert_eq!(resource.highest(), seen);
             }
             prop_assert!(resource.into_inner().is_sorted());
+        }
+    }
+
+    proptest! {
+        /// A holder reads, then writes what it has read with its number added, over and over, and stops at any moment for
+        /// any time; `turns` says who makes its next step.
+        #[test]
+        fn in_any_order_of_reads_and_writes_what_was_acknowledged_stays(turns in vec(1..6_usize, 0..60)) {
+            let resource = FencedResource::new(Vec::new());
+            let mut seen: [Option<Vec<usize>>; 6] = Default::default();
+            let mut acknowledged = Vec::new();
+            for holder in turns {
+                let own = token(holder as i64);
+                match seen[holder].take() {
+                    None => seen[holder] = resource.read_with(own, Vec::clone).ok(),
+                    Some(mut computed) => {
+                        computed.push(holder);
+                        if resource.write(own, |value| *value = computed).is_ok() {
+                            acknowledged.push(holder);
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(resource.into_inner(), acknowledged);
         }
     }
 

@@ -6,9 +6,11 @@ use std::str::FromStr;
 /// Rises strictly from holder to holder of one lock.
 ///
 /// It is the `czxid` of the lock's node: the ensemble's transaction number of its creation. It costs no request, and it
-/// goes on rising when the lock's directory is deleted and made anew. Send it along with every write, and let the store
-/// refuse a write whose token is lower than one that it has seen: so a holder that was stopped, lost its lock without
-/// knowing, and went on, does no harm. How a store does that is the matter of the module [`fencing`](crate::fencing).
+/// goes on rising when the lock's directory is deleted and made anew. Send it along with every write, and with every read
+/// that a write follows from, and let the store refuse a token that is lower than one that it has seen: so a holder that
+/// was stopped, lost its lock without knowing, and went on, neither overwrites what a newer holder has written nor changes
+/// what it has read. How a store does that, and what a token in the write alone does not protect, is the matter of the
+/// module [`fencing`](crate::fencing).
 ///
 /// Its `Display` is its form on the wire, the number in decimal digits, and its `FromStr` reads that.
 ///

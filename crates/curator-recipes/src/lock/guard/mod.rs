@@ -57,7 +57,8 @@ impl LockGuard {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The number that a store can refuse an older holder by. The same for all guards of one hold.
+    /// The number that a store can refuse an older holder by: in each write, and in each read that a write follows from. See
+    /// [`fencing`](crate::fencing). The same for all guards of one hold.
     ///
     /// It rises from holder to holder where there is one holder at a time. Those of readers, and of leases where there are
     /// several, do not order holders that overlap.
@@ -79,8 +80,8 @@ impl LockGuard {
     /// Whether the session of the lock is certainly alive now, and nothing is known of a deletion of the lock's node.
     ///
     /// Reads the clock, so it is right even when no task has run for a while, as after a stop of the process; but it is
-    /// right for *this moment* only. What must not happen after a loss needs the
-    /// [fencing token](Self::fencing_token). That somebody has deleted the node is known once [`lost`](Self::lost) or
+    /// right for *this moment* only. What must not be written after a loss needs the
+    /// [fencing token](Self::fencing_token), and a store that compares it. That somebody has deleted the node is known once [`lost`](Self::lost) or
     /// [`run`](Self::run) has been polled, or if the acquire had to wait, or after a [transaction](Self::transaction) that
     /// has failed by it.
     #[must_use]
