@@ -59,6 +59,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn a_panic_in_the_crate_is_an_error() {
+        let answer: Result<(), _> = unwinding(async { panic!("on purpose") }).await;
+        assert!(matches!(answer, Err(ZkError::UnexpectedError(_))), "{answer:?}");
+    }
+
+    #[tokio::test]
     async fn work_begins_with_the_call() {
         let polls = Arc::new(AtomicUsize::new(0));
         let (sender, receiver) = tokio::sync::oneshot::channel();

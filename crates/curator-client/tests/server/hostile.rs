@@ -44,7 +44,7 @@ fn talk_for_ever(stream: &mut TcpStream) -> std::io::Error {
             write_frame(stream, &[xid, &zxid, &success, if is_ping { &[] } else { &path }])?;
         }
         stream.write_all(&i32::MAX.to_be_bytes())?;
-        // In all a hundredth of what is promised, at a pace at which a client would never call it silent.
+        // For ten seconds, and never silent for so long that a client would notice.
         for _ in 0..2_000 {
             stream.write_all(&[0; 1024])?;
             thread::sleep(Duration::from_millis(5));
