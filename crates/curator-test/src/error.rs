@@ -1,6 +1,6 @@
 //! What can go wrong in the test tools.
 
-use std::{fmt, io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use crate::{real::NotFound, server::UnknownKind};
 
@@ -70,6 +70,17 @@ pub enum Error {
     /// The server does not know the session, or not with that password.
     #[error("session {0:#x} is not alive on the server")]
     NoSession(i64),
+    /// There is no such node on the server.
+    #[error("the server has no node {0:?}")]
+    NoNode(String),
+    /// A snapshot on a real server's disk is not as expected.
+    #[error("the snapshot {} cannot be changed: {problem}", file.display())]
+    Snapshot {
+        /// The file, or the folder in which none was found.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// An ensemble cannot have this number of members.
     #[error("an ensemble of {0} members is not possible: choose 1 to 9")]
     Members(usize),

@@ -252,6 +252,20 @@ impl EmbeddedServer {
         if alive { Ok(()) } else { Err(Error::NoSession(session_id)) }
     }
 
+    /// Sets how many children of a node have ever been created, as far as the server knows: the number that its next
+    /// sequential child bears. The real server's `cversion`.
+    ///
+    /// At `i32::MAX` the counter is at its end. As on the real server it stays there, so that number is given to each
+    /// child, if it is created alone; within one transaction, the second child gets `i32::MIN`, and so on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`] when there is no such node.
+    pub fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
+        let is_there = self.shared.update(|state, _| state.processor.set_create_counter(path, counter));
+        if is_there { Ok(()) } else { Err(Error::NoNode(path.to_owned())) }
+    }
+
     /// How many requests of each kind have come. Pings and handshakes are counted apart.
     #[must_use]
     pub fn requests(&self) -> BTreeMap<OpCode, u64> {

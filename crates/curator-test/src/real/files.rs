@@ -42,6 +42,11 @@ impl Files {
         self.folder.join("data")
     }
 
+    /// Where the server puts its snapshots.
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.data().join("version-2")
+    }
+
     pub(crate) fn log(&self) -> PathBuf {
         self.folder.join("zookeeper.log")
     }

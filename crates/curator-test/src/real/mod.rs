@@ -5,6 +5,7 @@ mod distribution;
 mod files;
 mod process;
 mod server;
+mod snapshot;
 
 pub use cluster::{TestingCluster, TestingClusterBuilder};
 pub use distribution::{Distribution, NotFound, Origin, PINNED_VERSION};

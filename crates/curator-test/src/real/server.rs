@@ -17,6 +17,7 @@ use crate::{
         distribution::Distribution,
         files::Files,
         process::{self, Process},
+        snapshot,
     },
     server::settings::Settings,
 };
@@ -98,6 +99,11 @@ impl RealServer {
 
     pub(crate) fn resume(&self) -> Result<(), Error> {
         self.with_process(|process| process.signal(Signal::CONT))
+    }
+
+    /// Changes the number of a node's next sequential child in the newest snapshot on disk. The server must be stopped.
+    pub(crate) fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
+        snapshot::set_create_counter(&self.files().snapshots(), path, counter)
     }
 
     /// Fails when the process has ended, with the end of its log.

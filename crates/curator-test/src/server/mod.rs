@@ -221,6 +221,31 @@ impl TestingServer {
         self.wait_until_serving().await
     }
 
+    /// Sets how many children of each of these nodes have ever been created, as far as the server knows: the number that
+    /// the next sequential child bears. For tests of the counter's end, `i32::MAX`; see
+    /// [`EmbeddedServer::set_create_counter`].
+    ///
+    /// An embedded server changes it at once. A real one is restarted twice, with its sessions and nodes kept: first to have
+    /// all of its tree in a snapshot, then to load that with another counter. It must be no member of an ensemble, whose
+    /// other members would not know.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`] when there is no such node, [`Error::Snapshot`] when a real server's snapshot cannot be read; others as
+    /// for [`start`](Self::start). A real server serves again unless the last start fails.
+    pub async fn set_create_counters(&self, paths: &[&str], counter: i32) -> Result<(), Error> {
+        match &self.server {
+            Server::Embedded(server) => paths.iter().try_for_each(|path| server.set_create_counter(path, counter)),
+            Server::Real(server) => {
+                self.restart().await?;
+                self.stop().await?;
+                let changed = paths.iter().try_for_each(|path| server.set_create_counter(path, counter));
+                self.restart().await?;
+                changed
+            }
+        }
+    }
+
     /// Freezes the server: connections stay open, the system accepts new ones, and nobody answers. In force when this
     /// returns; a real server's process is stopped (SIGSTOP), which takes some milliseconds.
     ///

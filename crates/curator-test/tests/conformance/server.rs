@@ -10,13 +10,13 @@ use std::{
 };
 
 use curator_test::{TestingServer, TestingServerBuilder};
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 
 use crate::{
     client::Client,
     hello::{Hello, Session},
     jute::Reader,
-    requests::{auth, close_session, delete, get_children},
+    requests::{auth, close_session, create, delete, get_children},
     transcript::Transcript,
 };
 
@@ -45,6 +45,20 @@ impl Server {
     /// One with other settings.
     pub(crate) fn with(settings: TestingServerBuilder) -> Self {
         Self { server: Held::Own(Box::new(start(settings))) }
+    }
+
+    /// One with a node whose next sequential child gets this number.
+    pub(crate) fn with_create_counter(path: &str, counter: i32) -> Self {
+        let server = Self::with(TestingServer::builder());
+        // What is said here is no part of a transcript.
+        let log = Rc::new(RefCell::new(Transcript::new(0)));
+        let mut client = Client::open("preparer", server.address(), &log);
+        client.hello(&Hello::default());
+        client.call(create(path));
+        client.call(close_session());
+        let Held::Own(own) = &server.server else { unreachable!("it has just been made") };
+        runtime().block_on(own.set_create_counters(&[path], counter)).unwrap_or_else(|e| panic!("{e}"));
+        server
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -119,6 +133,9 @@ fn children(client: &mut Client, path: &str) -> Vec<String> {
 }
 
 fn start(settings: TestingServerBuilder) -> TestingServer {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(settings.start()).unwrap_or_else(|e| panic!("{e}"))
+    runtime().block_on(settings.start()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn runtime() -> Runtime {
+    runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }

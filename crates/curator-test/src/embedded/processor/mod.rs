@@ -87,6 +87,11 @@ impl Processor {
         *self = Self { last_connection: self.last_connection, ..other };
     }
 
+    /// Sets the number of the next sequential child of a node. Returns whether there is such a node.
+    pub(crate) fn set_create_counter(&mut self, path: &str, counter: i32) -> bool {
+        self.tree.set_creates(path, counter).is_ok()
+    }
+
     /// Takes a new connection.
     pub(crate) fn open(&mut self, peer: SocketAddr, now: Now) -> ConnectionId {
         self.last_connection += 1;

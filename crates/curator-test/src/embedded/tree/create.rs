@@ -44,8 +44,9 @@ impl DataTree {
         let acl = acl::fix_up(request.acl.as_deref().unwrap_or_default(), context.identities)?;
         let parent = self.node(parent_path)?;
         acl::check(&parent.acl, permissions::CREATE, context.identities)?;
+        let number = self.numbers.get(super::key(parent_path)).copied().unwrap_or(parent.state.creates);
         let path = match mode.sequential {
-            true => format!("{}{:010}", request.path, parent.state.creates),
+            true => format!("{}{number:010}", request.path),
             false => request.path.clone(),
         };
         path::validate(&path)?;
@@ -64,9 +65,15 @@ impl DataTree {
             State { czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: time, mtime: time, ..State::default() }
         });
         let stat = node.stat();
+        let next = number.wrapping_add(1);
         let parent = self.node_mut(parent_path)?;
-        parent.state.creates = parent.state.creates.wrapping_add(1);
-        parent.state.pzxid = context.zxid;
+        // The counter never goes back. So it stays at its end, and its last number is given again and again.
+        if next > parent.state.creates {
+            parent.state.creates = next;
+            parent.state.pzxid = context.zxid;
+        }
+        self.numbers.insert(super::key(parent_path).to_owned(), next);
+        self.numbers.remove(&path);
         self.link(parent_path, &path, node);
         let events = vec![
             Event { kind: EventKind::NodeCreated, path: path.clone(), acl },

@@ -26,6 +26,9 @@ pub(crate) struct DataTree {
     nodes: BTreeMap<String, Node>,
     /// The ephemeral nodes of each session that has some.
     ephemerals: BTreeMap<i64, BTreeSet<String>>,
+    /// The next numbers under the nodes in which the transaction under way has created children. On the real server too, a
+    /// part of a transaction goes on from the numbers of the parts before it, also where they are not kept.
+    numbers: BTreeMap<String, i32>,
     /// Whether nodes may have a time to live.
     extended_types: bool,
 }
@@ -52,7 +55,8 @@ pub(crate) struct Event {
 impl DataTree {
     /// With the nodes that a server has from the beginning.
     pub(crate) fn new(extended_types: bool) -> Self {
-        let mut tree = Self { nodes: BTreeMap::new(), ephemerals: BTreeMap::new(), extended_types };
+        let (nodes, ephemerals, numbers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut tree = Self { nodes, ephemerals, numbers, extended_types };
         let mut add = |path: &str, acl, children: &[&str]| {
             let mut node = Node::new(Some(Vec::new()), acl, Lifetime::Persistent, State::default());
             node.children = children.iter().map(|child| (*child).to_owned()).collect();
@@ -91,6 +95,12 @@ impl DataTree {
     /// Nodes that the server may remove at this time, in order.
     pub(crate) fn over(&self, now: i64) -> Vec<String> {
         self.nodes.iter().filter(|(_, node)| node.is_over(now)).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Has the next sequential child of a node bear this number.
+    pub(crate) fn set_creates(&mut self, path: &str, creates: i32) -> Result<(), Code> {
+        self.node_mut(path)?.state.creates = creates;
+        Ok(())
     }
 
     fn node(&self, path: &str) -> Result<&Node, Code> {

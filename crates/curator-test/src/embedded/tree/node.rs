@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) mtime: i64,
     pub(crate) version: i32,
     pub(crate) aversion: i32,
-    /// How many children have ever been created. Sequence numbers are made of it.
+    /// How many children have ever been created, as far as 32 bits can tell. Sequence numbers are made of it.
     pub(crate) creates: i32,
 }
 

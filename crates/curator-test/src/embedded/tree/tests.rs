@@ -154,3 +154,36 @@ fn the_servers_own_nodes_are_there_and_stay() {
     assert_eq!(apply(&mut tree, 1, &set("/zookeeper/config", -1)), Err(Code::NoAuth));
     assert_eq!(tree.node_count(), 5);
 }
+
+#[test]
+fn the_counter_stays_at_its_end_and_only_a_transaction_goes_on() {
+    let mut tree = tree();
+    created(&mut tree, 1, "/a", 0);
+    tree.set_creates("/a", i32::MAX - 1).unwrap();
+    assert_eq!(created(&mut tree, 2, "/a/n-", 2), "/a/n-2147483646");
+    for name in ["x-", "y-"] {
+        assert_eq!(created(&mut tree, 3, &format!("/a/{name}"), 2), format!("/a/{name}2147483647"));
+    }
+    assert_eq!(apply(&mut tree, 4, &create("/a/x-", 2)), Err(Code::NodeExists));
+    // What the counter does not see, the time of the last change does not see either.
+    assert_eq!((stat(&tree, "/a").pzxid, stat(&tree, "/a").cversion), (2, -5));
+    let writes = [create("/a/z-", 2), create("/a/z-", 2), create("/a/z-", 2)];
+    for zxid in [5, 6] {
+        let names = ["2147483647", "-2147483648", "-2147483647"].map(|number| format!("/a/z-{number}"));
+        let (results, _) = tree.apply_all(&writes, &context(zxid));
+        assert_eq!(results, names.clone().map(OperationResult::Create));
+        let deletes = names.map(|name| delete(&name));
+        assert_eq!(tree.apply_all(&deletes, &context(zxid)).0, [const { OperationResult::Delete }; 3]);
+    }
+    assert_eq!(tree.set_creates("/none", 0), Err(Code::NoNode));
+}
+
+#[test]
+fn a_node_that_a_transaction_makes_anew_counts_from_zero() {
+    let mut tree = tree();
+    created(&mut tree, 1, "/a", 0);
+    tree.set_creates("/a", 5).unwrap();
+    let writes = [create("/a/n-", 2), delete("/a/n-0000000005"), delete("/a"), create("/a", 0), create("/a/n-", 2)];
+    let (results, _) = tree.apply_all(&writes, &context(2));
+    assert_eq!(results.last(), Some(&OperationResult::Create("/a/n-0000000000".to_owned())));
+}

@@ -32,15 +32,17 @@ impl DataTree {
     pub(crate) fn apply_all(&mut self, writes: &[Write], context: &Context<'_>) -> (Vec<OperationResult>, Vec<Event>) {
         let mut done = Vec::new();
         for write in writes {
-            match self.apply(write, context) {
+            match self.apply_part(write, context) {
                 Ok(applied) => done.push(applied),
                 Err(code) => {
+                    self.numbers.clear();
                     let undone = done.len();
                     done.into_iter().rev().for_each(|applied| self.undo(applied.undo));
                     return (failure(undone, code, writes.len()), Vec::new());
                 }
             }
         }
+        self.numbers.clear();
         let (results, events): (Vec<_>, Vec<_>) =
             done.into_iter().map(|applied| (applied.result, applied.events)).unzip();
         (results, events.concat())

@@ -13,6 +13,13 @@ use crate::embedded::{
 impl DataTree {
     /// Makes one change, or none if it is not possible.
     pub(crate) fn apply(&mut self, write: &Write, context: &Context<'_>) -> Result<Applied, Code> {
+        let applied = self.apply_part(write, context);
+        self.numbers.clear();
+        applied
+    }
+
+    /// Makes one change of a transaction that may have several.
+    pub(super) fn apply_part(&mut self, write: &Write, context: &Context<'_>) -> Result<Applied, Code> {
         match write {
             Write::Create(create) => self.create(create, context),
             Write::Delete { path, version } => self.delete(path, *version, context),

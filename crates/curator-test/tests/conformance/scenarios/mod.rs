@@ -3,6 +3,7 @@
 mod access;
 mod authentication;
 mod containers;
+mod counter;
 mod create;
 mod ephemerals;
 mod expiry;
