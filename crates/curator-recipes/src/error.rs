@@ -81,13 +81,19 @@ pub enum Error {
         /// The lock's directory, as it is called on the server.
         dir: ZPath,
     },
-    /// The sequence counter of the lock's directory has overflowed (after about two thousand million nodes). The order
-    /// of the queue is lost: delete the directory when it is empty, and it starts from zero.
-    #[error("the sequence counter of {dir} has overflowed at {node:?}: delete the directory when it is empty")]
+    /// The sequence counter of the lock's directory is at its end (after about two thousand million nodes), or numbers of
+    /// the queue come twice. The order of the queue is lost, so nobody owns the lock any more who does not own it already.
+    ///
+    /// The way out is to delete the directory when nobody holds the lock or waits for it, and then it counts from zero; or to
+    /// use another path.
+    #[error(
+        "the sequence numbers of {dir} are used up or come again, as {node:?} shows: delete the directory when nobody holds \
+         the lock or waits for it, or use another path"
+    )]
     SequenceOverflow {
-        /// The lock's directory, as it is called on the server.
+        /// The lock's directory, as it is called on the server. Of a semaphore, it is the one called `locks`.
         dir: ZPath,
-        /// The node that shows it.
+        /// The node that shows it: its number is the last that there is, negative, or another's too.
         node: String,
     },
     /// A driver of the user's own that breaks a rule of [`LockInternalsDriver`](crate::LockInternalsDriver).

@@ -166,9 +166,18 @@ async fn created(shell: &mut Shell<'_>, queues: Vec<usize>, creates: Creates) ->
             Ok(answers)
         }
         Err(error) => {
-            let answer = match &error {
+            let (failed, cause) = match &error {
+                ClientError::TransactionFailed { index, cause } => (*index, &**cause),
+                error => (0, error),
+            };
+            let answer = match cause {
                 ClientError::NoNode { .. } => Answer::NoParent,
-                ClientError::TransactionFailed { cause, .. } if is_no_node(cause) => Answer::NoParent,
+                ClientError::NodeExists { .. } => {
+                    // The others need not know: the contest ends with this.
+                    let mut answers = vec![Answer::Unknown; queues.len()];
+                    answers.iter_mut().skip(failed).take(1).for_each(|answer| *answer = Answer::NameTaken);
+                    return Ok(answers);
+                }
                 _ => known(shell, Err(error))?,
             };
             Ok(vec![answer; queues.len()])
@@ -263,8 +272,4 @@ fn known(shell: &mut Shell<'_>, answer: ClientResult<Answer>) -> Result<Answer> 
         }
         Err(error) => Err(error.into()),
     }
-}
-
-fn is_no_node(error: &ClientError) -> bool {
-    matches!(error, ClientError::NoNode { .. })
 }

@@ -37,26 +37,38 @@ impl LockInternals {
     ///
     /// A participant that leaves between the two is left out.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
-        let queues: Vec<_> = self.dirs().iter().map(|dir| (dir, self.driver())).collect();
+        let queues: Vec<_> = self.dirs().iter().map(|dir| (dir, self.driver(), Numbers::Order)).collect();
         self.client().retry(|session| read_queues(session, &queues)).await?
     }
+}
+
+/// What the numbers of a directory's children mean.
+#[derive(Clone, Copy)]
+pub(crate) enum Numbers {
+    /// Who is before whom.
+    Order,
+    /// Nothing: leases are counted.
+    Nothing,
 }
 
 /// The queues of several directories. An overflow is no failure of the connection, so it is passed through.
 pub(crate) async fn read_queues(
     session: Session,
-    queues: &[(&ZPath, &dyn LockInternalsDriver)],
+    queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],
 ) -> curator_client::Result<Result<Vec<Participant>>> {
-    let lists: Vec<_> = queues.iter().map(|(dir, _)| session.get_children(dir)).collect();
+    let lists: Vec<_> = queues.iter().map(|(dir, ..)| session.get_children(dir)).collect();
     let mut requests = Vec::new();
-    for ((dir, driver), list) in queues.iter().copied().zip(lists) {
+    for ((dir, driver, numbers), list) in queues.iter().copied().zip(lists) {
         let children = match list.await {
             Err(curator_client::Error::NoNode { .. }) => Vec::new(),
             children => children?,
         };
-        let queue = match Queue::of(children, driver) {
-            Ok(queue) => queue,
-            Err(overflow) => return Ok(Err(Error::SequenceOverflow { dir: dir.clone(), node: overflow.name })),
+        let queue = match numbers {
+            Numbers::Nothing => Queue::in_any_order(children, driver),
+            Numbers::Order => match Queue::of(children, driver) {
+                Ok(queue) => queue,
+                Err(overflow) => return Ok(Err(Error::SequenceOverflow { dir: dir.clone(), node: overflow.name })),
+            },
         };
         for (index, entry) in queue.iter().enumerate() {
             let path = dir.join(&entry.name)?;

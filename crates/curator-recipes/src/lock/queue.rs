@@ -4,7 +4,7 @@ use super::driver::LockInternalsDriver;
 
 /// The contenders of one lock, the first in line first.
 ///
-/// Ordered by sequence number, which is the order of the creates. Children that do not contend for the lock are not in
+/// Ordered by sequence number, which is the order of the creates; nodes that share a number, by name. Children that do not contend for the lock are not in
 /// it, so what anybody else puts into the directory blocks nobody.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
@@ -20,14 +20,15 @@ pub struct QueueEntry {
     pub name: String,
 }
 
-/// The directory's counter has passed the end of its 32 bits.
+/// The directory's counter is at the end of its 32 bits.
 ///
-/// Numbers from there on are negative, and the order of the queue is no longer the order of the creates, so nobody can
-/// know who owns the lock. The way out is another directory, or to delete this one while nobody contends.
+/// ZooKeeper gives its last number, [`i32::MAX`], to each node from there on that is created alone; nodes that are created
+/// together get negative ones. So the order of the queue is no longer the order of the creates, and nobody can know who owns
+/// the lock. The way out is another directory, or to delete this one while nobody contends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("the sequence numbers of the lock's directory have overflowed, as the node {name:?} shows")]
+#[error("the sequence numbers of the lock's directory are used up or come again, as the node {name:?} shows")]
 pub struct SequenceOverflow {
-    /// The node with the negative number.
+    /// A node with the last number, a negative one, or the same as another's.
     pub name: String,
 }
 
@@ -36,7 +37,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`SequenceOverflow`] if a contender's number is negative.
+    /// [`SequenceOverflow`] if a contender's number is negative or the last that there is, or if several have one number and
+    /// the driver does not [allow](LockInternalsDriver::may_share_a_number) that.
     pub fn of<C>(
         children: impl IntoIterator<Item = C>,
         driver: &dyn LockInternalsDriver,
@@ -44,16 +46,31 @@ impl Queue {
     where
         C: AsRef<str> + Into<String>,
     {
-        let mut entries = Vec::new();
-        for child in children {
-            match driver.sequence(child.as_ref()) {
-                None => {}
-                Some(sequence) if sequence < 0 => return Err(SequenceOverflow { name: child.into() }),
-                Some(sequence) => entries.push(QueueEntry { sequence, name: child.into() }),
+        let queue = Self::in_any_order(children, driver);
+        let refused = |entry: &QueueEntry| Err(SequenceOverflow { name: entry.name.clone() });
+        if let Some(last) = queue.entries.iter().find(|entry| !(0..i32::MAX).contains(&entry.sequence)) {
+            return refused(last);
+        }
+        for same in queue.entries.chunk_by(|one, other| one.sequence == other.sequence) {
+            let [_, .., last] = same else { continue };
+            let names: Vec<_> = same.iter().map(|entry| entry.name.as_str()).collect();
+            if !driver.may_share_a_number(&names) {
+                return refused(last);
             }
         }
+        Ok(queue)
+    }
+
+    /// As [`of`](Self::of), whether the numbers make an order or not. For leases: they are counted, and none is before
+    /// another.
+    pub(crate) fn in_any_order<C>(children: impl IntoIterator<Item = C>, driver: &dyn LockInternalsDriver) -> Self
+    where
+        C: AsRef<str> + Into<String>,
+    {
+        let numbered = |child: C| Some(QueueEntry { sequence: driver.sequence(child.as_ref())?, name: child.into() });
+        let mut entries: Vec<_> = children.into_iter().filter_map(numbered).collect();
         entries.sort_unstable();
-        Ok(Self { entries })
+        Self { entries }
     }
 
     /// How many contenders there are.
@@ -126,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_numbers_and_then_of_the_names() {
-        let queue = queue(&["b-lock-0000000010", "z-lock-0000000009", "zfoo", "a-lock-0000000010"]);
-        assert_eq!(names(&queue), ["z-lock-0000000009", "a-lock-0000000010", "b-lock-0000000010"]);
-        assert_eq!(queue.position("a-lock-0000000010"), Some(1));
+    fn the_order_is_that_of_the_numbers() {
+        let queue = queue(&["b-lock-0000000011", "z-lock-0000000009", "zfoo", "c-lock-0000000010"]);
+        assert_eq!(names(&queue), ["z-lock-0000000009", "c-lock-0000000010", "b-lock-0000000011"]);
+        assert_eq!(queue.position("c-lock-0000000010"), Some(1));
         assert_eq!(queue.position("zfoo"), None);
-        assert_eq!(queue.get(2).map(|entry| entry.sequence), Some(10));
+        assert_eq!(queue.get(2).map(|entry| entry.sequence), Some(11));
         assert_eq!(queue.get(3), None);
         assert_eq!((&queue).into_iter().count(), queue.len());
     }
@@ -146,14 +163,26 @@ mod tests {
 
     #[test]
     fn an_overflow_is_refused() {
-        let children = ["a-lock-2147483647", "b-lock--2147483648"];
-        let refused = Queue::of(children, &StandardLockInternalsDriver::new()).unwrap_err();
-        assert_eq!(refused.name, "b-lock--2147483648");
-        assert!(refused.to_string().contains("overflowed"), "{refused}");
+        for name in ["a-lock-2147483647", "b-lock--2147483648", "b-lock--000000001"] {
+            let refused = Queue::of(["a-lock-0000000001", name], &StandardLockInternalsDriver::new()).unwrap_err();
+            assert_eq!(refused.name, name);
+            assert!(refused.to_string().contains("used up"), "{refused}");
+        }
+        assert_eq!(queue(&["a-lock-2147483646"]).len(), 1);
     }
 
-    fn contender() -> impl Strategy<Value = String> {
-        ("[a-f0-9]{4}", 0..=i32::MAX).prop_map(|(id, number)| format!("_c_{id}-lock-{number:010}"))
+    #[test]
+    fn two_nodes_with_one_number_are_refused() {
+        let children = ["b-lock-0000000010", "z-lock-0000000009", "zfoo", "a-lock-0000000010"];
+        let refused = Queue::of(children, &StandardLockInternalsDriver::new()).unwrap_err();
+        assert_eq!(refused.name, "b-lock-0000000010");
+    }
+
+    /// Each with a number of its own.
+    fn contenders() -> impl Strategy<Value = Vec<String>> {
+        let numbered = prop::collection::btree_map(0..i32::MAX, "[a-f0-9]{4}", 0..20);
+        let name = |(number, id)| format!("_c_{id}-lock-{number:010}");
+        numbered.prop_map(move |numbered| numbered.into_iter().map(name).collect::<Vec<_>>()).prop_shuffle()
     }
 
     fn foreign() -> impl Strategy<Value = String> {
@@ -163,9 +192,8 @@ mod tests {
 
     /// Children with some foreign ones among them, and the same children shuffled.
     fn directory() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
-        let contenders = prop::collection::vec(contender(), 0..20);
         let foreigners = prop::collection::vec(foreign(), 0..10);
-        (contenders, foreigners).prop_flat_map(|(contenders, foreigners)| {
+        (contenders(), foreigners).prop_flat_map(|(contenders, foreigners)| {
             let all: Vec<_> = contenders.iter().cloned().chain(foreigners).collect();
             (Just(contenders), Just(all).prop_shuffle())
         })
@@ -191,7 +219,10 @@ mod tests {
         }
 
         #[test]
-        fn one_negative_number_spoils_the_queue((_, mut children) in directory(), number in i32::MIN..0) {
+        fn one_number_from_the_end_spoils_the_queue(
+            (_, mut children) in directory(),
+            number in prop_oneof![i32::MIN..0, Just(i32::MAX)],
+        ) {
             let name = format!("_c_x-lock-{number:010}");
             children.push(name.clone());
             let refused = Queue::of(&children, &StandardLockInternalsDriver::new());

@@ -31,7 +31,7 @@ impl LockInternalsDriver for Anonymous {
     }
 }
 
-/// As the mutex, but does not rely on the nodes before it being final.
+/// As the mutex, but does not rely on the nodes before it being final: others may go on by a second node in their place.
 #[derive(Debug)]
 pub(crate) struct LooksAgain(pub(crate) StandardLockInternalsDriver);
 
@@ -46,6 +46,10 @@ impl LockInternalsDriver for LooksAgain {
 
     fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
         self.0.verdict(queue, own)
+    }
+
+    fn may_share_a_number(&self, _children: &[&str]) -> bool {
+        true
     }
 
     fn predecessors_are_final(&self) -> bool {
@@ -92,8 +96,42 @@ impl LockInternalsDriver for Overconfident {
         self.0.kind(child)
     }
 
+    fn may_share_a_number(&self, children: &[&str]) -> bool {
+        self.0.may_share_a_number(children)
+    }
+
     fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
         self.0.verdict(queue, own)
+    }
+}
+
+/// A writer that takes the last number for a good one, and whoever has its own number for its own reader.
+#[derive(Debug)]
+pub(crate) struct Endless(pub(crate) WriteLockInternalsDriver);
+
+impl LockInternalsDriver for Endless {
+    fn node_prefix(&self, id: &ContenderId) -> String {
+        self.0.node_prefix(id)
+    }
+
+    fn sequence(&self, child: &str) -> Option<i32> {
+        self.0.sequence(child).map(|number| number.min(i32::MAX - 1))
+    }
+
+    fn kind(&self, child: &str) -> ParticipantKind {
+        self.0.kind(child)
+    }
+
+    fn may_share_a_number(&self, _children: &[&str]) -> bool {
+        true
+    }
+
+    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
+        self.0.verdict(queue, own)
+    }
+
+    fn predecessors_are_final(&self) -> bool {
+        false
     }
 }
 

@@ -31,7 +31,7 @@ mod steps;
 mod world;
 mod writer;
 
-use drivers::{Anonymous, Drivers, Impatient, LooksAgain, Overconfident, rows_of_readers_and_writers};
+use drivers::{Anonymous, Drivers, Endless, Impatient, LooksAgain, Overconfident, rows_of_readers_and_writers};
 use scenario::{Defect, Faults, KINDS, Scenario};
 use search::{Tally, breaks, ends, holds};
 use world::{LEFTOVER, RIGHTFUL, SLEEPER, TWO_OWNERS};
@@ -44,6 +44,7 @@ const ANONYMOUS: Drivers = &[&Anonymous(MUTEX)];
 const IMPATIENT: Drivers = &[&Impatient(MUTEX)];
 const READER: &ReadLockInternalsDriver = &ReadLockInternalsDriver;
 const WRITER: &WriteLockInternalsDriver = &WriteLockInternalsDriver;
+const ENDLESS: &Endless = &Endless(WriteLockInternalsDriver);
 const OVERCONFIDENT: &Overconfident = &Overconfident(WriteLockInternalsDriver);
 
 #[test]
@@ -150,6 +151,25 @@ fn readers_and_writers_behind_others() {
             holds(&format!("{row} behind 3 writers, {kind}"), scenario);
         }
     }
+}
+
+/// From there on, the server gives its last number to everybody.
+#[test]
+fn the_end_of_the_counter() {
+    let _tally = Tally::of("the end of the counter");
+    for (kind, faults) in KINDS {
+        for left in 1..=2 {
+            let scenario = Scenario::of(3).with_numbers_left(left).with(faults);
+            holds(&format!("{scenario}, {kind}"), scenario.clone());
+            holds(&format!("{scenario}, ids in the data, {kind}"), scenario.driven_by(ANONYMOUS));
+        }
+        for (row, drivers) in rows_of_readers_and_writers(2) {
+            let scenario = Scenario::of_readers_and_writers(&drivers).with_numbers_left(2).with(faults);
+            holds(&format!("{row}, {scenario}, {kind}"), scenario);
+        }
+    }
+    let endless = Scenario::of_readers_and_writers(&[ENDLESS, ENDLESS]).with_numbers_left(0);
+    breaks(TWO_OWNERS, "writers that know no end", endless);
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub(crate) struct Scenario {
     pub(crate) others: u8,
     /// Whether the lock's directory exists at the beginning.
     pub(crate) directory: bool,
+    /// How many nodes the directory has had before.
+    pub(crate) counter: i32,
     /// What may go wrong, and how often.
     pub(crate) faults: Faults,
     /// The defect of the shell or of the driver, if any.
@@ -104,7 +106,7 @@ impl Scenario {
     pub(crate) fn of(contenders: u8) -> Self {
         const MUTEX: Drivers = &[&StandardLockInternalsDriver::new()];
         let (faults, lock_name) = (Faults::NONE, StandardLockInternalsDriver::LOCK_NAME);
-        Self { contenders, others: 0, directory: true, faults, defect: None, lock_name, drivers: MUTEX }
+        Self { contenders, others: 0, directory: true, counter: 0, faults, defect: None, lock_name, drivers: MUTEX }
     }
 
     /// One contest for each driver, of readers and writers, without faults. Others are writers.
@@ -123,6 +125,15 @@ impl Scenario {
 
     pub(crate) fn without_directory(self) -> Self {
         Self { directory: false, ..self }
+    }
+
+    /// The directory has so many good numbers left. Whoever then fails is no defect, if it cleans up.
+    pub(crate) fn with_numbers_left(self, left: i32) -> Self {
+        Self { counter: i32::MAX - left, ..self }
+    }
+
+    pub(crate) fn is_near_the_end(&self) -> bool {
+        self.counter > 0
     }
 
     pub(crate) fn spoilt_by(self, defect: Defect) -> Self {
@@ -155,6 +166,9 @@ impl Scenario {
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} contenders behind {} others", self.contenders, self.others)?;
+        if self.is_near_the_end() {
+            write!(f, ", {} numbers left", i32::MAX - self.counter)?;
+        }
         if self.directory { Ok(()) } else { f.write_str(", no directory") }
     }
 }

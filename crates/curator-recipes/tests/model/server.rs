@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use curator_recipes::lock::contest::Answer;
 use curator_recipes::lock::driver::ReadLockInternalsDriver;
 
 /// The tree that matters, and what only the search knows about it.
@@ -46,21 +47,25 @@ pub(crate) struct DyingSession {
 }
 
 impl Server {
-    pub(crate) fn new(directory: bool) -> Self {
-        Self { directory, next: 0, created: 0, nodes: Vec::new(), dying: Vec::new() }
+    pub(crate) fn new(directory: bool, next: i32) -> Self {
+        Self { directory, next, created: 0, nodes: Vec::new(), dying: Vec::new() }
     }
 
-    pub(crate) fn create(&mut self, prefix: &str, session: i64, creator: Creator) -> Option<&Node> {
+    pub(crate) fn create(&mut self, prefix: &str, session: i64, creator: Creator) -> Answer {
+        let sequence = self.next;
+        let name = format!("{prefix}{sequence:010}");
         if !self.directory {
-            return None;
+            return Answer::NoParent;
+        }
+        if self.node(&name).is_some() {
+            return Answer::NameTaken;
         }
         self.created += 1;
-        let sequence = self.next;
-        self.next += 1;
-        let name = format!("{prefix}{sequence:010}");
+        // The last number is given again and again.
+        self.next = self.next.saturating_add(1);
         let reads = prefix.ends_with(ReadLockInternalsDriver::LOCK_NAME);
-        self.nodes.push(Node { sequence, name, czxid: self.created, session, creator, reads });
-        self.nodes.last()
+        self.nodes.push(Node { sequence, name: name.clone(), czxid: self.created, session, creator, reads });
+        Answer::Created { name, czxid: self.created }
     }
 
     /// A second node with the number of an existing one.

@@ -1,6 +1,6 @@
 //! What the server and the shells do.
 
-use curator_recipes::lock::contest::{Answer, Request, Step};
+use curator_recipes::lock::contest::{Answer, ContestError, Request, Step};
 
 use super::contender::{Call, Contender, Phase, Watch};
 use super::scenario::{Defect, Scenario};
@@ -99,6 +99,7 @@ impl World {
                 contender.events.retain(|seen| seen.watch.own);
             }
             Step::Restart(_) => self.begin(scenario, who),
+            Step::Failed(ContestError::SequenceOverflow(_)) if scenario.is_near_the_end() => self.cancel(scenario, who),
             Step::Failed(error) => contender.phase = Phase::Failed(error),
         }
     }
@@ -153,10 +154,7 @@ impl World {
         match request {
             Request::Create => {
                 let (prefix, creator) = self.create_of(scenario, who);
-                match self.server.create(&prefix, session, creator) {
-                    Some(node) => Answer::Created { name: node.name.clone(), czxid: node.czxid },
-                    None => Answer::NoParent,
-                }
+                self.server.create(&prefix, session, creator)
             }
             Request::CreateParents => {
                 self.server.directory = true;

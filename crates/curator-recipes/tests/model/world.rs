@@ -67,7 +67,7 @@ impl Model for Scenario {
 
     fn init_states(&self) -> Vec<World> {
         let contenders = (0..self.contenders).map(Contender::new).collect();
-        let mut world = World { server: Server::new(self.directory), contenders, faults: self.faults };
+        let mut world = World { server: Server::new(self.directory, self.counter), contenders, faults: self.faults };
         for i in 0..self.others {
             world.server.create(&format!("_c_other{i}-{}", self.lock_name), OTHERS, Creator::Other);
         }

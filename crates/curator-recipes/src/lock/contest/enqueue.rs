@@ -5,7 +5,7 @@ use std::mem;
 use super::step::{Answer, ContestError, OwnNode, Pace, Request, Step};
 use super::{Contest, Listing, Outcome, State, check_count, exactly, send, unfit};
 use crate::lock::driver::LockInternalsDriver;
-use crate::lock::queue::Queue;
+use crate::lock::queue::{Queue, SequenceOverflow};
 
 /// Into the queue.
 impl Contest {
@@ -27,10 +27,23 @@ impl Contest {
                 self.take_listing(driver, None, listed)
             }
             Answer::NoParent => Ok(self.prepare_parents()),
+            Answer::NameTaken => {
+                self.may_exist = false;
+                self.number_came_again(driver, listed)
+            }
             // The list may come from another connection than the create, and from a server that lags behind.
             Answer::Unknown => Ok(self.recover()),
             other => Err(unfit(&Request::Create, &other)),
         }
+    }
+
+    /// Names without an id differ by their numbers only. The server has given one that it had given before, or that
+    /// somebody has put there by hand. The list tells which; if it does not, at least ours is known.
+    fn number_came_again(&self, driver: &dyn LockInternalsDriver, listed: Answer) -> Outcome {
+        if let Listing::Children(children) = Listing::of(listed)? {
+            Queue::of(children, driver)?;
+        }
+        Err(SequenceOverflow { name: driver.node_prefix(&self.id) }.into())
     }
 
     fn prepare_parents(&mut self) -> Step {

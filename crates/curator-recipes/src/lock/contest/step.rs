@@ -76,6 +76,8 @@ pub enum Answer {
     },
     /// To `Create`, `CreateParents` and `List`: the directory, or a parent of it, does not exist.
     NoParent,
+    /// To `Create`: a node with the name that ours would get is there already. Nothing was created.
+    NameTaken,
     /// To `CreateParents`: they exist now.
     ParentsReady,
     /// To `Sync`.
@@ -147,7 +149,7 @@ pub enum RestartReason {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContestError {
-    /// The directory's counter has overflowed, and so the order of the queue is lost.
+    /// The directory's counter is at its end, and so the order of the queue is lost.
     #[error(transparent)]
     SequenceOverflow(#[from] SequenceOverflow),
     /// The answers do not fit the requests, or the call does not fit the step: a defect of the shell or of the server.

@@ -116,7 +116,7 @@ pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
 
     /// The sequence number in a child's name; `None` if the child does not contend for this lock.
     ///
-    /// Negative if the parent's counter has overflowed.
+    /// [`i32::MAX`] or negative if the parent's counter is at its end. A queue with such a number in it has no owner.
     fn sequence(&self, child: &str) -> Option<i32>;
 
     /// What kind of contender this child is. Asked only about children that have a [sequence](Self::sequence) number.
@@ -128,6 +128,15 @@ pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
     ///
     /// Asked about other contenders' nodes too, to tell who owns the lock.
     fn verdict(&self, queue: &Queue, own: usize) -> Verdict;
+
+    /// Whether these children, two at least, may all have the one number that they have.
+    ///
+    /// The server gives each number once, until its counter is at its end. So without leave of the driver, a queue in which a
+    /// number comes twice has no owner. Give leave only where a contender names a further node of its own after one that
+    /// the server has numbered, and only for children that may own the lock together.
+    fn may_share_a_number(&self, _children: &[&str]) -> bool {
+        false
+    }
 
     /// Whether no node that matters to a waiter can still appear before it.
     ///
@@ -157,8 +166,8 @@ pub fn protected_prefix(id: &ContenderId, lock_name: &str) -> String {
 
 /// The number that the server has appended after the *last* occurrence of `lock_name`, which is what Curator sorts by.
 ///
-/// `None` unless what stands there is exactly as the server writes it: ten digits, or, once the counter has overflowed,
-/// a minus sign and digits. A child that anybody else has put there must not take part, let alone be first.
+/// `None` unless what stands there is exactly as the server writes it: ten digits, or, at the end of the counter, a minus
+/// sign and digits. A child that anybody else has put there must not take part, let alone be first.
 #[must_use]
 pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
     let (_, text) = child.rsplit_once(lock_name)?;

@@ -19,7 +19,8 @@ pub struct ReadLockInternalsDriver;
 /// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__WRIT__<sequence>`.
 ///
 /// Where a writer's predecessor was a write node, a [downgraded](downgraded_read_name) read node can newly appear: its
-/// predecessors are not final. A node with the same number as its own is its own read lock, and does not block it.
+/// predecessors are not final. A read node with the same number as its own is its own read lock, and does not block it; a
+/// second write node with that number is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WriteLockInternalsDriver;
 
@@ -46,6 +47,10 @@ impl LockInternalsDriver for ReadLockInternalsDriver {
         kind(child)
     }
 
+    fn may_share_a_number(&self, children: &[&str]) -> bool {
+        are_of_one_writer(children)
+    }
+
     fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
         verdict(queue, own)
     }
@@ -66,6 +71,10 @@ impl LockInternalsDriver for WriteLockInternalsDriver {
 
     fn kind(&self, child: &str) -> ParticipantKind {
         kind(child)
+    }
+
+    fn may_share_a_number(&self, children: &[&str]) -> bool {
+        are_of_one_writer(children)
     }
 
     fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
@@ -96,6 +105,14 @@ fn verdict(queue: &Queue, own: usize) -> Verdict {
             && (!is_reader || kind(&entry.name) != ParticipantKind::Read)
     };
     queue.iter().take(own).rposition(blocks).map_or(Verdict::Owns, Verdict::WaitsFor)
+}
+
+/// Whether these, which have one number, can be nodes of one writer: at most one write node, which the server has numbered,
+/// and read nodes that were named after it. There may be several of those: one that was given up is deleted in the
+/// background, while its owner takes the read lock anew. Where the server itself gives a number twice, the number is its
+/// last, and that is refused before.
+fn are_of_one_writer(children: &[&str]) -> bool {
+    children.iter().filter(|child| kind(child) == ParticipantKind::Write).count() <= 1
 }
 
 fn kind(child: &str) -> ParticipantKind {
@@ -243,6 +260,27 @@ mod tests {
             let downgraded = [reader.clone(), read(6), write(7)];
             assert_eq!(verdict_of(&read(6), &downgraded), None);
             assert_eq!(verdict_of(&write(7), &[reader.clone(), write(7)]), Some(reader));
+        }
+    }
+
+    #[test]
+    fn a_writer_may_have_read_nodes_beside_it_but_no_second_writer() {
+        let reads = [1, 2].map(|reader| downgraded_read_name(&id(reader), 5));
+        let [one, other] =
+            [3, 4].map(|writer| format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5));
+        for driver in DRIVERS {
+            let allowed = [vec![&reads[0], &one], vec![&reads[0], &reads[1], &one], vec![&reads[0], &reads[1]]];
+            for children in allowed {
+                let queue = Queue::of(children.iter().map(|name| name.as_str()), driver).unwrap();
+                assert!((0..queue.len()).all(|own| driver.verdict(&queue, own) == Verdict::Owns), "{queue:?}");
+            }
+            for children in [vec![&one, &other], vec![&one, &reads[0], &other]] {
+                let refused = Queue::of(children.iter().map(|name| name.as_str()), driver).unwrap_err();
+                assert_eq!(&refused.name, &other);
+            }
+            // The end of the counter is one for readers too.
+            assert!(Queue::of([read(i32::MAX)], driver).is_err());
+            assert!(Queue::of([write(i32::MAX)], driver).is_err());
         }
     }
 

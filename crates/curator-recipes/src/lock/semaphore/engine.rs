@@ -16,7 +16,7 @@ use crate::lock::hold::Hold;
 use crate::lock::holds::Holds;
 use crate::lock::internals::LockInternals;
 use crate::lock::owner::OwnerId;
-use crate::lock::participants::{Participant, read_queues};
+use crate::lock::participants::{Numbers, Participant, read_queues};
 use crate::lock::patience::{Failures, Patience};
 use crate::lock::place::Place;
 
@@ -239,8 +239,8 @@ impl SemaphoreEngine {
     /// The queue is listed before the leases. So who takes a lease between the two lists is in both, and its place in the
     /// queue is found to be gone.
     pub(super) async fn participants(&self, kind: ParticipantKind) -> Result<Vec<Participant>> {
-        let waiters = self.queue.dirs().iter().map(|dir| (dir, self.queue.driver()));
-        let leases = (&self.leases_dir, &self.lease_driver as &dyn LockInternalsDriver);
+        let waiters = self.queue.dirs().iter().map(|dir| (dir, self.queue.driver(), Numbers::Order));
+        let leases = (&self.leases_dir, &self.lease_driver as &dyn LockInternalsDriver, Numbers::Nothing);
         let queues: Vec<_> = waiters.chain([leases]).collect();
         let mut participants = self.client().retry(|session| read_queues(session, &queues)).await??;
         for participant in &mut participants {

@@ -3,6 +3,7 @@
 //! A property is a function of the [`Kind`](subjects::Kind) of lock; here it becomes a test of each kind.
 
 mod cancel;
+mod counter;
 mod exclusive;
 mod loss;
 mod nesting;

@@ -230,6 +230,17 @@ fn the_parents_of_all_queues_are_made_before_any_create_is_tried_again() {
 }
 
 #[test]
+fn the_queue_whose_numbers_come_again_is_named() {
+    let mut play = Play::joining();
+    let step =
+        play.answers([(0, Answer::Unknown), (0, children([])), (1, Answer::NameTaken), (1, children([i32::MAX]))]);
+    let JointStep::Failed { queue: 1, error: ContestError::SequenceOverflow(overflow) } = step else {
+        panic!("{step:?}")
+    };
+    assert_eq!(overflow.name, name(i32::MAX));
+}
+
+#[test]
 fn a_recovery_that_finds_none_of_the_nodes_creates_all_again() {
     let mut play = Play::recovering();
     let none = [(0, Answer::Synced), (0, children([])), (1, Answer::Synced), (1, children([]))];

@@ -10,14 +10,48 @@ fn after_an_overflow_nobody_owns() {
     // It has to be cleaned up.
     assert_eq!(play.contest.node(), Some(&own(-5)));
     assert!(play.contest.may_exist());
-    // Ours came before the overflow, but whoever came after cannot know that.
+    // The last number is given again and again.
     let mut play = Play::joining();
-    assert_eq!(play.answers([created(i32::MAX), children([i32::MAX, i32::MIN])]), overflow(i32::MIN));
+    assert_eq!(play.answers([created(i32::MAX), children([i32::MAX])]), overflow(i32::MAX));
+    assert!(play.contest.may_exist());
+    // Ours came before the overflow, but whoever came after cannot know that.
+    for number in [i32::MIN, i32::MAX] {
+        let mut play = Play::joining();
+        assert_eq!(play.answers([created(5), children([5, number])]), overflow(number));
+    }
     let mut play = Play::waiting(5);
     let _ = play.event(gone(3));
     assert_eq!(play.answers([node(4), node(5), children([4, 5, -1])]), overflow(-1));
     let mut play = Play::recovering();
     assert_eq!(play.answers([Answer::Synced, children([-1])]), overflow(-1));
+}
+
+#[test]
+fn a_name_that_is_taken_is_an_overflow() {
+    let overflow = |name: String| Step::Failed(ContestError::SequenceOverflow(SequenceOverflow { name }));
+    let mut play = Play::joining();
+    assert_eq!(play.answers([Answer::NameTaken, children([3, i32::MAX])]), overflow(name(i32::MAX)));
+    assert!(!play.contest.may_exist());
+    // Whoever had it has gone meanwhile, or it is a low number that somebody has put there.
+    for listed in [children([3]), Answer::NoParent, Answer::Unknown] {
+        let mut play = Play::joining();
+        assert_eq!(play.answers([Answer::NameTaken, listed]), overflow(PREFIX.to_owned()));
+        assert!(!play.contest.may_exist());
+    }
+}
+
+#[test]
+fn a_number_that_comes_twice_is_an_overflow() {
+    let twice = |mut names: Vec<String>| {
+        names.push("another-lock-0000000003".to_owned());
+        Answer::Children(names)
+    };
+    let failed = |step: Step| matches!(step, Step::Failed(ContestError::SequenceOverflow(_)));
+    let mut play = Play::joining();
+    assert!(failed(play.answers([created(3), twice(vec![name(3)])])));
+    let mut play = Play::waiting(5);
+    let _ = play.event(gone(3));
+    assert!(failed(play.answers([node(4), node(5), twice(vec![name(3), name(4), name(5)])])));
 }
 
 #[test]
@@ -106,6 +140,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
     let number = -1..6_i32;
     prop_oneof![
         number.clone().prop_map(created),
+        Just(Answer::NameTaken),
         Just(Answer::NoParent),
         Just(Answer::ParentsReady),
         Just(Answer::Synced),

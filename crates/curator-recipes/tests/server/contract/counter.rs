@@ -1,0 +1,116 @@
+//! The end of the counter: there is no order any more, so nobody comes in.
+//!
+//! Not for each kind by itself: on a real server, to set a counter takes two restarts.
+
+use std::time::Duration;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{Error, LockGuard, Result};
+use curator_test::TestingServer;
+use tokio::task::JoinSet;
+
+use super::subjects::{Kind, Lock};
+use crate::support::{children, connect, soon};
+
+const KINDS: [Kind; 7] =
+    [Kind::Mutex, Kind::SemaphoreMutex, Kind::Write, Kind::Read, Kind::Semaphore, Kind::Paths, Kind::Locks];
+
+fn path(kind: Kind) -> String {
+    format!("/{kind:?}")
+}
+
+/// A server on which the directories of all locks have counted so far. None of them is a container, so they stay.
+async fn server_at(counter: i32) -> (TestingServer, CuratorClient) {
+    let server = TestingServer::start().await.unwrap();
+    let admin = connect(&server.connect_string()).await;
+    let dirs: Vec<_> = KINDS.iter().flat_map(|kind| kind.dirs(&path(*kind))).collect();
+    for dir in &dirs {
+        admin.create().creating_parent_containers().for_path(dir, "").await.unwrap();
+    }
+    let dirs: Vec<_> = dirs.iter().map(String::as_str).collect();
+    server.set_create_counters(&dirs, counter).await.unwrap();
+    (server, admin)
+}
+
+/// The directory that the refusal speaks of.
+fn refused(acquired: Result<Option<LockGuard>>) -> String {
+    let refusal = match acquired {
+        Err(Error::MultiLockMember { cause, rollback, .. }) if rollback.is_empty() => *cause,
+        Err(error) => error,
+        Ok(guard) => panic!("{guard:?}"),
+    };
+    let text = refusal.to_string();
+    assert!(text.contains("delete the directory when nobody") && text.contains("another path"), "{text}");
+    assert!(!refusal.is_retryable());
+    let Error::SequenceOverflow { dir, node } = refusal else { panic!("{text}") };
+    assert!(text.contains(dir.as_str()) && text.contains(&node), "{text}");
+    dir.as_str().to_owned()
+}
+
+async fn acquire(lock: Lock, way: usize) -> Result<Option<LockGuard>> {
+    match way % 3 {
+        0 => lock.acquire().await.map(Some),
+        1 => lock.try_acquire().await,
+        _ => lock.acquire_timeout(Duration::from_secs(20)).await,
+    }
+}
+
+async fn nothing_left(clients: &[CuratorClient], kind: Kind) {
+    for client in clients {
+        soon(client.janitor().idle()).await;
+    }
+    for dir in kind.dirs(&path(kind)) {
+        let left = children(&clients[0], &dir).await;
+        assert!(left.is_empty(), "{kind:?}: {left:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_the_end_of_its_counter_no_lock_lets_anybody_in() {
+    let (server, admin) = server_at(i32::MAX).await;
+    let mut clients = vec![admin];
+    for _ in 0..2 {
+        clients.push(connect(&server.connect_string()).await);
+    }
+    for kind in KINDS {
+        // One alone, and a crowd.
+        for contenders in [1, 9] {
+            let mut acquiring = JoinSet::new();
+            for who in 0..contenders {
+                let (lock, way) = (kind.lock(&clients[who % clients.len()], &path(kind)), who / 3);
+                acquiring.spawn(async move { soon(acquire(lock, way)).await });
+            }
+            while let Some(acquired) = acquiring.join_next().await {
+                let dir = refused(acquired.unwrap());
+                assert!(kind.dirs(&path(kind)).contains(&dir), "{kind:?}: {dir}");
+            }
+            nothing_left(&clients, kind).await;
+        }
+        let lock = kind.lock(&clients[1], &path(kind));
+        assert_eq!(lock.participants().await, [], "{kind:?}");
+        // The way out.
+        for dir in kind.dirs(&path(kind)) {
+            clients[0].delete().for_path(&dir).await.unwrap();
+        }
+        soon(lock.acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_come_before_the_end_of_the_counter_goes_on_holding() {
+    let (server, admin) = server_at(i32::MAX - 1).await;
+    let other = connect(&server.connect_string()).await;
+    for kind in KINDS {
+        let lock = kind.lock(&admin, &path(kind));
+        let guard = soon(lock.acquire()).await.unwrap();
+        for way in 0..3 {
+            refused(soon(acquire(kind.lock(&other, &path(kind)), way)).await);
+        }
+        soon(other.janitor().idle()).await;
+        let owners: Vec<_> = lock.participants().await.into_iter().filter(|one| one.owns).collect();
+        assert_eq!(owners.len(), kind.kinds().len(), "{kind:?}: {owners:?}");
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+        nothing_left(&[admin.clone(), other.clone()], kind).await;
+    }
+}
