@@ -24,7 +24,7 @@ use super::policy::{LONGEST_SLEEP, RetryPolicy};
 /// - Once the `Backoff` says `None`, so does the policy from then on.
 /// - A copy is made and asked within microseconds, so what a `Backoff` measures on a clock of its own is always about
 ///   zero. For [`backoff::ExponentialBackoff`] the policy itself sees to the `max_elapsed_time`, on the time since the
-///   first try: no try begins later than that. Other backoffs get a limit by [`with_max_elapsed`](Self::with_max_elapsed).
+///   first failure: no try begins later than that. Other backoffs get a limit by [`with_max_elapsed`](Self::with_max_elapsed).
 /// - No wait is longer than 24 hours.
 ///
 /// ```
@@ -64,7 +64,7 @@ impl<B: Backoff + Clone + Send + Sync + 'static> BackoffRetry<B> {
         Self { prototype, max_elapsed }
     }
 
-    /// No try begins later than `max_elapsed` after the beginning of the first one.
+    /// No try begins later than `max_elapsed` after the first failure.
     #[must_use]
     pub fn with_max_elapsed(mut self, max_elapsed: Duration) -> Self {
         self.max_elapsed = Some(max_elapsed);
@@ -100,7 +100,9 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
+    use tokio::time::Instant;
 
+    use super::super::row::Row;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -167,6 +169,17 @@ mod tests {
         assert_eq!(policy.next_delay(1, 9 * SECOND), None);
         assert_eq!(policy.next_delay(1, 8 * SECOND), Some(2 * SECOND));
         assert_eq!(policy.next_delay(0, Duration::MAX), None);
+    }
+
+    #[test]
+    fn the_limit_of_an_exponential_backoff_counts_from_the_first_failure() {
+        let policy = BackoffRetry::new(exact(Some(4 * SECOND)));
+        let mut row = Row::default();
+        // The first try has taken an hour.
+        let failed = Instant::now() + 3600 * SECOND;
+        assert_eq!(row.next_delay(&policy, failed), Some(SECOND));
+        assert_eq!(row.next_delay(&policy, failed + SECOND), Some(2 * SECOND));
+        assert_eq!(row.next_delay(&policy, failed + 3 * SECOND), None);
     }
 
     #[test]

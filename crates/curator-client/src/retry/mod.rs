@@ -3,6 +3,7 @@
 mod backoff;
 mod persistent;
 mod policy;
+mod row;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ pub use self::policy::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
     RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
+use self::row::Row;
 use crate::error::{Error, Result, SessionEnd};
 use crate::session::Session;
 use crate::shared::Shared;
@@ -74,7 +76,10 @@ where
     }
 }
 
-/// The retries of one operation: how many there were, and since when.
+/// The retries of one operation: how many there were, and since when it has been failing.
+///
+/// Time counts from the first failure and not from the first try: an acquire that has waited for an hour has not failed for
+/// an hour.
 ///
 /// For a protocol whose next try is not simply the same call again. What can be said as "the same call again" is
 /// retried by the client's own operations already; do not put one loop inside another.
@@ -82,8 +87,7 @@ where
 pub struct Retrier {
     shared: Arc<Shared>,
     policy: Arc<dyn RetryPolicy>,
-    started: Instant,
-    retries: u32,
+    row: Row,
     even_while_closing: bool,
 }
 
@@ -93,7 +97,7 @@ impl Retrier {
     }
 
     pub(crate) fn with_policy(shared: &Arc<Shared>, policy: Arc<dyn RetryPolicy>) -> Self {
-        Self { shared: Arc::clone(shared), policy, started: Instant::now(), retries: 0, even_while_closing: false }
+        Self { shared: Arc::clone(shared), policy, row: Row::default(), even_while_closing: false }
     }
 
     /// A closing client does not end the pauses: for duties that it waits for.
@@ -115,7 +119,7 @@ impl Retrier {
         if !error.is_retryable() {
             return Err(error);
         }
-        tracing::debug!(%error, retries = self.retries, "trying again, if the policy agrees");
+        tracing::debug!(%error, retries = self.row.retries(), "trying again, if the policy agrees");
         if self.again().await? { Ok(()) } else { Err(error) }
     }
 
@@ -129,8 +133,7 @@ impl Retrier {
     ///
     /// As [`pause`](Self::pause).
     pub async fn again(&mut self) -> Result<bool> {
-        let Some(delay) = self.policy.next_delay(self.retries, self.started.elapsed()) else { return Ok(false) };
-        self.retries = self.retries.saturating_add(1);
+        let Some(delay) = self.row.next_delay(&*self.policy, Instant::now()) else { return Ok(false) };
         tokio::select! {
             biased;
             () = self.shared.closing(), if !self.even_while_closing => Err(Error::Closed),
@@ -138,9 +141,8 @@ impl Retrier {
         }
     }
 
-    /// Forgets the retries so far: what comes next is a new operation.
+    /// Forgets the retries so far: the next failure is the first of another row.
     pub fn reset(&mut self) {
-        self.retries = 0;
-        self.started = Instant::now();
+        self.row = Row::default();
     }
 }

@@ -33,8 +33,10 @@ pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
     /// The wait before the next try; `None` means that there is none.
     ///
     /// `retries` is how many retries have been made already: 0 after the first failure. `elapsed` is the time since the
-    /// first try began, on a monotonic clock. Curator measures it on the wall clock, and a clock that is set right cuts
-    /// an operation short there.
+    /// first failure of the row, on a monotonic clock: zero after that failure itself, however long the first try took. A
+    /// success ends the row; so an acquire that has waited for hours still has all of its time when something fails.
+    /// Curator measures it from the beginning of the first try and on the wall clock, so a clock that is set right cuts an
+    /// operation short there.
     fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration>;
 }
 
@@ -250,10 +252,11 @@ impl RetryPolicy for RetryOneTime {
     }
 }
 
-/// Retries until a time has passed since the first try began (Curator's `RetryUntilElapsed`).
+/// Retries until a time has passed since the first failure (Curator's `RetryUntilElapsed`).
 ///
-/// The last wait is shortened so that it ends at the limit: no try begins later than that. Curator always sleeps the
-/// whole time, past its limit, and then decides by the time from before the sleep.
+/// The last wait is shortened so that it ends at the limit: no try begins later than that. Curator counts from the
+/// beginning of the first try, always sleeps the whole time, past its limit, and then decides by the time from before the
+/// sleep.
 ///
 /// ```
 /// use std::time::Duration;
@@ -274,7 +277,7 @@ pub struct RetryUntilElapsed {
 }
 
 impl RetryUntilElapsed {
-    /// Retries with `sleep_between` before each, until `max_elapsed` after the beginning of the first try.
+    /// Retries with `sleep_between` before each, until `max_elapsed` after the first failure.
     ///
     /// # Errors
     ///

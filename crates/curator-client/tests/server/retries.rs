@@ -87,6 +87,8 @@ async fn a_policy_is_told_how_often_and_since_when() {
     let notes = notes.lock().unwrap();
     let retries: Vec<u32> = notes.iter().map(|(retries, _)| *retries).collect();
     assert_eq!(retries, [0, 1, 2, 3]);
+    // The time of the first try is none of it.
+    assert_eq!(notes[0].1, Duration::ZERO);
     for pair in notes.windows(2) {
         assert!(pair[1].1 >= pair[0].1 + PAUSE, "{notes:?}");
     }

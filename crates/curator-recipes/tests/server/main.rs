@@ -23,6 +23,7 @@ mod read_write;
 mod reentry;
 mod release;
 mod resumed;
+mod retries;
 mod revocation;
 mod runtime_end;
 mod semaphore;

@@ -1,0 +1,68 @@
+//! Failures in a row.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::RetryPolicy;
+
+/// What a policy is told of one row of failures.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    retries: u32,
+    /// When the first try of the row had failed.
+    first_failure: Option<Instant>,
+}
+
+impl Row {
+    pub(super) fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// Something has failed, and it is `now`: the wait before the next try, if the policy agrees to one.
+    pub(super) fn next_delay(&mut self, policy: &dyn RetryPolicy, now: Instant) -> Option<Duration> {
+        let elapsed = now.saturating_duration_since(*self.first_failure.get_or_insert(now));
+        let delay = policy.next_delay(self.retries, elapsed)?;
+        self.retries = self.retries.saturating_add(1);
+        Some(delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RetryUntilElapsed;
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn what_was_waited_for_before_the_first_failure_counts_for_nothing() {
+        let start = Instant::now();
+        let policy = RetryUntilElapsed::new(2 * SECOND, SECOND).unwrap();
+        let mut row = Row::default();
+        // The first try has taken an hour.
+        let failed = start + 3600 * SECOND;
+        assert_eq!(row.next_delay(&policy, failed), Some(SECOND));
+        assert_eq!(row.next_delay(&policy, failed + SECOND), Some(SECOND));
+        assert_eq!(row.next_delay(&policy, failed + 2 * SECOND), None);
+        assert_eq!(row.retries(), 2);
+    }
+
+    /// Answers with what it was told.
+    #[derive(Debug)]
+    struct Echo;
+
+    impl RetryPolicy for Echo {
+        fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+            (retries < 3).then_some(elapsed)
+        }
+    }
+
+    #[test]
+    fn elapsed_is_the_time_since_the_first_failure_of_the_row() {
+        let start = Instant::now();
+        let mut row = Row::default();
+        let told: Vec<_> = [7, 9, 12, 13].map(|second| row.next_delay(&Echo, start + second * SECOND)).into();
+        assert_eq!(told, [Some(Duration::ZERO), Some(2 * SECOND), Some(5 * SECOND), None]);
+    }
+}
