@@ -1,6 +1,10 @@
 //! What shall go wrong.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use crate::OpCode;
 
@@ -36,6 +40,25 @@ pub(crate) enum Fault {
     CutBehindReply,
     /// The reply vanishes.
     SwallowReply,
+    /// The reply says something else: by the alteration of that number.
+    AlterReply(u64),
+}
+
+/// What makes another reply of a reply.
+pub(crate) struct Alteration(Box<Alter>);
+
+type Alter = dyn FnOnce(&mut Vec<u8>) + Send;
+
+impl Alteration {
+    pub(crate) fn apply(self, payload: &mut Vec<u8>) {
+        (self.0)(payload);
+    }
+}
+
+impl fmt::Debug for Alteration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Alteration")
+    }
 }
 
 /// A fault that waits for its request.
@@ -52,6 +75,9 @@ struct Armed {
 pub(crate) struct Faults {
     /// In the order of arming. Each hits one request.
     armed: Vec<Armed>,
+    /// Those that have not been made yet, by number.
+    alterations: BTreeMap<u64, Alteration>,
+    next_alteration: u64,
     held: BTreeSet<OpCode>,
     /// Counts the releases. A parked reply waits for the next one.
     releases: u64,
@@ -65,6 +91,19 @@ impl Faults {
     /// is the next.
     pub(crate) fn arm(&mut self, op: OpCode, nth: u64, fault: Fault) {
         self.armed.push(Armed { op, fault, before: nth.saturating_sub(1) });
+    }
+
+    /// Arms an alteration of the reply to the `nth` request of that kind, as [`arm`](Self::arm) does.
+    pub(crate) fn arm_alteration(&mut self, op: OpCode, nth: u64, alter: impl FnOnce(&mut Vec<u8>) + Send + 'static) {
+        let number = self.next_alteration;
+        self.next_alteration += 1;
+        self.alterations.insert(number, Alteration(Box::new(alter)));
+        self.arm(op, nth, Fault::AlterReply(number));
+    }
+
+    /// The alteration of that number; it is used up.
+    pub(crate) fn take_alteration(&mut self, number: u64) -> Option<Alteration> {
+        self.alterations.remove(&number)
     }
 
     /// The fault of a request that has just arrived.

@@ -4,6 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::faults::Alteration;
 use crate::OpCode;
 
 /// A frame begins with its length, which does not count itself.
@@ -88,6 +89,17 @@ impl Frame {
         bytes.resize(LENGTH + size, 0);
         stream.read_exact(&mut bytes[LENGTH..]).await?;
         Ok(Self(bytes))
+    }
+
+    /// Another frame, made of what is behind the length of this one.
+    pub(crate) fn altered(self, alteration: Alteration) -> Self {
+        let mut payload = self.0[LENGTH..].to_vec();
+        alteration.apply(&mut payload);
+        // A frame that is too long for its length is none; no test means that.
+        let length = i32::try_from(payload.len()).unwrap_or(i32::MAX);
+        let mut bytes = length.to_be_bytes().to_vec();
+        bytes.append(&mut payload);
+        Self(bytes)
     }
 
     /// All bytes, as they go over the wire.

@@ -148,6 +148,10 @@ impl Way {
                 send(What::Park(release));
                 send(What::Frame(frame, note));
             }
+            Verdict::Alter(release, alteration, note) => {
+                release.map(What::Park).into_iter().for_each(send);
+                send(What::Frame(frame.altered(alteration), note));
+            }
             Verdict::Last(release, note) => {
                 release.map(What::Park).into_iter().for_each(send);
                 send(What::Frame(frame, note));

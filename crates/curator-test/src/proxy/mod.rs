@@ -136,6 +136,20 @@ impl FaultProxy {
         self.arm(op, nth, Fault::SwallowReply);
     }
 
+    /// The reply to the next request of that kind is changed on its way: a server, or a network, that tells a lie.
+    ///
+    /// `alter` is given the reply without its length: 4 bytes of xid, 8 of zxid, 4 of the error's code, and then what the
+    /// kind of request has. (The answer to a handshake has no such header.) The length is made to fit. It runs on the
+    /// proxy's thread.
+    pub fn alter_next_reply(&self, op: OpCode, alter: impl FnOnce(&mut Vec<u8>) + Send + 'static) {
+        self.alter_nth_reply(op, 1, alter);
+    }
+
+    /// The reply to the `nth` request of that kind is changed, as by [`alter_next_reply`](Self::alter_next_reply).
+    pub fn alter_nth_reply(&self, op: OpCode, nth: u64, alter: impl FnOnce(&mut Vec<u8>) + Send + 'static) {
+        self.shared.update(|state| state.faults.arm_alteration(op, nth, alter));
+    }
+
     /// The next request of that kind reaches the server and is applied; the connection is closed in place of the
     /// reply.
     pub fn cut_before_reply(&self, op: OpCode) {

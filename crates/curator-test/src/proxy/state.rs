@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::{
     Direction,
     counts::{Counts, Flights},
-    faults::{Fault, Faults},
+    faults::{Alteration, Fault, Faults},
     frame::{ConnectResponse, ReplyHeader, RequestHeader},
 };
 use crate::{OpCode, close_session::SessionCredentials};
@@ -68,7 +68,7 @@ pub(crate) enum End {
 }
 
 /// What becomes of a frame.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Verdict {
     Deliver(Note),
     Lose,
@@ -76,6 +76,8 @@ pub(crate) enum Verdict {
     Cut,
     /// Delivers once the release of that number has come.
     Park(u64, Note),
+    /// Delivers another frame in its place, once the release has come if there is one to wait for.
+    Alter(Option<u64>, Alteration, Note),
     /// Delivers, once the release has come if there is one to wait for, and then closes the link.
     Last(Option<u64>, Note),
 }
@@ -223,6 +225,11 @@ impl State {
             (Some(Fault::SwallowReply), _) => Verdict::Lose,
             (Some(Fault::CutReply | Fault::CutRequest), _) => Verdict::Cut,
             (Some(Fault::CutBehindReply), release) => Verdict::Last(release, note),
+            (Some(Fault::AlterReply(number)), release) => match (self.faults.take_alteration(number), release) {
+                (Some(alteration), release) => Verdict::Alter(release, alteration, note),
+                (None, Some(release)) => Verdict::Park(release, note),
+                (None, None) => Verdict::Deliver(note),
+            },
             (None, Some(release)) => Verdict::Park(release, note),
             (None, None) => Verdict::Deliver(note),
         }

@@ -47,6 +47,30 @@ async fn requests_are_counted_by_kind() {
 }
 
 #[tokio::test]
+async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
+    let (proxy, client) = set_up().await;
+    let path = unique();
+    client.create(&path, b"old", &PERSISTENT).await.unwrap();
+    proxy.alter_nth_reply(OpCode::GetData, 2, |reply| {
+        // Behind the header: the length of the data, and the data.
+        assert_eq!(reply[16..23], *b"\0\0\0\x03old");
+        reply.splice(16..23, *b"\0\0\0\x05newer");
+    });
+    let mut read = Vec::new();
+    for _ in 0..3 {
+        read.push(client.get_data(&path).await.unwrap().0);
+    }
+    assert_eq!(read, [b"old".as_slice(), b"newer", b"old"]);
+    // In its place among those that wait.
+    proxy.alter_next_reply(OpCode::GetData, |reply| reply[16 + 4] = b'b');
+    proxy.hold_replies(OpCode::GetData);
+    let held = client.get_data(&path);
+    proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
+    proxy.release_held();
+    assert_eq!(held.await.unwrap().0, b"bld");
+}
+
+#[tokio::test]
 async fn an_event_is_counted_once_for_each_session_that_watches() {
     let (proxy, one) = set_up().await;
     let two = client(proxy.address()).await;
