@@ -17,6 +17,7 @@ fn handles_can_be_shared() {
     send_sync::<Session>();
     send_sync::<Lease>();
     send_sync::<Janitor>();
+    send_sync::<Refusals>();
     send_sync::<ConnectionStates>();
     send_sync::<Retrier>();
     send_sync::<CreateBuilder>();
@@ -83,6 +84,7 @@ fn futures_of_methods_are_send(
     is_send(client.set_data("/", "", None));
     is_send(client.sync("/"));
     is_send(client.janitor().idle());
+    is_send(client.janitor().refusals(session).changed());
     is_send(session.ended());
     is_send(session.get_data(path));
     is_send(session.read_all(Vec::new()));

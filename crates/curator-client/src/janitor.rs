@@ -2,6 +2,7 @@
 
 mod ledger;
 mod queue;
+mod refused;
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use tokio::sync::mpsc;
 use self::ledger::Ledger;
 pub use self::ledger::PendingDelete;
 pub(crate) use self::queue::JanitorQueue;
-use self::queue::{Delete, Job};
+use self::queue::{Baggage, Delete, Job};
+pub use self::refused::Refusals;
 use crate::node::find::NodeFinder;
 use crate::path::ZPath;
 use crate::session::Session;
@@ -77,9 +79,13 @@ impl Janitor {
         if session.end().is_some() {
             return;
         }
-        let sent = Some(session.delete(path, None));
-        let delete = Delete::Owned { session: session.clone(), path: path.clone(), sent, _baggage: baggage };
-        self.hand_over(path.to_string(), delete);
+        self.delete_one(session, path.clone(), None, baggage);
+    }
+
+    fn delete_one(&self, session: &Session, path: ZPath, finder: Option<NodeFinder>, baggage: Baggage) {
+        let sent = Some(session.delete(&path, None));
+        let entry = path.to_string();
+        self.hand_over(entry, Delete::Owned { session: session.clone(), path, finder, sent, _baggage: baggage });
     }
 
     /// Deletes several nodes of `session` in one transaction, and keeps `baggage` until all of that is done. The request
@@ -88,15 +94,33 @@ impl Janitor {
     /// When the transaction fails, because one of them is gone already or for another reason, the others are deleted one
     /// by one. Each node is pending by itself, and may be given up by itself.
     pub fn delete_owned_together(&self, session: &Session, paths: Vec<ZPath>, baggage: Option<Box<dyn Send>>) {
-        if let [path] = &*paths {
-            return self.delete_owned_with(session, path, baggage);
-        }
-        if paths.is_empty() || session.end().is_some() {
+        self.delete_owned_or_find(session, paths.into_iter().map(|path| (path, None)).collect(), baggage);
+    }
+
+    /// As [`delete_owned_together`](Self::delete_owned_together), for nodes whose names only the answer to their create has
+    /// told. If there is no node of that name, the answer may have been wrong: then the nodes of `session` that the finder
+    /// describes are deleted, if there is one.
+    pub fn delete_owned_or_find(
+        &self,
+        session: &Session,
+        mut nodes: Vec<(ZPath, Option<NodeFinder>)>,
+        baggage: Option<Box<dyn Send>>,
+    ) {
+        if nodes.is_empty() || session.end().is_some() {
             return;
         }
+        if nodes.len() == 1
+            && let Some((path, finder)) = nodes.pop()
+        {
+            return self.delete_one(session, path, finder, baggage);
+        }
+        let paths: Vec<_> = nodes.iter().map(|(path, _)| path.clone()).collect();
         let sent = session.delete_all(&paths);
-        let add = |path: ZPath| (self.ledger.add(path.to_string(), Some(session.clone())), path);
-        let nodes = paths.into_iter().map(add).collect();
+        let add = |(path, finder): (ZPath, _)| {
+            let id = self.ledger.add(path.to_string(), Some(session.clone()));
+            (id, Delete::Owned { session: session.clone(), path, finder, sent: None, _baggage: None })
+        };
+        let nodes = nodes.into_iter().map(add).collect();
         self.send(Job::Together { session: session.clone(), nodes, sent, _baggage: baggage });
     }
 
@@ -120,10 +144,17 @@ impl Janitor {
         self.ledger.pending()
     }
 
-    /// The deletes that are not done yet, oldest first, and those that the server refuses, until their sessions are over.
+    /// The deletes that are not done yet, oldest first, and those that the server refuses: until their sessions are over;
+    /// of those that belong to no session, the latest thousand.
     #[must_use]
     pub fn pending_deletes(&self) -> Vec<PendingDelete> {
         self.ledger.deletes()
+    }
+
+    /// The nodes of `session` that the server does not let this client delete, and when there are more.
+    #[must_use]
+    pub fn refusals(&self, session: &Session) -> Refusals {
+        Refusals::new(&self.ledger, session)
     }
 
     /// Waits until nothing is pending.

@@ -59,7 +59,7 @@ pub use crate::client::CuratorClient;
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
 pub use crate::error::{Error, Outcome, Result, SessionEnd};
-pub use crate::janitor::{Janitor, PendingDelete};
+pub use crate::janitor::{Janitor, PendingDelete, Refusals};
 pub use crate::lease::Lease;
 pub use crate::node::create::CreateBuilder;
 pub use crate::node::delete::DeleteBuilder;

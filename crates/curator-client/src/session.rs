@@ -100,6 +100,12 @@ impl Session {
         self.inner.epoch
     }
 
+    /// Whether `other` is a handle to this very session. Two sessions of different ensembles can have one id.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// The server's id of the session: the `ephemeralOwner` of its nodes.
     #[must_use]
     pub fn id(&self) -> i64 {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use super::refused::Refused;
 use crate::error::Error;
 use crate::session::Session;
 
@@ -20,29 +21,34 @@ pub struct PendingDelete {
     pub given_up: bool,
 }
 
-/// What is pending: an entry for each delete, by its id.
+/// What is pending, and what was given up: an entry for each delete, by its id.
 #[derive(Debug)]
 pub(super) struct Ledger {
     entries: Mutex<Entries>,
+    /// How many are pending.
     count: watch::Sender<usize>,
+    /// Changes whenever a delete is given up.
+    refusals: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
+    /// Somebody works on these.
     pending: BTreeMap<u64, Entry>,
+    refused: Refused,
 }
 
 #[derive(Debug)]
-struct Entry {
-    delete: PendingDelete,
+pub(super) struct Entry {
+    pub(super) delete: PendingDelete,
     /// With whose end the node goes anyway.
-    session: Option<Session>,
+    pub(super) session: Option<Session>,
 }
 
 impl Ledger {
     pub(super) fn new() -> Self {
-        Self { entries: Mutex::default(), count: watch::Sender::new(0) }
+        Self { entries: Mutex::default(), count: watch::Sender::new(0), refusals: watch::Sender::new(()) }
     }
 
     /// How many deletes somebody still works on.
@@ -53,9 +59,25 @@ impl Ledger {
     /// Oldest first. What was given up is left out when its session is over.
     pub(super) fn deletes(&self) -> Vec<PendingDelete> {
         let mut entries = self.lock();
-        let over = |session: &Option<Session>| session.as_ref().is_some_and(|session| session.end().is_some());
-        entries.pending.retain(|_, entry| !(entry.delete.given_up && over(&entry.session)));
-        entries.pending.values().map(|entry| entry.delete.clone()).collect()
+        entries.refused.prune();
+        let pending = entries.pending.iter().map(|(id, entry)| (*id, &entry.delete));
+        let mut deletes: Vec<_> = pending.chain(entries.refused.iter()).collect();
+        deletes.sort_unstable_by_key(|(id, _)| *id);
+        deletes.into_iter().map(|(_, delete)| delete.clone()).collect()
+    }
+
+    /// Those of `session` that were given up, oldest first.
+    pub(super) fn refused_of(&self, session: &Session) -> Vec<PendingDelete> {
+        self.lock().refused.of(session)
+    }
+
+    pub(super) fn forget_refused(&self, session: &Session, path: &str) {
+        self.lock().refused.forget(session, path);
+    }
+
+    /// Changes whenever a delete is given up.
+    pub(super) fn refusals(&self) -> watch::Receiver<()> {
+        self.refusals.subscribe()
     }
 
     pub(super) async fn idle(&self) {
@@ -81,19 +103,23 @@ impl Ledger {
 
     pub(super) fn give_up(&self, id: u64) {
         let mut entries = self.lock();
-        if let Some(Entry { delete, .. }) = entries.pending.get_mut(&id) {
-            delete.given_up = true;
-            let error = delete.last_error.as_ref().map(tracing::field::display);
-            tracing::warn!(path = delete.path, error, "a node cannot be deleted, and stays until its session is over");
-        }
+        let Some(mut entry) = entries.pending.remove(&id) else { return };
+        entry.delete.given_up = true;
+        let PendingDelete { path, last_error, .. } = &entry.delete;
+        let error = last_error.as_ref().map(tracing::field::display);
+        tracing::warn!(path, error, "a node cannot be deleted, and stays until its session is over");
+        entries.refused.add(id, entry);
         self.count(&entries);
+        drop(entries);
+        self.refusals.send_replace(());
     }
 
     /// Nobody will work on what is left.
     pub(super) fn clear(&self) {
         let mut entries = self.lock();
-        for Entry { delete, .. } in std::mem::take(&mut entries.pending).into_values() {
-            let PendingDelete { path, last_error, .. } = delete;
+        let Entries { pending, refused, .. } = std::mem::take(&mut *entries);
+        let pending = pending.values().map(|entry| &entry.delete);
+        for PendingDelete { path, last_error, .. } in pending.chain(refused.iter().map(|(_, delete)| delete)) {
             let last_error = last_error.as_ref().map(tracing::field::display);
             tracing::warn!(
                 path,
@@ -101,7 +127,7 @@ impl Ledger {
                 "not deleted before the client closed; an ephemeral node goes with its session"
             );
         }
-        self.count.send_replace(0);
+        self.count(&entries);
     }
 
     pub(super) fn remove(&self, id: u64) {
@@ -115,6 +141,6 @@ impl Ledger {
     }
 
     fn count(&self, entries: &Entries) {
-        self.count.send_replace(entries.pending.values().filter(|entry| !entry.delete.given_up).count());
+        self.count.send_replace(entries.pending.len());
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum Job {
     /// Nodes of one session, in one transaction that is on its way. The baggage is dropped when all is done.
     Together {
         session: Session,
-        nodes: Vec<(u64, ZPath)>,
+        nodes: Vec<(u64, Delete)>,
         sent: Request<()>,
         _baggage: Baggage,
     },
@@ -33,10 +33,18 @@ pub(super) enum Job {
 pub(super) enum Delete {
     /// A node of any session, until it is gone.
     Path(ZPath),
-    /// A node of this session. The first request may be on its way already; the baggage is dropped when all is done.
-    Owned { session: Session, path: ZPath, sent: Option<Request<()>>, _baggage: Baggage },
+    /// A node of this session. The first request may be on its way already; the baggage is dropped when all is done. With
+    /// a finder, only the answer to its create has told its name: if there is none of that name, it is sought.
+    Owned { session: Session, path: ZPath, finder: Option<NodeFinder>, sent: Option<Request<()>>, _baggage: Baggage },
     /// A node of this session whose number is not known: its create may or may not have been applied.
     Sought { session: Session, finder: NodeFinder },
+}
+
+/// What a try has come to.
+enum Progress {
+    Done,
+    /// There is no node of that name. This is what remains to be done.
+    Mislaid(Delete),
 }
 
 pub(super) type Baggage = Option<Box<dyn Send>>;
@@ -56,6 +64,16 @@ impl Delete {
         match self {
             Self::Path(_) => None,
             Self::Owned { session, .. } | Self::Sought { session, .. } => Some(session),
+        }
+    }
+
+    /// There is no node of the name that it was told: what remains to be done, if the name may have been wrong.
+    fn mislaid(&mut self) -> Option<Self> {
+        match self {
+            Self::Owned { session, finder, .. } => {
+                finder.take().map(|finder| Self::Sought { session: session.clone(), finder })
+            }
+            Self::Path(_) | Self::Sought { .. } => None,
         }
     }
 }
@@ -107,11 +125,7 @@ async fn finish(shared: Arc<Shared>, ledger: Arc<Ledger>, job: Job) {
                 Err(error) => after_failure(&shared, &ledger, &session, nodes, error).await,
             };
             // All in one flight.
-            let deletes = rest.into_iter().map(|(id, path)| {
-                let delete = Delete::Owned { session: session.clone(), path, sent: None, _baggage: None };
-                finish_one(&shared, &ledger, id, delete)
-            });
-            join_all(deletes).await;
+            join_all(rest.into_iter().map(|(id, delete)| finish_one(&shared, &ledger, id, delete))).await;
         }
     }
 }
@@ -121,14 +135,20 @@ async fn after_failure(
     shared: &Arc<Shared>,
     ledger: &Ledger,
     session: &Session,
-    mut nodes: Vec<(u64, ZPath)>,
+    mut nodes: Vec<(u64, Delete)>,
     error: Error,
-) -> Vec<(u64, ZPath)> {
+) -> Vec<(u64, Delete)> {
     if let Error::TransactionFailed { index, cause } = &error
         && matches!(**cause, Error::NoNode { .. })
-        && *index < nodes.len()
+        && let Some((id, delete)) = nodes.get_mut(*index)
     {
-        ledger.remove(nodes.remove(*index).0);
+        match delete.mislaid() {
+            Some(sought) => *delete = sought,
+            None => {
+                ledger.remove(*id);
+                nodes.remove(*index);
+            }
+        }
     }
     nodes.iter().for_each(|(id, _)| ledger.note(*id, &error));
     if session.end().is_none() {
@@ -141,7 +161,15 @@ async fn after_failure(
 /// Tries until the node is gone, the session is over, or the server says "never".
 async fn finish_one(shared: &Arc<Shared>, ledger: &Ledger, id: u64, mut delete: Delete) {
     let mut retrier = persistent(shared);
-    while let Err(error) = attempt(shared, &mut delete).await {
+    loop {
+        let error = match attempt(shared, ledger, &mut delete).await {
+            Ok(Progress::Done) => break,
+            Ok(Progress::Mislaid(sought)) => {
+                delete = sought;
+                continue;
+            }
+            Err(error) => error,
+        };
         ledger.note(id, &error);
         if delete.session().is_some_and(|session| session.end().is_some()) {
             break;
@@ -158,38 +186,48 @@ fn persistent(shared: &Arc<Shared>) -> Retrier {
     Retrier::with_policy(shared, Arc::new(Persistently)).even_while_closing()
 }
 
-async fn attempt(shared: &Shared, delete: &mut Delete) -> Result<()> {
-    match delete {
-        Delete::Path(path) => gone(shared.session_even_while_closing().await?.delete(path, None).await),
-        Delete::Owned { session, path, sent, .. } => {
-            if let Some(sent) = sent.take() {
-                return gone(sent.await);
+async fn attempt(shared: &Shared, ledger: &Ledger, delete: &mut Delete) -> Result<Progress> {
+    let deleted = match delete {
+        Delete::Path(path) => shared.session_even_while_closing().await?.delete(path, None).await,
+        Delete::Owned { session, path, sent, .. } => match sent.take() {
+            Some(sent) => sent.await,
+            None => {
+                wait_for_connection(session).await;
+                session.delete(path, None).await
             }
-            wait_for_connection(session).await;
-            gone(session.delete(path, None).await)
-        }
-        Delete::Sought { session, finder } => {
-            wait_for_connection(session).await;
-            let found = finder.find(session).await?;
-            // All in one flight.
-            let requests: Vec<_> = found.iter().map(|node| session.delete(&node.path, None)).collect();
-            for request in requests {
-                gone(request.await)?;
-            }
-            Ok(())
+        },
+        Delete::Sought { session, finder } => delete_found(ledger, session, finder).await,
+    };
+    match deleted {
+        // That there is no such node is what a delete wants, if that was its name.
+        Err(Error::NoNode { .. }) => Ok(delete.mislaid().map_or(Progress::Done, Progress::Mislaid)),
+        deleted => deleted.map(|()| Progress::Done),
+    }
+}
+
+/// Deletes what is found. What the server refuses is given up by its name.
+async fn delete_found(ledger: &Ledger, session: &Session, finder: &NodeFinder) -> Result<()> {
+    wait_for_connection(session).await;
+    let found = finder.find(session).await?;
+    // All in one flight.
+    let requests: Vec<_> = found.iter().map(|node| session.delete(&node.path, None)).collect();
+    let mut refused = Vec::new();
+    for (node, request) in found.iter().zip(requests) {
+        match request.await {
+            Ok(()) | Err(Error::NoNode { .. }) => {}
+            Err(error) if error.is_retryable() || session.end().is_some() => return Err(error),
+            Err(error) => refused.push((node, error)),
         }
     }
+    for (node, error) in refused {
+        let id = ledger.add(node.path.to_string(), Some(session.clone()));
+        ledger.note(id, &error);
+        ledger.give_up(id);
+    }
+    Ok(())
 }
 
 /// If the session ends first, the requests say so.
 async fn wait_for_connection(session: &Session) {
     let _ = session.connected().await;
-}
-
-/// That there is no such node is what a delete wants.
-fn gone(result: Result<()>) -> Result<()> {
-    match result {
-        Err(Error::NoNode { .. }) => Ok(()),
-        result => result,
-    }
 }

@@ -15,6 +15,7 @@ pub struct NodeFinder {
     dir: ZPath,
     name_prefix: String,
     data_prefix: Option<Arc<[u8]>>,
+    except: Vec<ZPath>,
 }
 
 /// A node that was found.
@@ -31,13 +32,20 @@ impl NodeFinder {
     /// Nodes under `dir` whose names begin with `name_prefix`, which has a part that no other node has.
     #[must_use]
     pub fn by_name(dir: &ZPath, name_prefix: impl Into<String>) -> Self {
-        Self { dir: dir.clone(), name_prefix: name_prefix.into(), data_prefix: None }
+        Self { dir: dir.clone(), name_prefix: name_prefix.into(), data_prefix: None, except: Vec::new() }
     }
 
     /// Also asks that the data begin with `data_prefix`: for names that have no unique part.
     #[must_use]
     pub fn with_data(mut self, data_prefix: impl Into<Arc<[u8]>>) -> Self {
         self.data_prefix = Some(data_prefix.into());
+        self
+    }
+
+    /// Leaves these nodes out, whatever their names and data.
+    #[must_use]
+    pub fn except(mut self, paths: impl IntoIterator<Item = ZPath>) -> Self {
+        self.except.extend(paths);
         self
     }
 
@@ -75,6 +83,9 @@ impl NodeFinder {
         let mut requests = Vec::new();
         for name in children.iter().filter(|name| name.starts_with(&self.name_prefix)) {
             let path = self.dir.join(name)?;
+            if self.except.contains(&path) {
+                continue;
+            }
             let request = session.get_data(&path);
             requests.push((path, request));
         }

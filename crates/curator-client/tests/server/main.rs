@@ -20,6 +20,7 @@ mod multi_read;
 mod namespaces;
 mod pipeline;
 mod recovery;
+mod refusals;
 mod resuming;
 mod retries;
 mod runtimes;

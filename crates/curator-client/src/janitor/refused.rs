@@ -1,0 +1,137 @@
+//! The deletes that the server refuses.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::pending;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::ledger::{Entry, Ledger, PendingDelete};
+use crate::session::Session;
+
+/// How many deletes that belong to no session are remembered. Nothing ever ends those, so a service that is refused again
+/// and again would collect them for ever. Each was logged when it was given up.
+const MOST_OF_NO_SESSION: usize = 1_000;
+
+/// Below this, it is not worth looking whose session is over.
+const FEW: usize = 1_000;
+
+/// What was given up, by id: until the session is over, else the latest.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    of_sessions: BTreeMap<u64, (Session, PendingDelete)>,
+    of_no_session: VecDeque<(u64, PendingDelete)>,
+    /// At how many it is time to prune again.
+    prune_at: usize,
+}
+
+impl Refused {
+    pub(super) fn add(&mut self, id: u64, Entry { delete, session }: Entry) {
+        match session {
+            Some(session) => {
+                self.of_sessions.insert(id, (session, delete));
+                if self.of_sessions.len() >= self.prune_at.max(FEW) {
+                    self.prune();
+                    // As many again before the next look at all of them.
+                    self.prune_at = 2 * self.of_sessions.len();
+                }
+            }
+            None => {
+                self.of_no_session.push_back((id, delete));
+                if self.of_no_session.len() > MOST_OF_NO_SESSION {
+                    self.of_no_session.pop_front();
+                }
+            }
+        }
+    }
+
+    /// With a session, its nodes go.
+    pub(super) fn prune(&mut self) {
+        self.of_sessions.retain(|_, (session, _)| session.end().is_none());
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &PendingDelete)> {
+        let of_sessions = self.of_sessions.iter().map(|(id, (_, delete))| (*id, delete));
+        of_sessions.chain(self.of_no_session.iter().map(|(id, delete)| (*id, delete)))
+    }
+
+    pub(super) fn of(&self, session: &Session) -> Vec<PendingDelete> {
+        let of_it = self.of_sessions.values().filter(|(owner, _)| owner.is_same(session));
+        of_it.map(|(_, delete)| delete.clone()).collect()
+    }
+
+    pub(super) fn forget(&mut self, session: &Session, path: &str) {
+        self.of_sessions.retain(|_, (owner, delete)| !(owner.is_same(session) && delete.path == path));
+    }
+}
+
+/// The nodes of one session that the server does not let this client delete; made by
+/// [`Janitor::refusals`](super::Janitor::refusals).
+///
+/// For who may wait for one of them, and so for itself: nobody will ever delete it.
+#[derive(Debug, Clone)]
+pub struct Refusals {
+    ledger: Arc<Ledger>,
+    session: Session,
+    changes: watch::Receiver<()>,
+}
+
+impl Refusals {
+    pub(super) fn new(ledger: &Arc<Ledger>, session: &Session) -> Self {
+        Self { ledger: Arc::clone(ledger), session: session.clone(), changes: ledger.refusals() }
+    }
+
+    /// The deletes that were given up, oldest first. What comes later ends the next [`changed`](Self::changed).
+    pub fn current(&mut self) -> Vec<PendingDelete> {
+        self.changes.mark_unchanged();
+        self.ledger.refused_of(&self.session)
+    }
+
+    /// Waits until this client gives another delete up, of whichever session, after the last [`current`](Self::current).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn changed(&mut self) {
+        if self.changes.changed().await.is_err() {
+            // The sender lives in `self`.
+            pending::<()>().await;
+        }
+    }
+
+    /// The node was found to be gone: somebody else has deleted it.
+    pub fn forget(&self, path: &str) {
+        self.ledger.forget_refused(&self.session, path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_belongs_to_no_session_the_latest_are_remembered() {
+        let ledger = Ledger::new();
+        for number in 0..MOST_OF_NO_SESSION + 7 {
+            let id = ledger.add(number.to_string(), None);
+            assert_eq!(ledger.pending(), 1);
+            ledger.give_up(id);
+            assert_eq!(ledger.pending(), 0);
+        }
+        let left: Vec<_> = ledger.deletes().into_iter().map(|delete| delete.path).collect();
+        assert_eq!(left, (7..MOST_OF_NO_SESSION + 7).map(|number| number.to_string()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_pending_and_what_was_given_up_is_listed_in_the_order_of_its_coming() {
+        let ledger = Ledger::new();
+        let ids = ["a", "b", "c"].map(|path| ledger.add(path.to_owned(), None));
+        ledger.give_up(ids[1]);
+        assert_eq!(ledger.pending(), 2);
+        let listed = || ledger.deletes().into_iter().map(|delete| (delete.path, delete.given_up)).collect::<Vec<_>>();
+        assert_eq!(listed(), [("a", false), ("b", true), ("c", false)].map(|(path, up)| (path.to_owned(), up)));
+        ledger.remove(ids[0]);
+        ledger.remove(ids[2]);
+        assert_eq!(listed(), [("b".to_owned(), true)]);
+    }
+}
