@@ -221,13 +221,10 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Unexpected`] for a path outside the namespace.
+    /// [`Error::OutsideNamespace`].
     pub fn unresolve(&self, path: &ZPath) -> Result<ZPath> {
-        path.strip_prefix(&self.shared().options.root).ok_or_else(|| Error::Unexpected {
-            operation: "name",
-            path: path.clone(),
-            cause: format!("it is not under {}", self.shared().options.root),
-        })
+        let root = &self.shared().options.root;
+        path.strip_prefix(root).ok_or_else(|| Error::OutsideNamespace { path: path.clone(), root: root.clone() })
     }
 
     /// The data that lock nodes get if nothing else is said.

@@ -190,6 +190,7 @@ pub struct InvalidConnectString {
     /// The text that was given.
     pub connect_string: String,
     /// What is wrong with it.
+    #[source]
     pub reason: ConnectStringProblem,
 }
 

@@ -74,6 +74,14 @@ pub enum Error {
     /// A path that ZooKeeper does not accept.
     #[error(transparent)]
     InvalidPath(#[from] InvalidPath),
+    /// A path on the server that no path of this client stands for.
+    #[error("{path} is not under {root}, the chroot and namespace of this client")]
+    OutsideNamespace {
+        /// The path on the server.
+        path: ZPath,
+        /// What all paths of this client are under: its chroot, and its namespace in that.
+        root: ZPath,
+    },
     /// A connect string that cannot be parsed.
     #[error(transparent)]
     InvalidConnectString(#[from] InvalidConnectString),
@@ -283,6 +291,7 @@ pub enum Error {
         /// The node.
         path: ZPath,
         /// What happened.
+        #[source]
         cause: Box<Error>,
     },
     /// One operation of a transaction failed, and so nothing of it was applied.
@@ -291,6 +300,7 @@ pub enum Error {
         /// The place of the operation in the transaction, from 0.
         index: usize,
         /// Why it failed.
+        #[source]
         cause: Box<Error>,
     },
     /// Something that the protocol does not foresee.
@@ -335,6 +345,25 @@ impl Error {
             | Self::Unexpected { .. } => Outcome::Unknown,
             Self::SessionEnded { outcome, .. } => *outcome,
             _ => Outcome::NotApplied,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn what_an_error_comes_from_can_be_asked_for() {
+        let cause = Error::NoNode { operation: "delete", path: ZPath::root() };
+        let wrapped = [
+            Error::Ambiguous { path: ZPath::root(), cause: Box::new(cause.clone()) },
+            Error::TransactionFailed { index: 0, cause: Box::new(cause.clone()) },
+        ];
+        for error in wrapped {
+            assert_eq!(error.source().unwrap().to_string(), cause.to_string(), "{error}");
         }
     }
 }

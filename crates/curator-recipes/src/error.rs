@@ -63,15 +63,19 @@ pub enum Error {
         /// The lock's node, as it is called on the server.
         path: ZPath,
         /// What happened last.
+        #[source]
         cause: curator_client::Error,
     },
     /// The server refuses the release, for want of permission for example. The node stays, and the lock is held by nobody
-    /// and free for nobody, until the session is over or somebody else deletes the node.
-    #[error("{path} cannot be released, and stays until its session is over: {cause}")]
+    /// and free for nobody, until the session is over or somebody else deletes the node. Whoever waits for it in that session
+    /// is told the same.
+    // The cause names the node.
+    #[error("the lock cannot be released, and its node stays until its session is over: {cause}")]
     ReleaseRefused {
         /// The lock's node, as it is called on the server.
         path: ZPath,
         /// Why.
+        #[source]
         cause: curator_client::Error,
     },
     /// Somebody deleted our place in the queue while it waited, and again when it was taken anew, as often as the retry policy
@@ -138,6 +142,7 @@ pub enum Error {
         /// The lock that failed.
         member: String,
         /// Why.
+        #[source]
         cause: Box<Error>,
         /// What went wrong with the releases of the others, or goes on in the background.
         rollback: Vec<Error>,
@@ -244,6 +249,37 @@ mod tests {
 
     fn member(cause: Error) -> Error {
         Error::MultiLockMember { member: "/b".to_owned(), cause: Box::new(cause), rollback: Vec::new() }
+    }
+
+    /// The texts of an error and of all that it comes from.
+    fn chain(error: &dyn std::error::Error) -> Vec<String> {
+        let mut texts = vec![error.to_string()];
+        let mut source = error.source();
+        while let Some(error) = source {
+            texts.push(error.to_string());
+            source = error.source();
+        }
+        texts
+    }
+
+    #[test]
+    fn what_an_error_comes_from_can_be_asked_for() {
+        let cause = curator_client::Error::NoAuth { operation: "delete", path: ZPath::root() };
+        let path = ZPath::root();
+        let refused = Error::ReleaseRefused { path: path.clone(), cause: cause.clone() };
+        assert_eq!(chain(&refused), [refused.to_string(), cause.to_string()]);
+        let pending = Error::ReleasePending { path, cause: cause.clone() };
+        assert_eq!(chain(&pending), [pending.to_string(), cause.to_string()]);
+        let member = member(refused.clone());
+        assert_eq!(chain(&member), [member.to_string(), refused.to_string(), cause.to_string()]);
+    }
+
+    #[test]
+    fn a_refused_release_names_its_node_once() {
+        let path = ZPath::new("/locks/a/lock-0000000003").unwrap();
+        let cause = curator_client::Error::NoAuth { operation: "delete", path: path.clone() };
+        let text = Error::ReleaseRefused { path: path.clone(), cause }.to_string();
+        assert_eq!(text.matches(path.as_str()).count(), 1, "{text}");
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl CreateBuilder {
         } else {
             create_plain(shared, spec, self.parents).await?
         };
-        self.client.unresolve(&created.path)
+        // It is created. A path that is not in the namespace is no reason to say that it failed.
+        Ok(self.client.unresolve(&created.path).unwrap_or(created.path))
     }
 }
 

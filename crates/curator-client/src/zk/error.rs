@@ -34,8 +34,22 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
         | ZkError::UnexpectedError(_)
         | ZkError::UnmarshalError { .. }
         | ZkError::Timeout
-        | ZkError::NoHosts => Error::ConnectionLost { operation, path, cause: error.to_string() },
+        | ZkError::NoHosts => Error::ConnectionLost { operation, path, cause: in_plain_words(&error) },
         other => Error::Unexpected { operation, path, cause: other.to_string() },
+    }
+}
+
+/// What became of the connection. The crate's own texts are for its authors.
+pub(crate) fn in_plain_words(error: &ZkError) -> String {
+    match error {
+        ZkError::ConnectionLoss => "the other side closed it".to_owned(),
+        ZkError::Timeout => "the time for it was over".to_owned(),
+        ZkError::NoHosts => "no server could be reached".to_owned(),
+        // Its task has ended, with the session, with its runtime, or because the session was taken over from it.
+        ZkError::UnexpectedError(text) if text.starts_with("BUG") => "it was given up".to_owned(),
+        ZkError::UnexpectedError(text) => format!("something else came in place of an answer: {text}"),
+        ZkError::UnmarshalError { entity, reason } => format!("the answer cannot be read as {entity}: {reason}"),
+        other => other.to_string(),
     }
 }
 
@@ -64,6 +78,14 @@ mod tests {
         ] {
             assert_eq!(translate("create", &path, error.clone()).outcome(), Outcome::Unknown, "{error:?}");
         }
+    }
+
+    #[test]
+    fn the_crates_word_for_its_own_end_is_not_passed_on() {
+        let dropped = ZkError::UnexpectedError("BUG: Create2 expect response, but got none".to_owned());
+        let error = translate("create", &ZPath::root(), dropped);
+        let expected = "create /: the connection was lost before the answer came (it was given up)";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Namespace and chroot: put before every path, taken off every result.
 
-use curator_client::{CreateMode, CuratorClient, TransactionResult};
+use curator_client::{CreateMode, CuratorClient, Error, TransactionResult};
 use curator_test::TestingServer;
 
 use crate::support::{builder, direct, unique};
@@ -71,7 +71,9 @@ async fn a_namespace_lies_in_the_chroot() {
     assert!(observer.check_exists(format!("{chroot}/inner/a/b")).await.unwrap().is_some());
     assert_eq!(client.resolve("/a").unwrap().as_str(), format!("{chroot}/inner/a"));
     assert_eq!(client.unresolve(&client.resolve("/a").unwrap()).unwrap().as_str(), "/a");
-    assert!(client.unresolve(&observer.resolve("/a").unwrap()).is_err());
+    let error = client.unresolve(&observer.resolve("/a").unwrap()).unwrap_err();
+    assert!(matches!(error, Error::OutsideNamespace { .. }), "{error}");
+    assert_eq!(error.to_string(), format!("/a is not under {chroot}/inner, the chroot and namespace of this client"));
 }
 
 #[tokio::test]

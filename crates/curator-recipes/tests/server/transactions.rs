@@ -241,6 +241,26 @@ async fn a_guard_of_two_clients_has_no_transaction() {
     guard.release().await.unwrap();
 }
 
+/// Each ensemble numbers its sessions by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_of_two_ensembles_are_told_apart_even_if_their_sessions_have_one_id() {
+    let (first, elsewhere) = (client().await, TestingServer::start().await.unwrap());
+    let proxy = FaultProxy::start(elsewhere.address()).unwrap();
+    let id = first.session().await.unwrap().id();
+    // Behind the version and the timeout.
+    proxy.alter_next_reply(OpCode::CreateSession, move |reply| reply[8..16].copy_from_slice(&id.to_be_bytes()));
+    let second = connect(&proxy.connect_string()).await;
+    assert_eq!(second.session().await.unwrap().id(), id);
+    let account = account(&first).await;
+    let locks: [Arc<dyn InterProcessLock>; 2] =
+        [Arc::new(mutex(&first, &path("here"))), Arc::new(mutex(&second, &path("there")))];
+    let guard = InterProcessMultiLock::of(locks).unwrap().acquire().await.unwrap();
+    let theirs = guard.nodes().nth(1).unwrap().clone();
+    let error = guard.transaction().set_data(&account, "90", None).unwrap().commit().await.unwrap_err();
+    assert!(matches!(&error, Error::SeveralSessions { path } if *path == theirs), "{error}");
+    guard.release().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_whose_answer_was_lost_is_ambiguous_and_not_tried_again() {
     let server = TestingServer::shared().await;

@@ -94,7 +94,7 @@ impl<'a> GuardedTransaction<'a> {
         }
         let session = guard.first.hold().session();
         // Of one client, since a client has one live session at a time.
-        if let Some(other) = guard.parts().map(Part::hold).find(|hold| hold.session().id() != session.id()) {
+        if let Some(other) = guard.parts().map(Part::hold).find(|hold| !hold.session().is_same(session)) {
             return Err(Error::SeveralSessions { path: other.path().clone() });
         }
         match transaction.commit_in(session).await {
