@@ -1,15 +1,11 @@
 //! A lock that is held: what all guards of one owner share.
 
-use std::future::{Future, ready};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 
 use curator_client::{CuratorClient, Deadline, Outcome, Session, TransactionOperation, Turn, ZPath};
-use futures_util::future::FutureExt as _;
 use tokio::sync::watch;
 
-use super::own_node::{Deleted, OwnWatch, watch_own_nodes};
+use super::own_node::{Deleted, OwnNode, OwnWatch, watch_own_nodes};
 use crate::error::{Error, LockLost, LossReason, Result};
 use crate::fencing::FencingToken;
 
@@ -20,6 +16,8 @@ pub(crate) struct Hold {
     session: Session,
     /// Never empty.
     nodes: Vec<ZPath>,
+    /// The same, as they are watched.
+    own: Vec<OwnNode>,
     token: FencingToken,
     /// Whether somebody has asked for the lock back, as far as that was looked at.
     revoked: Arc<watch::Sender<bool>>,
@@ -30,7 +28,7 @@ pub(crate) struct Hold {
 struct State {
     /// How many guards there are. At zero the nodes are being deleted, and the hold cannot be entered again.
     guards: usize,
-    /// Comes when somebody has deleted a node. `None` while nobody has asked.
+    /// Comes when somebody has deleted a node. `None` while nobody has waited for that.
     deleted: Option<Deleted>,
 }
 
@@ -52,13 +50,12 @@ impl Hold {
     /// A hold with one guard.
     pub(crate) fn new(client: &CuratorClient, session: &Session, owned: Owned) -> Self {
         let Owned { token, first, others } = owned;
-        let watched: Vec<_> = std::iter::once(first).chain(others).collect();
-        let nodes = watched.iter().map(|(path, _)| path.clone()).collect();
         let revoked = Arc::new(watch::Sender::new(false));
-        let is_watched = watched.iter().any(|(_, own)| own.is_some());
-        let deleted = is_watched.then(|| watch_own_nodes(client, session, watched, &revoked));
-        let state = Mutex::new(State { guards: 1, deleted });
-        Self { client: client.clone(), session: session.clone(), nodes, token, revoked, state }
+        let watched = std::iter::once(first).chain(others);
+        let own: Vec<_> = watched.map(|(path, own)| OwnNode::new(path, own, &revoked)).collect();
+        let nodes = own.iter().map(|node| node.path().clone()).collect();
+        let state = Mutex::new(State { guards: 1, deleted: None });
+        Self { client: client.clone(), session: session.clone(), nodes, own, token, revoked, state }
     }
 
     pub(crate) fn nodes(&self) -> &[ZPath] {
@@ -110,16 +107,13 @@ impl Hold {
         self.lock().guards
     }
 
-    /// Why the lock is lost, as far as that is known. Reads the clock.
+    /// Why the lock is lost, as far as that is known. Reads the clock, and sends nothing.
     pub(crate) fn loss(&self) -> Option<LockLost> {
         if let Some(lost) = self.session_loss() {
             return Some(lost);
         }
-        let mut deleted = self.lock().deleted.clone()?;
-        match deleted.poll_unpin(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(path) => Some(LockLost { path, reason: LossReason::NodeDeleted }),
-            Poll::Pending => None,
-        }
+        let deleted = self.own.iter().find(|node| node.is_deleted())?;
+        Some(LockLost { path: deleted.path().clone(), reason: LossReason::NodeDeleted })
     }
 
     /// Why the session is lost, if it is. Reads the clock.
@@ -133,10 +127,7 @@ impl Hold {
     }
 
     fn deleted(&self) -> Deleted {
-        let watching = || {
-            let nodes = self.nodes.iter().map(|path| (path.clone(), None)).collect();
-            watch_own_nodes(&self.client, &self.session, nodes, &self.revoked)
-        };
+        let watching = || watch_own_nodes(&self.client, &self.session, &self.own, &self.revoked);
         self.lock().deleted.get_or_insert_with(watching).clone()
     }
 
@@ -168,8 +159,7 @@ impl Hold {
 
     /// One of the nodes was found to be gone.
     pub(crate) fn note_deletion(&self, path: &ZPath) {
-        let gone: Pin<Box<dyn Future<Output = ZPath> + Send>> = Box::pin(ready(path.clone()));
-        self.lock().deleted = Some(gone.shared());
+        self.own.iter().filter(|node| node.path() == path).for_each(OwnNode::note_deletion);
     }
 
     /// Waits until somebody asks for the lock back.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use curator_recipes::client::{ConnectionState, SessionEnd};
-use curator_recipes::{LockLost, LossReason};
-use curator_test::{Direction, FaultProxy, TestingServer};
+use curator_recipes::{LockLost, LossReason, revoke};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
-use crate::support::{LONG_SESSION, SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, soon};
+use crate::support::{
+    LONG_SESSION, SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, requests_of, soon,
+};
 
 /// Each with sessions and a network of its own, as a round takes as long as a session's timeout.
 const LANES: usize = 5;
@@ -213,4 +215,51 @@ async fn a_parked_lost_future_blinds_nobody() {
     assert!(!guard.is_valid());
     assert_eq!(soon(guard.lost()).await.reason, LossReason::NodeDeleted);
     assert_eq!(soon(parked).await.reason, LossReason::NodeDeleted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whether_a_guard_is_valid_is_told_without_a_request() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (holder, other, path) = (connect(&proxy.connect_string()).await, client().await, path("valid"));
+    let held = mutex(&other, &path).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = mutex(&holder, &path);
+        async move { soon(mutex.acquire()).await.unwrap() }
+    });
+    queue_of(&other, &path, 2).await;
+    proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
+    held.release().await.unwrap();
+    let guard = Arc::new(waiting.await.unwrap());
+    // A write uses up the watch that the acquire has placed.
+    let events = proxy.notifications();
+    revoke(&other, guard.node()).await.unwrap();
+    crate::support::until(async || {
+        other.check_exists("/").await.unwrap();
+        proxy.notifications() > events
+    })
+    .await;
+    // What the server sends comes in order: the event is here.
+    holder.check_exists("/").await.unwrap();
+    let sent = requests_of(&proxy, OpCode::GetData);
+    for _ in 0..3 {
+        assert!(guard.is_valid());
+        holder.check_exists("/").await.unwrap();
+    }
+    assert_eq!(requests_of(&proxy, OpCode::GetData), sent);
+    // Whoever waits is not blinded by those who only look.
+    let lost = tokio::spawn({
+        let guard = Arc::clone(&guard);
+        async move { guard.lost().await }
+    });
+    proxy.wait_for_reply(OpCode::GetData, sent + 1).await.unwrap();
+    assert!(guard.is_valid());
+    other.delete().for_path(guard.node()).await.unwrap();
+    crate::support::until(async || {
+        other.check_exists("/").await.unwrap();
+        !guard.is_valid()
+    })
+    .await;
+    let lost = soon(lost).await.unwrap();
+    assert_eq!((lost.path, lost.reason), (guard.node().clone(), LossReason::NodeDeleted));
 }

@@ -81,9 +81,9 @@ impl LockGuard {
     ///
     /// Reads the clock, so it is right even when no task has run for a while, as after a stop of the process; but it is
     /// right for *this moment* only. What must not be written after a loss needs the
-    /// [fencing token](Self::fencing_token), and a store that compares it. That somebody has deleted the node is known once [`lost`](Self::lost) or
-    /// [`run`](Self::run) has been polled, or if the acquire had to wait, or after a [transaction](Self::transaction) that
-    /// has failed by it.
+    /// [fencing token](Self::fencing_token), and a store that compares it. It sends nothing. That somebody has deleted the
+    /// node is known while [`lost`](Self::lost) or [`run`](Self::run) is polled, if the acquire had to wait (until somebody
+    /// writes to the node, which uses the watch up), or after a [transaction](Self::transaction) that has failed by it.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.loss().is_none()
