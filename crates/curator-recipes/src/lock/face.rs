@@ -23,8 +23,8 @@ macro_rules! acquire_methods {
         ///
         /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when somebody deletes our waiting node again and again;
         /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two thousand million nodes;
-        /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when a node of this client is in the way that the server does
-        /// not let it delete.
+        /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when a node of this client's session is in the way, or comes to
+        /// be, that the server does not let it delete.
         ///
         /// # Cancel safety
         ///

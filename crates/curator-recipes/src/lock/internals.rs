@@ -226,6 +226,7 @@ impl LockInternals {
         let id = ContenderId::new();
         let mut shell = Shell::new(self, session, id, read_beside.to_vec())?;
         let mut contest = JointContest::new(id, session.id(), self.dirs.len());
+        let mut refusals = self.client.janitor().refusals(session);
         let mut step = contest.start(self.driver());
         loop {
             step = match step {
@@ -253,12 +254,16 @@ impl LockInternals {
                     next
                 }
                 JointStep::Wait => {
-                    if let Some(refused) = self.unreleased() {
+                    if let Some(refused) = self.refused_before(&contest, session, &mut refusals).await {
                         return Err(refused);
                     }
-                    match shell.watches.next(session).await {
-                        Ok((queue, event)) => contest.observed(self.driver(), queue, event),
-                        Err(end) => return Ok(ContestEnd::SessionOver(end)),
+                    tokio::select! {
+                        biased;
+                        seen = shell.watches.next(session) => match seen {
+                            Ok((queue, event)) => contest.observed(self.driver(), queue, event),
+                            Err(end) => return Ok(ContestEnd::SessionOver(end)),
+                        },
+                        () = refusals.changed() => JointStep::Wait,
                     }
                 }
                 JointStep::Owned(nodes) => {
@@ -287,21 +292,6 @@ impl LockInternals {
             }
             error => self.protocol(error),
         }
-    }
-
-    /// A node of this client in the queue that the server does not let it delete. Whoever waits for that waits for itself.
-    fn unreleased(&self) -> Option<Error> {
-        self.unreleased_in(&self.dirs)
-    }
-
-    pub(crate) fn unreleased_in(&self, dirs: &[ZPath]) -> Option<Error> {
-        let refused = self.client.janitor().pending_deletes().into_iter().filter(|delete| delete.given_up);
-        refused.filter_map(|delete| Some((ZPath::new(&delete.path).ok()?, delete.last_error?))).find_map(
-            |(path, cause)| {
-                let is_here = path.parent().is_some_and(|parent| dirs.contains(&parent));
-                is_here.then_some(Error::ReleaseRefused { path, cause })
-            },
-        )
     }
 
     pub(crate) fn protocol(&self, cause: impl ToString) -> Error {

@@ -21,6 +21,7 @@ mod place;
 pub mod queue;
 mod read_write;
 mod reentrant;
+mod refused;
 mod revoke;
 pub mod semaphore;
 mod shell;

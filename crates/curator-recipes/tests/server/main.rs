@@ -21,6 +21,7 @@ mod overflow;
 mod participants;
 mod read_write;
 mod reentry;
+mod refused;
 mod release;
 mod resumed;
 mod retries;

@@ -141,6 +141,15 @@ impl Claim {
         self.look(known, Pace::Now)
     }
 
+    /// How many leases there may be, as far as that is known while it waits.
+    #[must_use]
+    pub fn limit(&self) -> Option<Limit> {
+        match &self.state {
+            State::Waiting { known } => known.limit,
+            _ => None,
+        }
+    }
+
     fn suffices(&self, leases: usize, limit: Limit) -> bool {
         leases.checked_add(self.quantity).is_some_and(|then| then <= limit.leases)
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use curator_client::{
-    CuratorClient, Error as ClientError, ReadOperation, ReadResult, Result as ClientResult, Stat, ZPath,
+    CuratorClient, Error as ClientError, ReadOperation, ReadResult, Refusals, Result as ClientResult, Session, Stat,
+    ZPath,
 };
 
 use super::claim::{Claim, ClaimAnswer, ClaimStep, Limit};
@@ -19,6 +20,7 @@ use crate::lock::owner::OwnerId;
 use crate::lock::participants::{Numbers, Participant, read_queues};
 use crate::lock::patience::{Failures, Patience};
 use crate::lock::place::Place;
+use crate::lock::refused::refused_in;
 
 /// Curator's layout: contenders queue under `locks`, and leases are children of `leases`.
 #[derive(Debug, Clone)]
@@ -133,6 +135,7 @@ impl SemaphoreEngine {
     ) -> Result<ClaimEnd> {
         let seen = self.seen(place.beside.take())?;
         let mut claim = Claim::new(place.session.id(), quantity, patience != Patience::OneFlight);
+        let mut refusals = self.client().janitor().refusals(&place.session);
         let mut shell = ClaimShell::new(self, place)?;
         let mut step = claim.start(seen);
         loop {
@@ -154,14 +157,18 @@ impl SemaphoreEngine {
                     claim.answered(answers)
                 }
                 ClaimStep::Wait => {
-                    if let Some(refused) = self.unreleased() {
+                    if let Some(refused) = self.refused(&claim, quantity, session, &mut refusals).await {
                         return Err(refused);
                     }
                     // That we could look was no progress yet: the take may fail for ever.
                     failures.requests.reset();
-                    match shell.next().await {
-                        Ok(event) => claim.observed(event),
-                        Err(end) => return Ok(ClaimEnd::SessionOver(end)),
+                    tokio::select! {
+                        biased;
+                        event = shell.next() => match event {
+                            Ok(event) => claim.observed(event),
+                            Err(end) => return Ok(ClaimEnd::SessionOver(end)),
+                        },
+                        () = refusals.changed() => ClaimStep::Wait,
                     }
                 }
                 ClaimStep::Taken(leases) => {
@@ -229,9 +236,21 @@ impl SemaphoreEngine {
         LockGuard::new(Part::new(&self.holds, &owner, hold))
     }
 
-    /// A lease of this client that the server does not let it delete. Whoever waits for that may wait for itself.
-    fn unreleased(&self) -> Option<Error> {
-        self.queue.unreleased_in(std::slice::from_ref(&self.leases_dir))
+    /// A lease that the server does not let this session delete, if such leases leave no room for the claim, whatever the
+    /// others give back.
+    async fn refused(
+        &self,
+        claim: &Claim,
+        quantity: usize,
+        session: &Session,
+        refusals: &mut Refusals,
+    ) -> Option<Error> {
+        let most = claim.limit()?.leases;
+        let refused = refused_in(&self.leases_dir, &self.lease_driver, session, refusals).await;
+        // What is more than the number waits for another number.
+        let is_blocked = quantity <= most && quantity > most.saturating_sub(refused.len());
+        let (path, cause) = refused.into_iter().next().filter(|_| is_blocked)?;
+        Some(Error::ReleaseRefused { path, cause })
     }
 
     /// First those who hold leases, then those who wait for some.

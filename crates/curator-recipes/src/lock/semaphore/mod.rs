@@ -112,8 +112,8 @@ impl InterProcessSemaphoreV2 {
     ///
     /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when somebody deletes our place again and again;
     /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two thousand million nodes;
-    /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when a node of this client is in the way that the server does not
-    /// let it delete; [`InvalidSharedCount`](crate::Error::InvalidSharedCount) when the count's node holds no number.
+    /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or a place in the queue, that
+    /// the server does not let it delete leave no room; [`InvalidSharedCount`](crate::Error::InvalidSharedCount) when the count's node holds no number.
     ///
     /// # Cancel safety
     ///

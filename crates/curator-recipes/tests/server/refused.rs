@@ -1,0 +1,171 @@
+//! Who learns that a release was refused: those who would wait for its node for as long as the session lives, and no others.
+
+use std::sync::Arc;
+
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission, ZPath};
+use curator_recipes::{
+    Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard, revoke,
+};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use tokio::task::JoinHandle;
+
+use crate::support::{LONG_SESSION, builder, children, client, connect, mutex, path, queue_of, soon, until};
+
+/// A client that may delete what others may not.
+async fn privileged() -> CuratorClient {
+    let server = TestingServer::shared().await;
+    builder(&server.connect_string(), LONG_SESSION).authorization("digest", "owner:secret").connect().await.unwrap()
+}
+
+/// A directory that lets everybody in, and only `owner` out.
+async fn no_way_out(owner: &CuratorClient, path: &str) {
+    let acl = [
+        Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone()),
+        Acl::new(Permission::ALL, AuthId::authed()),
+    ];
+    owner.create().creating_parent_containers().with_acl(acl).for_path(path, "").await.unwrap();
+}
+
+fn acquiring(client: &CuratorClient, path: &str) -> JoinHandle<Result<LockGuard, Error>> {
+    let mutex = mutex(client, path);
+    tokio::spawn(async move { soon(mutex.acquire()).await })
+}
+
+fn is_refused<T>(result: Result<T, Error>, node: &ZPath) -> bool {
+    match result {
+        Err(Error::ReleaseRefused { path, .. }) => path == *node,
+        Err(error) => panic!("{error}"),
+        Ok(_) => false,
+    }
+}
+
+/// Waits in the queue, gives up, and leaves a node that cannot be deleted.
+async fn leave_a_node(client: &CuratorClient, dir: &str, waiting: JoinHandle<impl Send>, places: usize) {
+    queue_of(client, dir, places).await;
+    waiting.abort();
+    until(async || client.janitor().pending_deletes().iter().any(|delete| delete.given_up)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_learn_that_their_own_clients_release_was_refused() {
+    let (owner, client, path) = (privileged().await, client().await, path("refused-told"));
+    no_way_out(&owner, &path).await;
+    let guard = mutex(&client, &path).acquire().await.unwrap();
+    let node = guard.node().clone();
+    let mut waiters = Vec::new();
+    for place in 1..5 {
+        waiters.push(acquiring(&client, &path));
+        queue_of(&client, &path, place + 1).await;
+    }
+    assert!(is_refused(guard.release().await, &node));
+    for waiter in waiters {
+        // Of the node before it, or of one of those that the others have left.
+        let error = soon(waiter).await.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::ReleaseRefused { .. }), "{error}");
+        assert_eq!(error.to_string().matches(&path).count(), 1, "{error}");
+    }
+    let fresh = mutex(&client, &path);
+    assert!(matches!(soon(fresh.acquire()).await, Err(Error::ReleaseRefused { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_of_several_locks_learns_that_one_of_them_is_never_released() {
+    let (owner, client, paths) = (privileged().await, client().await, [path("refused-one"), path("refused-two")]);
+    no_way_out(&owner, &paths[1]).await;
+    let guard = mutex(&client, &paths[1]).acquire().await.unwrap();
+    let node = guard.node().clone();
+    let lock = InterProcessMultiLock::new(&client, &paths).unwrap();
+    let waiter = tokio::spawn(async move { soon(lock.acquire()).await });
+    queue_of(&client, &paths[1], 2).await;
+    drop(guard);
+    assert!(is_refused(soon(waiter).await.unwrap(), &node));
+    // The other node goes.
+    queue_of(&client, &paths[0], 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (owner, client, path) = (privileged().await, connect(&proxy.connect_string()).await, path("refused-behind"));
+    no_way_out(&owner, &path).await;
+    let held = mutex(&owner, &path).acquire().await.unwrap();
+    let waiter = acquiring(&client, &path);
+    queue_of(&client, &path, 2).await;
+    leave_a_node(&client, &path, acquiring(&client, &path), 3).await;
+    // Something wakes the waiter, and it goes on to wait.
+    proxy.reset_counts();
+    revoke(&owner, held.node()).await.unwrap();
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    assert!(!waiter.is_finished());
+    held.release().await.unwrap();
+    assert!(soon(waiter).await.unwrap().unwrap().is_valid());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_bears_a_refused_read_node() {
+    let (owner, client, path) = (privileged().await, client().await, path("refused-read"));
+    no_way_out(&owner, &path).await;
+    let writing = InterProcessReadWriteLock::new(&owner, &path).unwrap().write().acquire().await.unwrap();
+    let lock = Arc::new(InterProcessReadWriteLock::new(&client, &path).unwrap());
+    let reading = || {
+        let lock = Arc::clone(&lock);
+        tokio::spawn(async move { soon(lock.read().acquire()).await })
+    };
+    leave_a_node(&client, &path, reading(), 2).await;
+    let left = children(&client, &path).await.into_iter().find(|name| name.contains("__READ__")).unwrap();
+    let waiter = reading();
+    queue_of(&client, &path, 3).await;
+    // A writer does not bear it.
+    let error = soon(lock.write().acquire()).await.unwrap_err();
+    assert!(matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left), "{error}");
+    writing.release().await.unwrap();
+    assert!(soon(waiter).await.unwrap().unwrap().is_valid());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_node_that_somebody_else_has_deleted_blocks_nobody() {
+    let (owner, client, path) = (privileged().await, client().await, path("refused-gone"));
+    no_way_out(&owner, &path).await;
+    let guard = mutex(&client, &path).acquire().await.unwrap();
+    let node = guard.node().clone();
+    assert!(is_refused(guard.release().await, &node));
+    soon(client.janitor().idle()).await;
+    owner.delete().for_path(&node).await.unwrap();
+    let held = mutex(&owner, &path).acquire().await.unwrap();
+    let waiter = acquiring(&client, &path);
+    queue_of(&client, &path, 2).await;
+    // Once it has looked at the node, there is nothing more to be told of it.
+    until(async || {
+        client.check_exists("/").await.unwrap();
+        client.janitor().pending_deletes().is_empty()
+    })
+    .await;
+    held.release().await.unwrap();
+    assert!(soon(waiter).await.unwrap().unwrap().is_valid());
+}
+
+/// Whoever waits for leases learns of one that is never given back, if it takes the room that it needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without() {
+    let (owner, client, path) = (privileged().await, client().await, path("refused-lease"));
+    let leases = format!("{path}/leases");
+    no_way_out(&owner, &leases).await;
+    let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
+    let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
+    let node = ours.node().clone();
+    let acquiring = |quantity| {
+        let semaphore = semaphore(&client);
+        tokio::spawn(async move { soon(semaphore.acquire_many(quantity)).await })
+    };
+    let locks = format!("{path}/locks");
+    let greedy = acquiring(2);
+    queue_of(&client, &locks, 1).await;
+    let modest = acquiring(1);
+    queue_of(&client, &locks, 2).await;
+    assert!(is_refused(ours.release().await, &node));
+    assert!(is_refused(soon(greedy).await.unwrap(), &node));
+    // One of two is enough for it, and will be given back.
+    assert!(!modest.is_finished());
+    theirs.release().await.unwrap();
+    assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
+}
