@@ -7,7 +7,9 @@ use curator_client::{CuratorClient, Session, ZPath};
 ///
 /// This is what makes every acquire cancel-safe: whichever await the future is dropped at, the contender is dropped with
 /// it. The delete is sent by the drop itself if the nodes' names are known. Otherwise the client's janitor looks for the
-/// nodes first: the list that it asks for is answered after the create, because a session is first in, first out.
+/// nodes first: the list that it asks for is answered after the create, because a session is first in, first out. It looks
+/// for them too when there is no node of the name that the answer to the create has told: an answer can be wrong, and a node
+/// that stays would block everybody for as long as the session lives.
 ///
 /// The idea of cleaning up under the client's own care, and not the cancelled caller's, is from etcd's
 /// `concurrency/mutex.go`.
@@ -32,8 +34,10 @@ enum State {
     Idle,
     /// A create has been sent; what became of it is not known.
     Created,
-    /// These nodes are known.
-    Known(Vec<ZPath>),
+    /// These nodes are known, by what the answer to their create has said.
+    Told(Vec<ZPath>),
+    /// These nodes are known, and a list has shown them.
+    Listed(Vec<ZPath>),
 }
 
 impl Contender {
@@ -54,10 +58,29 @@ impl Contender {
         }
     }
 
-    /// The nodes in this queue have these paths.
+    /// The nodes in this queue have these paths, by the answer to their create.
     pub(crate) fn found(&mut self, queue: usize, paths: Vec<ZPath>) {
         if let Some(leftover) = self.leftovers.get_mut(queue) {
-            leftover.state = State::Known(paths);
+            leftover.state = State::Told(paths);
+        }
+    }
+
+    /// A list has shown that the nodes have the paths that were told.
+    pub(crate) fn listed(&mut self) {
+        for leftover in &mut self.leftovers {
+            if let State::Told(paths) = &mut leftover.state {
+                leftover.state = State::Listed(std::mem::take(paths));
+            }
+        }
+    }
+
+    /// There are no nodes of the paths that were told: they were deleted, or the answer was wrong, and they have others. So
+    /// the janitor looks for them.
+    pub(crate) fn mislaid(mut self) {
+        for leftover in &mut self.leftovers {
+            if matches!(leftover.state, State::Told(_) | State::Listed(_)) {
+                leftover.state = State::Created;
+            }
         }
     }
 
@@ -79,9 +102,10 @@ impl Drop for Contender {
             match state {
                 State::Idle => {}
                 State::Created => self.client.janitor().find_and_delete(&self.session, finder),
-                State::Known(paths) => known.extend(paths),
+                State::Told(paths) => known.extend(paths.into_iter().map(|path| (path, Some(finder.clone())))),
+                State::Listed(paths) => known.extend(paths.into_iter().map(|path| (path, None))),
             }
         }
-        self.client.janitor().delete_owned_together(&self.session, known, None);
+        self.client.janitor().delete_owned_or_find(&self.session, known, None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use curator_client::node::find::NodeFinder;
 use curator_client::{CuratorClient, Deadline, Outcome, Session, TransactionOperation, Turn, ZPath};
 use tokio::sync::watch;
 
@@ -18,6 +19,8 @@ pub(crate) struct Hold {
     nodes: Vec<ZPath>,
     /// The same, as they are watched.
     own: Vec<OwnNode>,
+    /// What else a node may be called, if only the answer to its create has told its name.
+    finder: Option<NodeFinder>,
     token: FencingToken,
     /// Whether somebody has asked for the lock back, as far as that was looked at.
     revoked: Arc<watch::Sender<bool>>,
@@ -37,25 +40,33 @@ pub(crate) struct Owned {
     pub(crate) token: FencingToken,
     pub(crate) first: (ZPath, Option<OwnWatch>),
     pub(crate) others: Vec<(ZPath, Option<OwnWatch>)>,
+    /// What else a node may be called, if no list has shown it: see [`Owned::told`].
+    pub(crate) finder: Option<NodeFinder>,
 }
 
 impl Owned {
     /// One node, not watched yet.
     pub(crate) fn node(path: ZPath, token: FencingToken) -> Self {
-        Self { token, first: (path, None), others: Vec::new() }
+        Self { token, first: (path, None), others: Vec::new(), finder: None }
+    }
+
+    /// As [`node`](Self::node), by nothing but the answer to its create. An answer can be wrong: if there is no such node
+    /// when it is to be deleted, what `finder` describes is looked for and deleted.
+    pub(crate) fn told(path: ZPath, token: FencingToken, finder: NodeFinder) -> Self {
+        Self { finder: Some(finder), ..Self::node(path, token) }
     }
 }
 
 impl Hold {
     /// A hold with one guard.
     pub(crate) fn new(client: &CuratorClient, session: &Session, owned: Owned) -> Self {
-        let Owned { token, first, others } = owned;
+        let Owned { token, first, others, finder } = owned;
         let revoked = Arc::new(watch::Sender::new(false));
         let watched = std::iter::once(first).chain(others);
         let own: Vec<_> = watched.map(|(path, own)| OwnNode::new(path, own, &revoked)).collect();
         let nodes = own.iter().map(|node| node.path().clone()).collect();
         let state = Mutex::new(State { guards: 1, deleted: None });
-        Self { client: client.clone(), session: session.clone(), nodes, own, token, revoked, state }
+        Self { client: client.clone(), session: session.clone(), nodes, own, finder, token, revoked, state }
     }
 
     pub(crate) fn nodes(&self) -> &[ZPath] {
@@ -178,6 +189,9 @@ impl Hold {
         let known_loss = self.loss();
         if let Some(lost) = &known_loss {
             let others_remain = lost.reason == LossReason::NodeDeleted && self.nodes.len() > 1;
+            if lost.reason == LossReason::NodeDeleted {
+                self.look_for_mislaid();
+            }
             if !others_remain {
                 return Err(lost.clone().into());
             }
@@ -203,6 +217,9 @@ impl Hold {
             }
             // Nothing was deleted yet: the others go with the next try.
             let path = left.remove(index.min(left.len() - 1)).clone();
+            if matches!(error, curator_client::Error::NoNode { .. }) {
+                self.look_for_mislaid();
+            }
             match error {
                 curator_client::Error::NoNode { .. } if in_doubt => {}
                 curator_client::Error::NoNode { .. } => {
@@ -217,6 +234,13 @@ impl Hold {
             failures.push(lost.into());
         }
         Error::of_releases(failures)
+    }
+
+    /// A node is not where the answer to its create has said. If the answer was wrong, the janitor finds it.
+    fn look_for_mislaid(&self) {
+        if let Some(finder) = &self.finder {
+            self.client.janitor().find_and_delete(&self.session, finder.clone());
+        }
     }
 
     /// In one request. The error has the place of the node that it is about.
@@ -247,8 +271,9 @@ impl Hold {
     /// Leaves the deletes to the client. Sends them at once; needs no runtime.
     pub(crate) fn delete_in_background(self: Arc<Self>) {
         let janitor = self.client.janitor().clone();
-        let (session, nodes) = (self.session.clone(), self.nodes.clone());
+        let session = self.session.clone();
+        let nodes = self.nodes.iter().map(|path| (path.clone(), self.finder.clone())).collect();
         // The watches on the own nodes go with the hold, and must not go before the nodes: they would cost requests.
-        janitor.delete_owned_together(&session, nodes, Some(Box::new(self)));
+        janitor.delete_owned_or_find(&session, nodes, Some(Box::new(self)));
     }
 }

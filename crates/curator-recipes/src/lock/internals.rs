@@ -274,9 +274,9 @@ impl LockInternals {
                     shell.clean_up(contest.surplus())?;
                     return Ok(ContestEnd::Won(Box::new(shell.into_place(nodes)?)));
                 }
-                JointStep::Restart(_) => {
+                JointStep::Restart(reason) => {
                     shell.clean_up(contest.surplus())?;
-                    shell.place_is_gone();
+                    shell.place_is_gone(reason);
                     return Ok(ContestEnd::PlaceDeleted);
                 }
                 JointStep::Failed { queue, error } => return Err(self.failed(queue, error)),

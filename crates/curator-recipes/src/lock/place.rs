@@ -29,6 +29,6 @@ impl Place {
         let mut watches = watches.into_own().into_iter().map(Some);
         let mut watched = |path| (path, watches.next().flatten().flatten());
         let (first, others) = (watched(first), others.into_iter().map(watched).collect());
-        Hold::new(&client, &session, Owned { token, first, others })
+        Hold::new(&client, &session, Owned { token, first, others, finder: None })
     }
 }

@@ -6,7 +6,7 @@ use curator_client::node::find::NodeFinder;
 use curator_client::{CreateMode, NodeSpec, ReadOperation, ReadResult, Session, ZPath};
 
 use super::contender::Contender;
-use super::contest::{Answer, OwnNode, Request};
+use super::contest::{Answer, OwnNode, Request, RestartReason};
 use super::driver::{ContenderId, ContenderIdentity};
 use super::flight::Flight;
 use super::internals::LockInternals;
@@ -94,11 +94,16 @@ impl<'a> Shell<'a> {
         Ok(())
     }
 
-    /// A node is known to be gone. The others, if there are any, must go.
-    pub(crate) fn place_is_gone(self) {
+    /// A node is gone, or seems so. The others, if there are any, must go.
+    pub(crate) fn place_is_gone(self, reason: RestartReason) {
+        // Several are deleted by the contender's drop, which looks for those that it does not find.
         if self.nodes.len() == 1 {
-            // By now another's may have its name.
-            self.contender.disarm();
+            match reason {
+                // The watch that says so was placed on the very node. By now another's may have its name.
+                RestartReason::NodeDeleted => self.contender.disarm(),
+                // Nobody was seen to delete it: the name may be wrong.
+                RestartReason::NodeMissing => self.contender.mislaid(),
+            }
         }
     }
 
@@ -111,7 +116,9 @@ impl<'a> Shell<'a> {
         let mut paths = paths.into_iter();
         let (Some(first), Some(node)) = (paths.next(), nodes.first()) else { return Err(self.no_such_queue(0)) };
         let token = FencingToken::new(node.czxid);
-        let Self { internals, session, contender, watches, beside, .. } = self;
+        let Self { internals, session, mut contender, watches, beside, .. } = self;
+        // Who owns has found its place in a list.
+        contender.listed();
         let (client, session) = (internals.client().clone(), session.clone());
         Ok(Place { client, session, contender, first, others: paths.collect(), token, watches, beside })
     }

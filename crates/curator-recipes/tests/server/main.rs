@@ -34,3 +34,4 @@ mod stopped_holder;
 mod support;
 mod timeouts;
 mod transactions;
+mod wrong_answers;

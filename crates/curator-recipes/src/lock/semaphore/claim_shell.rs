@@ -262,11 +262,16 @@ impl<'a> ClaimShell<'a> {
 
     /// The leases are ours, and the place in the queue is gone. A hold for each lease.
     pub(super) fn into_holds(self, leases: Vec<OwnNode>) -> Result<Vec<Hold>> {
-        let Self { engine, place, leases: contender, revoked, .. } = self;
+        let Self { engine, place, lease, leases: contender, revoked, .. } = self;
+        let lease_prefix = lease.path.name().to_owned();
         let Place { client, session, contender: place, .. } = *place;
+        let path = |lease: &OwnNode| engine.leases_dir().join(&lease.name).map_err(ClientError::from);
+        // Leases that are taken together bear one id.
+        let together = leases.iter().map(path).collect::<Result<Vec<_>, _>>()?;
+        let finder = NodeFinder::by_name(engine.leases_dir(), lease_prefix).except(together);
         let hold = |lease: OwnNode| {
-            let path = engine.leases_dir().join(&lease.name).map_err(ClientError::from)?;
-            let hold = Hold::new(&client, &session, Owned::node(path, FencingToken::new(lease.czxid)));
+            let token = FencingToken::new(lease.czxid);
+            let hold = Hold::new(&client, &session, Owned::told(path(&lease)?, token, finder.clone()));
             if revoked {
                 hold.note_revocation();
             }
