@@ -1,6 +1,7 @@
 //! Set-up and tests, one command each: `cargo xtask help`.
 
 mod cargo;
+mod choice;
 mod command;
 mod debian;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
@@ -29,13 +30,16 @@ const HELP: &str = "\
 cargo xtask <command>
 
   prepare              make sure that Java, ZooKeeper and kazoo are there; quick when they are
-  test [-- <args>]     run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones
+  test [--servers <list>] [-- <args>]
+                       run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones;
+                       with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5
   help                 print this
 
 ZooKeeper is taken from ZOOKEEPER_HOME, else fetched by Maven, else installed as Debian's package `zookeeper`. Kazoo, for the
 tests with another client, is fetched by pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. Without arguments, the conformance tests
-also run on ZooKeeper 3.8, which is Debian's package. What was not run is said at the end; where CI is set, that fails.
+also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests on one server, and again on the oldest
+release that is supported. What was not run is said at the end; where CI is set, that fails.
 ";
 
 fn main() -> ExitCode {
@@ -43,8 +47,12 @@ fn main() -> ExitCode {
     let (command, rest) = arguments.split_first().map_or(("help", &[][..]), |(first, rest)| (first.as_str(), rest));
     let result = match (command, rest) {
         ("prepare", []) => prepare::everything(),
-        ("test", []) => test::run(&[]),
-        ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(arguments),
+        ("test", []) => test::run(None, &[]),
+        ("test", [servers, list]) if servers == "--servers" => test::run(Some(list), &[]),
+        ("test", [servers, list, dashes, arguments @ ..]) if servers == "--servers" && dashes == "--" => {
+            test::run(Some(list), arguments)
+        }
+        ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(None, arguments),
         ("help" | "--help" | "-h", []) => {
             print!("{HELP}");
             Ok(())

@@ -2,22 +2,48 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio, id},
 };
 
 use crate::{
     command,
-    distribution::{Distribution, Origin, PINNED_VERSION, find_on_path, prepared_dir},
+    distribution::{Distribution, Origin, find_on_path, prepared_dir},
     say, target_dir,
 };
 
+type Artifact = (&'static str, &'static str, &'static str);
+
+/// Up to 3.7 a release leaves the choice of a log back-end to its user.
+const RELOAD4J: Artifact = ("org.slf4j", "slf4j-reload4j", "1.7.36");
+
 /// What a server needs besides its own dependencies, in the versions that its release ships.
-const EXTRA: [(&str, &str, &str); 3] = [
-    ("ch.qos.logback", "logback-classic", "1.3.15"),
-    ("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
-    ("org.xerial.snappy", "snappy-java", "1.1.10.5"),
-];
+fn extra(version: &str) -> &'static [Artifact] {
+    match release(version) {
+        (..=2, _) | (3, ..=5) => &[RELOAD4J],
+        (3, 6) => &[
+            RELOAD4J,
+            ("io.dropwizard.metrics", "metrics-core", "3.2.5"),
+            ("org.xerial.snappy", "snappy-java", "1.1.8.4"),
+        ],
+        (3, 7) => &[
+            RELOAD4J,
+            ("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
+            ("org.xerial.snappy", "snappy-java", "1.1.10.5"),
+        ],
+        _ => &[
+            ("ch.qos.logback", "logback-classic", "1.3.15"),
+            ("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
+            ("org.xerial.snappy", "snappy-java", "1.1.10.5"),
+        ],
+    }
+}
+
+/// `(3, 9)` of `3.9.5`.
+fn release(version: &str) -> (u32, u32) {
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(u32::MAX));
+    (numbers.next().unwrap_or(u32::MAX), numbers.next().unwrap_or(u32::MAX))
+}
 
 /// What no test needs: native TLS for five systems, and annotations.
 const EXCLUDED: [(&str, &str); 2] =
@@ -29,23 +55,29 @@ pub(crate) fn is_better(found: &Distribution) -> bool {
     found.origin() == Origin::Debian && find_on_path("mvn").is_some()
 }
 
-/// Fetches the pinned release into the target directory.
-pub(crate) fn fetch() -> Result<(), String> {
-    let home = prepared_dir(&target_dir()?);
+/// Finds this release in the target directory, or fetches it there. Returns its folder.
+pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
+    let home = prepared_dir(&target_dir()?, version);
+    if is_complete(&home, version) {
+        return Ok(home);
+    }
+    if find_on_path("mvn").is_none() {
+        return Err(format!("ZooKeeper {version} is not there, and there is no `mvn` (Maven) to fetch it by"));
+    }
     let parent = home.parent().unwrap_or(&home);
     let work = parent.join(format!(".fetching-{}", id()));
-    say(&format!("fetching ZooKeeper {PINNED_VERSION} by Maven"));
-    let result = fetch_into(&work).and_then(|jars| put_in_place(&jars, &home));
+    say(&format!("fetching ZooKeeper {version} by Maven"));
+    let result = fetch_into(&work, version).and_then(|jars| put_in_place(&jars, &home, version));
     // Remains of a failure do no harm, and neither does a failure to remove them.
     drop(fs::remove_dir_all(&work));
-    result
+    result.map(|()| home)
 }
 
-fn fetch_into(work: &Path) -> Result<std::path::PathBuf, String> {
+fn fetch_into(work: &Path, version: &str) -> Result<PathBuf, String> {
     let jars = work.join("jars");
     let describe = |e: std::io::Error| format!("the folder {} cannot be written: {e}", work.display());
     fs::create_dir_all(&jars).map_err(describe)?;
-    fs::write(work.join("pom.xml"), pom()).map_err(describe)?;
+    fs::write(work.join("pom.xml"), pom(version)).map_err(describe)?;
     let mut output = std::ffi::OsString::from("-DoutputDirectory=");
     output.push(&jars);
     let mut maven = Command::new("mvn");
@@ -59,19 +91,22 @@ fn fetch_into(work: &Path) -> Result<std::path::PathBuf, String> {
 }
 
 /// Nobody ever sees half of it: the folder appears under its name when it is complete.
-fn put_in_place(jars: &Path, home: &Path) -> Result<(), String> {
-    let complete = jars.join(format!("zookeeper-{PINNED_VERSION}.jar")).is_file();
-    if !complete {
+fn put_in_place(jars: &Path, home: &Path, version: &str) -> Result<(), String> {
+    if !is_complete(jars, version) {
         return Err("Maven did not bring ZooKeeper's jar".to_owned());
     }
     match fs::rename(jars, home) {
         // Somebody else was faster.
-        Err(_) if home.join(format!("zookeeper-{PINNED_VERSION}.jar")).is_file() => Ok(()),
+        Err(_) if is_complete(home, version) => Ok(()),
         result => result.map_err(|e| format!("the folder {} cannot be written: {e}", home.display())),
     }
 }
 
-fn pom() -> String {
+fn is_complete(folder: &Path, version: &str) -> bool {
+    folder.join(format!("zookeeper-{version}.jar")).is_file()
+}
+
+fn pom(version: &str) -> String {
     let exclusion = |(group, artifact): &(&str, &str)| {
         format!("<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>")
     };
@@ -83,8 +118,8 @@ fn pom() -> String {
         )
     };
     let rest = format!("<exclusions>{exclusions}</exclusions>");
-    let zookeeper = dependency("org.apache.zookeeper", "zookeeper", PINNED_VERSION, &rest);
-    let extra = EXTRA.iter().map(|(group, artifact, version)| dependency(group, artifact, version, ""));
+    let zookeeper = dependency("org.apache.zookeeper", "zookeeper", version, &rest);
+    let extra = extra(version).iter().map(|(group, artifact, version)| dependency(group, artifact, version, ""));
     let dependencies: String = [zookeeper].into_iter().chain(extra).collect();
     format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  \
@@ -96,12 +131,22 @@ fn pom() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::PINNED_VERSION;
 
     #[test]
-    fn the_pom_names_the_pinned_release() {
-        let pom = pom();
-        assert!(pom.contains(&format!("<artifactId>zookeeper</artifactId><version>{PINNED_VERSION}</version>")));
-        assert_eq!(pom.matches("<dependency>").count(), 1 + EXTRA.len());
-        assert_eq!(pom.matches("<exclusion>").count(), EXCLUDED.len());
+    fn the_pom_names_the_release() {
+        for version in ["3.5.10", "3.6.4", "3.7.2", PINNED_VERSION] {
+            let pom = pom(version);
+            assert!(pom.contains(&format!("<artifactId>zookeeper</artifactId><version>{version}</version>")));
+            assert_eq!(pom.matches("<dependency>").count(), 1 + extra(version).len());
+            assert_eq!(pom.matches("<exclusion>").count(), EXCLUDED.len());
+        }
+    }
+
+    #[test]
+    fn each_release_has_its_own_log_back_end() {
+        let back_end = |version| extra(version)[0].1;
+        assert_eq!(["3.5.10", "3.6.4", "3.7.2"].map(back_end), ["slf4j-reload4j"; 3]);
+        assert_eq!(["3.8.6", "3.9.5", "3.10.0", "4.0.0"].map(back_end), ["logback-classic"; 4]);
     }
 }

@@ -8,6 +8,10 @@ pub(crate) const INSTALL_REAL: &str = "install a Java runtime (Debian: `default-
 /// What to do without the older one.
 pub(crate) const INSTALL_DEBIAN: &str = "install Debian's package `zookeeper`, release 3.8";
 
+/// What to do without a certain release.
+pub(crate) const INSTALL_RELEASE: &str =
+    "install a Java runtime (Debian: `default-jre-headless`) and have Maven (`mvn` on PATH)";
+
 /// What to do with the older one only.
 const INSTALL_3_9: &str = "have Maven (`mvn` on PATH), or an unpacked release 3.9 that ZOOKEEPER_HOME names";
 
@@ -19,7 +23,7 @@ pub(crate) const INSTALL_KAZOO: &str = "install Python 3 with the module `venv` 
 #[derive(Debug)]
 pub(crate) struct NotRun {
     /// Which tests.
-    pub(crate) what: &'static str,
+    pub(crate) what: String,
     /// What was tried in vain, or who did not want them.
     pub(crate) why: String,
     /// How to have them run.
@@ -35,7 +39,7 @@ impl NotRun {
             ServerKind::Real => "the tests on embedded servers, and all that need no server",
         };
         let why = format!("{SERVER_VARIABLE}={chosen} chooses the others");
-        Some(Self { what, why, remedy: "unset CURATOR_TEST_SERVER" })
+        Some(Self { what: what.to_owned(), why, remedy: "unset CURATOR_TEST_SERVER" })
     }
 
     /// The release that the embedded server is compared with, if another one was found.
@@ -44,7 +48,7 @@ impl NotRun {
             return None;
         }
         let why = format!("the ZooKeeper that was found is {}", found.unwrap_or("of unknown version"));
-        Some(Self { what: "the tests on ZooKeeper 3.9", why, remedy: INSTALL_3_9 })
+        Some(Self { what: "the tests on ZooKeeper 3.9".to_owned(), why, remedy: INSTALL_3_9 })
     }
 
     /// Some lines that are not overlooked.

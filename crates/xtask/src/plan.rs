@@ -4,7 +4,7 @@ use std::env;
 
 use crate::{
     kind::{SERVER_VARIABLE, ServerKind},
-    targets::{INTEROP, Needs, needs, that_need},
+    targets::{CONFORMANCE, INTEROP, Needs, SERVER, needs, that_need},
 };
 
 /// A choice of the kind that the environment names, if it does.
@@ -37,12 +37,36 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     ServerKind::ALL.to_vec()
 }
 
-/// The command line after `cargo` of all tests on one kind, or of what the caller wants.
-///
-/// All tests on embedded servers are all that there are, those of the documentation too; without a choice of targets,
-/// cargo also builds the examples as programs, which their own tests run. On real servers only those are run again that
-/// use a server.
-pub(crate) fn command_line(arguments: &[String], kind: ServerKind) -> Vec<String> {
+/// Which tests are run when the caller names none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Suite {
+    /// All that there are and that need no real server, those of the documentation too. Without a choice of targets cargo
+    /// also builds the examples as programs, which their own tests run.
+    All,
+    /// All that use a server, and those of processes and ensembles.
+    Real,
+    /// The tests of the client, of the locks and of the test kit on one server.
+    Server,
+    /// These, and the comparison with the embedded server.
+    ServerAndConformance,
+    /// The comparison alone.
+    Conformance,
+}
+
+impl Suite {
+    fn targets(self) -> Vec<&'static str> {
+        match self {
+            Self::All => Vec::new(),
+            Self::Real => that_need(Needs::Either).chain(that_need(Needs::Real)).collect(),
+            Self::Server => vec![SERVER],
+            Self::ServerAndConformance => vec![SERVER, CONFORMANCE],
+            Self::Conformance => vec![CONFORMANCE],
+        }
+    }
+}
+
+/// The command line after `cargo` of a suite, or of what the caller wants instead.
+pub(crate) fn command_line(arguments: &[String], suite: Suite) -> Vec<String> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     if !arguments.is_empty() {
         let mut before_dashes = arguments.iter().take_while(|argument| *argument != "--");
@@ -50,15 +74,8 @@ pub(crate) fn command_line(arguments: &[String], kind: ServerKind) -> Vec<String
         let all = if chosen { &["test"][..] } else { &["test", "--workspace"] };
         return [words(all), arguments.to_vec()].concat();
     }
-    let all = words(&["test", "--workspace", "--no-fail-fast"]);
-    match kind {
-        ServerKind::Real => {
-            let targets = that_need(Needs::Either).chain(that_need(Needs::Real));
-            let targets = targets.flat_map(|target| words(&["--test", target]));
-            all.into_iter().chain(targets).collect()
-        }
-        _ => all,
-    }
+    let targets = suite.targets().into_iter().flat_map(|target| words(&["--test", target]));
+    words(&["test", "--workspace", "--no-fail-fast"]).into_iter().chain(targets).collect()
 }
 
 /// How many tests run at a time: more than there are cores, as most of them wait for a server or for a session's end.
@@ -72,11 +89,6 @@ pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
 
 /// Builds the examples as programs, which cargo does not do for tests that are named.
 pub(crate) const BUILD_EXAMPLES: [&str; 4] = ["build", "--quiet", "--workspace", "--examples"];
-
-/// The command line of the conformance tests alone, which run on more than one release.
-pub(crate) fn conformance() -> Vec<String> {
-    ["test", "-p", "curator-test", "--no-fail-fast", "--test", "conformance"].map(str::to_owned).into()
-}
 
 /// The command line of the tests with another client.
 pub(crate) fn interop() -> Vec<String> {
@@ -112,20 +124,29 @@ mod tests {
 
     #[test]
     fn all_tests_run_on_the_embedded_server() {
-        assert_eq!(command_line(&[], ServerKind::Embedded), words("test --workspace --no-fail-fast"));
+        assert_eq!(command_line(&[], Suite::All), words("test --workspace --no-fail-fast"));
     }
 
     #[test]
     fn those_that_use_servers_run_on_a_real_one_too() {
         let line = "test --workspace --no-fail-fast \
                     --test server --test conformance --test run --test real";
-        assert_eq!(command_line(&[], ServerKind::Real), words(line));
+        assert_eq!(command_line(&[], Suite::Real), words(line));
+    }
+
+    #[test]
+    fn other_releases_are_for_the_tests_of_one_server() {
+        let line = |suite| command_line(&[], suite).join(" ");
+        assert_eq!(line(Suite::Server), "test --workspace --no-fail-fast --test server");
+        let both = "test --workspace --no-fail-fast --test server --test conformance";
+        assert_eq!(line(Suite::ServerAndConformance), both);
+        assert_eq!(line(Suite::Conformance), "test --workspace --no-fail-fast --test conformance");
     }
 
     #[test]
     fn arguments_are_passed_on() {
-        for kind in ServerKind::ALL {
-            let line = |line| command_line(&words(line), kind);
+        for suite in [Suite::All, Suite::Real, Suite::Server] {
+            let line = |line| command_line(&words(line), suite);
             assert_eq!(line("some_name"), words("test --workspace some_name"));
             assert_eq!(line("-p curator-test x"), words("test -p curator-test x"));
             assert_eq!(line("--workspace x"), words("test --workspace x"));
@@ -136,13 +157,12 @@ mod tests {
     #[test]
     fn a_package_is_chosen_in_any_spelling() {
         for line in ["-pcurator-test", "--package curator-test", "--package=curator-test"] {
-            assert_eq!(command_line(&words(line), ServerKind::Real), [words("test"), words(line)].concat());
+            assert_eq!(command_line(&words(line), Suite::Real), [words("test"), words(line)].concat());
         }
     }
 
     #[test]
-    fn conformance_and_interop_run_to_their_ends() {
-        assert_eq!(conformance(), words("test -p curator-test --no-fail-fast --test conformance"));
+    fn interop_runs_to_its_end() {
         assert_eq!(interop(), words("test -p curator-test --no-fail-fast --test interop"));
     }
 

@@ -1,8 +1,10 @@
 //! Makes sure that Java, ZooKeeper and kazoo are there.
 
+use std::path::PathBuf;
+
 use crate::{
     debian,
-    distribution::{Distribution, NotFound, find_java, find_on_path},
+    distribution::{Distribution, NotFound, PINNED_VERSION, find_java, find_on_path},
     kazoo, maven, say,
 };
 
@@ -15,10 +17,7 @@ pub(crate) fn everything() -> Result<(), String> {
 
 /// Finds ZooKeeper and Java, or brings what is missing. Quick when nothing is.
 pub(crate) fn prepare() -> Result<Distribution, String> {
-    if find_java().is_none() {
-        say("no Java found");
-        debian::install_java()?;
-    }
+    java()?;
     match Distribution::find() {
         Ok(found) if !maven::is_better(&found) => {
             say(&format!("{found}, Java at {}", found.java().display()));
@@ -34,11 +33,25 @@ pub(crate) fn prepare() -> Result<Distribution, String> {
     }
 }
 
+/// Finds this release of ZooKeeper, or brings it. Returns its folder.
+pub(crate) fn release(version: &str) -> Result<PathBuf, String> {
+    java()?;
+    maven::fetch(version)
+}
+
+fn java() -> Result<(), String> {
+    if find_java().is_none() {
+        say("no Java found");
+        debian::install_java()?;
+    }
+    Ok(())
+}
+
 /// Brings ZooKeeper in the first way that works.
 fn bring() -> Result<(), String> {
     if find_on_path("mvn").is_some() {
-        match maven::fetch() {
-            Ok(()) => return Ok(()),
+        match maven::fetch(PINNED_VERSION) {
+            Ok(_) => return Ok(()),
             Err(e) => say(&format!("{e}; trying Debian's package instead")),
         }
     } else {
@@ -58,6 +71,7 @@ fn bring() -> Result<(), String> {
 
 /// Finds Debian's package, or installs it: an older release than the one that is fetched.
 pub(crate) fn debian() -> Result<Distribution, String> {
+    java()?;
     if let Ok(found) = Distribution::debian() {
         return Ok(found);
     }

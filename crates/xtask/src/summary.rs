@@ -128,8 +128,11 @@ mod tests {
     }
 
     fn without_java() -> Summary {
-        let not_run =
-            NotRun { what: "the tests on a real ZooKeeper", why: "there is no Java".into(), remedy: "install Java" };
+        let not_run = NotRun {
+            what: "the tests on a real ZooKeeper".into(),
+            why: "there is no Java".into(),
+            remedy: "install Java",
+        };
         Summary { runs: vec![run(ServerKind::Embedded, "embedded")], not_run: vec![not_run] }
     }
 

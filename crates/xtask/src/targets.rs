@@ -15,14 +15,20 @@ pub(crate) enum Needs {
     Real,
 }
 
+/// The tests on one server of the chosen kind.
+pub(crate) const SERVER: &str = "server";
+
+/// The tests that compare the kinds.
+pub(crate) const CONFORMANCE: &str = "conformance";
+
 /// The tests with another client.
 pub(crate) const INTEROP: &str = "interop";
 
 /// All test targets of the workspace. Packages share names: each of them may have a target `server`.
 const KNOWN: [(&str, Needs); 9] = [
-    ("server", Needs::Either),
+    (SERVER, Needs::Either),
     ("crowd", Needs::Either),
-    ("conformance", Needs::Either),
+    (CONFORMANCE, Needs::Either),
     ("run", Needs::Either),
     (INTEROP, Needs::One),
     ("embedded", Needs::Embedded),

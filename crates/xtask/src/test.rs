@@ -1,36 +1,52 @@
 //! Runs the tests, and says what ran.
 
-use std::{env, path::Path};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use crate::{
-    cargo, command,
-    distribution::{DEBIAN_HOME, Distribution},
+    cargo,
+    choice::{self, Server},
+    command,
+    distribution::{DEBIAN_HOME, Distribution, HOME_VARIABLE},
     kazoo::{self, PYTHON_VARIABLE},
     kind::ServerKind,
-    not_run::{INSTALL_DEBIAN, INSTALL_KAZOO, INSTALL_REAL, NotRun},
-    plan, prepare,
+    not_run::{INSTALL_DEBIAN, INSTALL_KAZOO, INSTALL_REAL, INSTALL_RELEASE, NotRun},
+    plan::{self, Suite},
+    prepare,
     summary::{Run, Summary, is_ci},
 };
 
-/// Runs all tests, or `cargo test` with these arguments, on embedded servers and then on real ones.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+/// Runs all tests, or `cargo test` with these arguments, on the servers that are named, else on embedded servers and then
+/// on real ones.
+pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
     let mut summary = Summary::default();
-    let chosen_kind = plan::chosen_kind()?;
-    for kind in plan::kinds(arguments, chosen_kind) {
-        match kind {
-            ServerKind::Embedded => on_embedded_servers(arguments, &mut summary)?,
-            ServerKind::Real => on_real_servers(arguments, &mut summary)?,
+    let (chosen_kind, ci) = (plan::chosen_kind()?, is_ci(env::var_os("CI").as_deref()));
+    let choice = match servers {
+        Some(list) => choice::named(list, chosen_kind)?,
+        None => choice::default(arguments, chosen_kind, ci),
+    };
+    for (server, suite) in choice {
+        match server {
+            Server::Embedded => on_embedded_servers(arguments, &mut summary)?,
+            Server::Found => on_the_one_found(suite, arguments, &mut summary)?,
+            Server::Debian => on_debians(suite, arguments, &mut summary)?,
+            Server::Release(version) => on_release(&version, suite, arguments, &mut summary)?,
         }
     }
-    summary.not_run.extend(NotRun::other_half(arguments, chosen_kind));
+    if servers.is_none() {
+        summary.not_run.extend(NotRun::other_half(arguments, chosen_kind));
+    }
     println!("\n{}", summary.text());
-    summary.verdict(is_ci(env::var_os("CI").as_deref()))
+    // Who names a server wants it.
+    summary.verdict(ci || servers.is_some())
 }
 
 /// Comes first, and needs nothing but cargo.
 fn on_embedded_servers(arguments: &[String], summary: &mut Summary) -> Result<(), String> {
     let kind = ServerKind::Embedded;
-    summary.runs.push(chosen("embedded", kind, arguments)?);
+    summary.runs.push(chosen("embedded", kind, Suite::All, arguments, None)?);
     if arguments.is_empty() {
         match kazoo::prepare() {
             Ok(python) => {
@@ -38,51 +54,84 @@ fn on_embedded_servers(arguments: &[String], summary: &mut Summary) -> Result<()
                 summary.runs.push(cargo::test("embedded, kazoo", kind, &plan::interop(), &variables)?);
             }
             Err(why) => {
-                summary.not_run.push(NotRun { what: "the tests with kazoo", why, remedy: INSTALL_KAZOO });
+                summary.not_run.push(NotRun { what: "the tests with kazoo".to_owned(), why, remedy: INSTALL_KAZOO });
             }
         }
     }
     Ok(())
 }
 
-fn on_real_servers(arguments: &[String], summary: &mut Summary) -> Result<(), String> {
-    let kind = ServerKind::Real;
+fn on_the_one_found(suite: Suite, arguments: &[String], summary: &mut Summary) -> Result<(), String> {
     let found = match prepare::prepare() {
         Ok(found) => found,
         Err(why) => {
-            summary.not_run.push(NotRun { what: "the tests on a real ZooKeeper", why, remedy: INSTALL_REAL });
+            let what = "the tests on a real ZooKeeper".to_owned();
+            summary.not_run.push(NotRun { what, why, remedy: INSTALL_REAL });
             return Ok(());
         }
     };
-    if arguments.is_empty() {
-        command::run(command::cargo().args(plan::BUILD_EXAMPLES))?;
-    }
-    summary.runs.push(chosen(&title(&found), kind, arguments)?);
+    summary.runs.push(chosen(&title(&found), ServerKind::Real, suite, arguments, None)?);
     if arguments.is_empty() {
         summary.not_run.extend(NotRun::release_3_9(found.version()));
-        match prepare::debian() {
-            // Everything has run on it already.
-            Ok(debian) if debian.version() == found.version() => {}
-            Ok(debian) => {
-                let variables = [("ZOOKEEPER_HOME", Path::new(DEBIAN_HOME))];
-                summary.runs.push(cargo::test(&title(&debian), kind, &plan::conformance(), &variables)?);
-            }
-            Err(why) => {
-                let what = "the conformance tests on ZooKeeper 3.8";
-                summary.not_run.push(NotRun { what, why, remedy: INSTALL_DEBIAN });
-            }
+    }
+    Ok(())
+}
+
+fn on_debians(suite: Suite, arguments: &[String], summary: &mut Summary) -> Result<(), String> {
+    // Without any real server its lack has been said.
+    if summary.not_run.iter().any(|not_run| not_run.remedy == INSTALL_REAL) {
+        return Ok(());
+    }
+    match prepare::debian() {
+        // Everything has run on it already.
+        Ok(debian) if summary.runs.iter().any(|run| run.server == title(&debian)) => Ok(()),
+        Ok(debian) => {
+            let home = PathBuf::from(DEBIAN_HOME);
+            summary.runs.push(chosen(&title(&debian), ServerKind::Real, suite, arguments, Some(&home))?);
+            Ok(())
+        }
+        Err(why) => {
+            let what = match suite {
+                Suite::Conformance => "the conformance tests on ZooKeeper 3.8",
+                _ => "the tests on ZooKeeper 3.8, Debian's package",
+            };
+            summary.not_run.push(NotRun { what: what.to_owned(), why, remedy: INSTALL_DEBIAN });
+            Ok(())
+        }
+    }
+}
+
+fn on_release(version: &str, suite: Suite, arguments: &[String], summary: &mut Summary) -> Result<(), String> {
+    let title = format!("ZooKeeper {version}");
+    if summary.runs.iter().any(|run| run.server == title) {
+        return Ok(());
+    }
+    match prepare::release(version) {
+        Ok(home) => summary.runs.push(chosen(&title, ServerKind::Real, suite, arguments, Some(&home))?),
+        Err(why) => {
+            summary.not_run.push(NotRun { what: format!("the tests on {title}"), why, remedy: INSTALL_RELEASE });
         }
     }
     Ok(())
 }
 
-/// All tests, or those that the caller wants.
-fn chosen(server: &str, kind: ServerKind, arguments: &[String]) -> Result<Run, String> {
-    let line = plan::command_line(arguments, kind);
+/// A suite, or those tests that the caller wants; on a ZooKeeper at this place, if one is given.
+fn chosen(
+    server: &str,
+    kind: ServerKind,
+    suite: Suite,
+    arguments: &[String],
+    home: Option<&Path>,
+) -> Result<Run, String> {
+    if arguments.is_empty() && suite == Suite::Real {
+        command::run(command::cargo().args(plan::BUILD_EXAMPLES))?;
+    }
+    let line = plan::command_line(arguments, suite);
     let python = plan::names_interop(arguments).then(kazoo::prepare).transpose()?;
-    let variables: Vec<_> = python.iter().map(|python| (PYTHON_VARIABLE, python.as_path())).collect();
+    let python = python.iter().map(|python| (PYTHON_VARIABLE, python.as_path()));
+    let variables: Vec<_> = python.chain(home.map(|home| (HOME_VARIABLE, home))).collect();
     let run = cargo::test(server, kind, &line, &variables)?;
-    Ok(Run { all: arguments.is_empty(), ..run })
+    Ok(Run { all: arguments.is_empty() && suite != Suite::Conformance, ..run })
 }
 
 fn title(found: &Distribution) -> String {

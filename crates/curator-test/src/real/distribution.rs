@@ -12,6 +12,9 @@ use std::{
 /// The ZooKeeper release that `cargo xtask prepare` fetches and that the tests are written for.
 pub const PINNED_VERSION: &str = "3.9.5";
 
+/// Names the environment variable that says where ZooKeeper is.
+pub(crate) const HOME_VARIABLE: &str = "ZOOKEEPER_HOME";
+
 /// Where Debian's package `zookeeper` keeps its jar, among those of all other packages. As `ZOOKEEPER_HOME` it means that
 /// package.
 pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
@@ -161,13 +164,13 @@ pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// The folder that `cargo xtask prepare` fills: `zookeeper/<version>` in cargo's target directory.
-pub(crate) fn prepared_dir(target: &Path) -> PathBuf {
-    target.join("zookeeper").join(PINNED_VERSION)
+/// The folder that `cargo xtask` fills with a release: `zookeeper/<version>` in cargo's target directory.
+pub(crate) fn prepared_dir(target: &Path, version: &str) -> PathBuf {
+    target.join("zookeeper").join(version)
 }
 
 fn find_jars() -> Result<(Origin, Vec<PathBuf>), NotFound> {
-    if let Some(home) = env::var_os("ZOOKEEPER_HOME").filter(|home| !home.is_empty()) {
+    if let Some(home) = env::var_os(HOME_VARIABLE).filter(|home| !home.is_empty()) {
         let home = path::absolute(&home).unwrap_or_else(|_| home.into());
         if home == Path::new(DEBIAN_HOME) {
             return debian_jars().map(|jars| (Origin::Home, jars)).ok_or(NotFound::Home(home));
@@ -175,7 +178,7 @@ fn find_jars() -> Result<(Origin, Vec<PathBuf>), NotFound> {
         let jars = jars_of_release(&home).ok_or(NotFound::Home(home))?;
         return Ok((Origin::Home, jars));
     }
-    if let Some(jars) = target_dirs().iter().find_map(|target| jars_of_release(&prepared_dir(target))) {
+    if let Some(jars) = target_dirs().iter().find_map(|target| jars_of_release(&prepared_dir(target, PINNED_VERSION))) {
         return Ok((Origin::Prepared, jars));
     }
     let debian = debian_jars().ok_or(NotFound::ZooKeeper)?;

@@ -1,0 +1,129 @@
+//! Which servers the tests run on, and which tests on each.
+
+use crate::{
+    distribution::PINNED_VERSION,
+    kind::{SERVER_VARIABLE, ServerKind},
+    plan::{self, Suite},
+};
+
+/// The oldest release that is supported: a full run where CI is set begins the real half with the newest and ends it with
+/// this one.
+pub(crate) const OLDEST: &str = "3.6.4";
+
+/// A server that tests can be run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Server {
+    Embedded,
+    /// The ZooKeeper that tests find by themselves: of `ZOOKEEPER_HOME`, or the pinned release.
+    Found,
+    /// Debian's package.
+    Debian,
+    /// A release, by Maven.
+    Release(String),
+}
+
+/// What is to be run, in this order.
+pub(crate) type Choice = Vec<(Server, Suite)>;
+
+/// What runs when nobody says which servers: everything on embedded ones and on the newest release. A build server adds
+/// the oldest supported release and Debian's; elsewhere Debian's is for the conformance tests alone.
+///
+/// Tests that are chosen by arguments run on the first two only.
+pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool) -> Choice {
+    let mut choice = Choice::new();
+    for kind in plan::kinds(arguments, chosen) {
+        match kind {
+            ServerKind::Embedded => choice.push((Server::Embedded, Suite::All)),
+            ServerKind::Real => {
+                choice.push((Server::Found, Suite::Real));
+                if arguments.is_empty() {
+                    let debian = if ci { Suite::ServerAndConformance } else { Suite::Conformance };
+                    choice.push((Server::Debian, debian));
+                }
+                if arguments.is_empty() && ci {
+                    choice.push((Server::Release(OLDEST.to_owned()), Suite::Server));
+                }
+            }
+        }
+    }
+    choice
+}
+
+/// What `--servers` names: `embedded`, `debian` and releases, with commas between them.
+///
+/// # Errors
+///
+/// When one of them is no server, when there is none, or when the environment chooses too.
+pub(crate) fn named(list: &str, chosen: Option<ServerKind>) -> Result<Choice, String> {
+    if let Some(kind) = chosen {
+        return Err(format!("--servers {list} and {SERVER_VARIABLE}={kind} both choose: leave out one of them"));
+    }
+    list.split(',').map(one).collect()
+}
+
+fn one(name: &str) -> Result<(Server, Suite), String> {
+    match name {
+        "embedded" => Ok((Server::Embedded, Suite::All)),
+        "debian" => Ok((Server::Debian, Suite::ServerAndConformance)),
+        PINNED_VERSION => Ok((Server::Release(name.to_owned()), Suite::Real)),
+        _ if is_release(name) => Ok((Server::Release(name.to_owned()), Suite::Server)),
+        _ => Err(format!(
+            "--servers: \"{name}\" is no server; give `embedded`, `debian` or a release such as {PINNED_VERSION}, with \
+             commas between them"
+        )),
+    }
+}
+
+/// Three numbers.
+fn is_release(name: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.len() < 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    name.split('.').count() == 3 && name.split('.').all(is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(version: &str) -> Server {
+        Server::Release(version.to_owned())
+    }
+
+    #[test]
+    fn a_build_server_adds_the_oldest_release_and_debians() {
+        let everything = [(Server::Embedded, Suite::All), (Server::Found, Suite::Real)];
+        let debian = |suite| (Server::Debian, suite);
+        let here = [&everything[..], &[debian(Suite::Conformance)]].concat();
+        assert_eq!(default(&[], None, false), here);
+        let oldest = (release(OLDEST), Suite::Server);
+        let there = [&everything[..], &[debian(Suite::ServerAndConformance), oldest]].concat();
+        assert_eq!(default(&[], None, true), there);
+        assert_eq!(default(&["x".to_owned()], None, true), everything);
+        assert_eq!(default(&[], Some(ServerKind::Embedded), true), everything[..1]);
+    }
+
+    #[test]
+    fn servers_are_named_one_by_one() {
+        let expected = [
+            (release("3.6.4"), Suite::Server),
+            (Server::Debian, Suite::ServerAndConformance),
+            (release(PINNED_VERSION), Suite::Real),
+            (Server::Embedded, Suite::All),
+        ];
+        assert_eq!(named(&format!("3.6.4,debian,{PINNED_VERSION},embedded"), None).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused_by_name() {
+        for list in ["", "3.6.4,", "3.6", "newest", "3.6.x", "3.6.4 ", "../3.6.4", "3..4", "3.9.1234"] {
+            let error = named(list, None).unwrap_err();
+            assert!(error.contains("is no server") && error.contains("`debian`"), "{list}: {error}");
+        }
+        assert!(named("3.6.4,nine", None).unwrap_err().contains("\"nine\""));
+    }
+
+    #[test]
+    fn one_choice_is_enough() {
+        let error = named("3.6.4", Some(ServerKind::Real)).unwrap_err();
+        assert!(error.contains("--servers 3.6.4") && error.contains("CURATOR_TEST_SERVER=real"), "{error}");
+    }
+}
