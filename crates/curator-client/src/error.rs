@@ -246,7 +246,7 @@ pub enum Error {
         path: ZPath,
     },
     /// The server is too old for the operation, or has it switched off.
-    #[error("{operation} {path}: the server does not implement this operation")]
+    #[error("{operation} {path}: the server does not implement this operation{}", wanted(operation))]
     Unimplemented {
         /// The operation.
         operation: &'static str,
@@ -303,6 +303,19 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
+    /// A transaction was applied, but the server gave no stat of a node that it created, as old servers do, and the node
+    /// could not be looked at.
+    #[error(
+        "{operation} {path}: applied, but the server gave no stat of the new node, and a look at it failed: {cause}"
+    )]
+    StatUnknown {
+        /// The operation.
+        operation: &'static str,
+        /// The node, without the number of a sequential one.
+        path: ZPath,
+        /// What was seen.
+        cause: String,
+    },
     /// Something that the protocol does not foresee.
     #[error("{operation} {path}: {cause}")]
     Unexpected {
@@ -313,6 +326,15 @@ pub enum Error {
         /// What was seen.
         cause: String,
     },
+}
+
+/// What a server needs for an operation that some do not have.
+fn wanted(operation: &str) -> &'static str {
+    match operation {
+        "multi-read on" => ", multiRead: ZooKeeper 3.6 or newer has it",
+        "create" => ": containers need ZooKeeper 3.5.1 or newer, a time to live needs extendedTypesEnabled",
+        _ => "",
+    }
 }
 
 impl Error {
@@ -327,6 +349,7 @@ impl Error {
             | Self::ConnectionLost { .. }
             | Self::Disconnected { .. }
             | Self::OperationTimeout { .. }
+            | Self::StatUnknown { .. }
             | Self::TooManyRequests { .. }
             | Self::Throttled { .. } => true,
             Self::SessionEnded { end, .. } => end.is_followed_by_another(),
@@ -341,6 +364,7 @@ impl Error {
         match self {
             Self::ConnectionLost { .. }
             | Self::OperationTimeout { .. }
+            | Self::StatUnknown { .. }
             | Self::Ambiguous { .. }
             | Self::Unexpected { .. } => Outcome::Unknown,
             Self::SessionEnded { outcome, .. } => *outcome,

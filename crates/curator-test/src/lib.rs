@@ -50,4 +50,4 @@ pub use op_code::OpCode;
 pub use proxy::{Direction, FaultProxy};
 pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
 pub use report::REPORT_VARIABLE;
-pub use server::{SERVER_VARIABLE, ServerKind, TestingServer, TestingServerBuilder, UnknownKind};
+pub use server::{SERVER_VARIABLE, ServerKind, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind};

@@ -87,6 +87,14 @@ impl Transaction {
     /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. An unknown outcome is
     /// [`Error::Ambiguous`] and is not tried again. [`Error::RequestTooLarge`] counts all operations together.
     ///
+    /// # Caveats
+    ///
+    /// Servers before 3.7.2, and 3.8 before 3.8.2, do not tell the stats of new nodes, but of containers and of nodes with a
+    /// time to live. Unless such a node, or data that are set, tell of the transaction, this looks at a new node before it
+    /// returns: an ephemeral one, or else all. If it is gone by then, because somebody or the transaction itself has deleted
+    /// it, the outcome is unknown. A persistent one that is the only one, and that was deleted and made anew before the look,
+    /// is taken for the first.
+    ///
     /// # Cancel safety
     ///
     /// A dropped transaction may still be applied, as a whole.

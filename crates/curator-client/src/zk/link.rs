@@ -12,6 +12,7 @@ use zookeeper_client::{
 };
 
 pub(crate) use self::open::SessionKey;
+use super::created::{FailedTransaction, with_stats};
 use super::started::{Started, start, unwinding};
 use super::task::{LinkEnd, SessionTask};
 use crate::connect_string::ConnectString;
@@ -55,9 +56,6 @@ pub(crate) struct Link {
 }
 
 type Answer<T> = Started<Result<T, ZkError>>;
-
-/// What failed in a transaction: one operation, or the request as a whole.
-pub(crate) type FailedOperation = (Option<usize>, ZkError);
 
 impl Link {
     pub(crate) fn session_id(&self) -> i64 {
@@ -128,7 +126,7 @@ impl Link {
     pub(crate) fn transact(
         &self,
         operations: Vec<TransactionOperation>,
-    ) -> Started<Result<Vec<LinkTransactionResult>, FailedOperation>> {
+    ) -> Started<Result<Vec<LinkTransactionResult>, FailedTransaction>> {
         let client = self.client.clone();
         start(async move {
             let mut writer = client.new_multi_writer();
@@ -145,13 +143,13 @@ impl Link {
                     }
                     TransactionOperation::Delete { path, version } => writer.add_delete(path.as_str(), *version),
                 }
-                .map_err(|error| (Some(index), error))?;
+                .map_err(|error| FailedTransaction::Request(Some(index), error))?;
             }
             let results = writer.commit().await.map_err(|error| match error {
-                MultiWriteError::RequestFailed { source } => (None, source),
-                MultiWriteError::OperationFailed { index, source } => (Some(index), source),
+                MultiWriteError::RequestFailed { source } => FailedTransaction::Request(None, source),
+                MultiWriteError::OperationFailed { index, source } => FailedTransaction::Request(Some(index), source),
             })?;
-            Ok(results.into_iter().map(LinkTransactionResult::from).collect())
+            with_stats(&client, &operations, results.into_iter().map(LinkTransactionResult::from).collect()).await
         })
     }
 

@@ -14,6 +14,7 @@
 //! | no `TCP_NODELAY` | [`nodelay`] |
 //! | expiry noticed only at 1.4 T and more | `supervisor.rs`: the lease ends the session, a new client tries at once |
 //! | operations queue without bound or time-out | `session/requests.rs`: nothing is sent without a connection; a deadline for each request, and a cap |
+//! | where the server gives no stat of a node that a transaction has created (ZOOKEEPER-4026), it gives one of -1 | [`created`]: the node is looked at |
 //! | a request over `jute.maxbuffer` kills the connection and all that is in flight | `session/requests.rs`: sizes are checked first |
 //! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
 //! | a server that says nothing is waited for longer than a whole connect may take | [`link`]: each server gets its share |
@@ -22,6 +23,7 @@
 //! | a one-shot watch kills a persistent one on the same path (ZOOKEEPER-4466) | one-shot watches only |
 //! | `Client::lock` leaks its node when cancelled | not used |
 
+pub(crate) mod created;
 pub(crate) mod error;
 pub(crate) mod link;
 pub(crate) mod nodelay;

@@ -1,7 +1,9 @@
 //! Several operations, all or none.
 
+use std::time::Duration;
+
 use curator_client::{CreateMode, Error, Outcome, TransactionResult};
-use curator_test::OpCode;
+use curator_test::{OpCode, TestingServer};
 
 use crate::support::{behind_proxy, direct, unique};
 
@@ -33,6 +35,34 @@ async fn a_transaction_is_applied_as_a_whole() {
     assert_eq!(stat.version, 1);
     assert_eq!(client.get_data(&numbered.path).await.unwrap(), (b"new".to_vec(), numbered.stat));
     assert_eq!(client.check_exists(&old).await.unwrap(), None);
+}
+
+/// Old servers do not tell them in the answer, so there the client looks; others are not asked.
+#[tokio::test]
+async fn new_nodes_of_every_kind_have_their_stats() {
+    let ((proxy, client), direct) = (behind_proxy().await, direct().await);
+    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let long = Duration::from_secs(1000);
+    let modes = [
+        CreateMode::Persistent,
+        CreateMode::PersistentSequential,
+        CreateMode::Ephemeral,
+        CreateMode::EphemeralSequential,
+        CreateMode::Container,
+        CreateMode::PersistentWithTtl(long),
+        CreateMode::PersistentSequentialWithTtl(long),
+    ];
+    proxy.ignore(OpCode::Sync);
+    proxy.reset_counts();
+    for (index, mode) in modes.into_iter().enumerate() {
+        let transaction = client.transaction().create(format!("{dir}/{index}-"), "data", mode).unwrap();
+        let results = transaction.commit().await.unwrap();
+        let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
+        assert_eq!(direct.check_exists(&created.path).await.unwrap(), Some(created.stat), "{mode:?}");
+    }
+    let looks = proxy.requests().get(&OpCode::Exists).copied().unwrap_or_default();
+    let told = TestingServer::shared().await.version().unwrap().tells_stats_in_transactions();
+    assert_eq!(looks, if told { 0 } else { 4 }, "of containers and nodes with a time to live all servers tell");
 }
 
 #[tokio::test]

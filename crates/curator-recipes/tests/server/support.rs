@@ -1,5 +1,6 @@
 //! What the tests share.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -65,6 +66,24 @@ pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> 
         Err(curator_recipes::client::Error::NoNode { .. }) => Vec::new(),
         children => children.unwrap(),
     }
+}
+
+/// What a transaction costs that creates a lock's nodes, with other requests that take so many round trips: all requests, and
+/// all round trips.
+///
+/// Servers before 3.7.2, and 3.8 before 3.8.2, do not tell the stats of new nodes in the answer: there one of them is looked
+/// at, however many there are, in a round trip of its own.
+pub(crate) async fn creating(other: &[(OpCode, u64)], round_trips: u64) -> (BTreeMap<OpCode, u64>, u64) {
+    let mut requests = BTreeMap::from([(OpCode::Multi, 1)]);
+    for (op, count) in other {
+        *requests.entry(*op).or_default() += count;
+    }
+    let version = TestingServer::shared().await.version().expect("it serves");
+    if version.tells_stats_in_transactions() {
+        return (requests, 1 + round_trips);
+    }
+    requests.insert(OpCode::Exists, 1);
+    (requests, 2 + round_trips)
 }
 
 /// How many requests of this kind have come through `proxy`.

@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     container_check: Duration,
     pub(crate) sessionless_timeout: Duration,
     pub(crate) extended_types: bool,
+    pub(crate) stats_in_transactions: bool,
+    pub(crate) multi_read: bool,
 }
 
 impl Default for Settings {
@@ -36,6 +38,8 @@ impl Default for Settings {
             container_check: Duration::from_secs(60),
             sessionless_timeout: Duration::from_secs(10),
             extended_types: true,
+            stats_in_transactions: true,
+            multi_read: true,
         }
     }
 }
@@ -78,6 +82,20 @@ impl EmbeddedServerBuilder {
     /// Whether nodes can have a time to live; they can if not set. (The real server has to be told so.)
     pub fn extended_types(mut self, enabled: bool) -> Self {
         self.settings.extended_types = enabled;
+        self
+    }
+
+    /// Whether the answer to a transaction has the stats of the nodes that it creates; it has if not set. Servers before
+    /// 3.7.2, and 3.8 before 3.8.2, tell the paths alone (ZOOKEEPER-4026), unless they are containers or have a time to live.
+    pub fn stats_in_transactions(mut self, told: bool) -> Self {
+        self.settings.stats_in_transactions = told;
+        self
+    }
+
+    /// Whether the server knows `multiRead`; it does if not set. Servers before 3.6 do not: they answer `Unimplemented` and
+    /// close the connection.
+    pub fn multi_read(mut self, known: bool) -> Self {
+        self.settings.multi_read = known;
         self
     }
 

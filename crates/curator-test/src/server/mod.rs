@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -20,10 +20,12 @@ mod kind;
 mod properties;
 mod questions;
 pub(crate) mod settings;
+mod version;
 mod words;
 
 pub use builder::TestingServerBuilder;
 pub use kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
+pub use version::ServerVersion;
 use words::{Asked, Words};
 
 /// A real server is up within a second; a machine that compiles on all cores may need many.
@@ -51,6 +53,8 @@ pub struct TestingServer {
     words: Words,
     /// When it was started, until it is seen to serve.
     starting: Mutex<Option<Instant>>,
+    /// What it calls itself, once it is seen to serve.
+    version: OnceLock<ServerVersion>,
 }
 
 #[derive(Debug)]
@@ -121,12 +125,16 @@ impl TestingServer {
 
     /// A server that listens already, and was begun at that time.
     pub(crate) fn of_embedded(server: EmbeddedServer, begin: Instant) -> Self {
-        Self { server: Server::Embedded(server), words: Words::default(), starting: Mutex::new(Some(begin)) }
+        Self::of(Server::Embedded(server), Some(begin))
     }
 
     /// A server that is not launched yet.
     pub(crate) fn of_real(server: RealServer) -> Self {
-        Self { server: Server::Real(Box::new(server)), words: Words::default(), starting: Mutex::default() }
+        Self::of(Server::Real(Box::new(server)), None)
+    }
+
+    fn of(server: Server, starting: Option<Instant>) -> Self {
+        Self { server, words: Words::default(), starting: Mutex::new(starting), version: OnceLock::new() }
     }
 
     /// What it is.
@@ -283,6 +291,10 @@ impl TestingServer {
         while Instant::now() < end {
             self.check_alive()?;
             if let Some(srvr) = self.words.srvr(self.asked()).await {
+                if let Some(version) = srvr.version.as_deref().and_then(ServerVersion::parse) {
+                    // It stays the same over a restart.
+                    self.version.get_or_init(|| version);
+                }
                 if let Some(begin) = self.set_starting(None) {
                     report::server_started(self.kind().name(), srvr.version.as_deref(), begin.elapsed());
                 }

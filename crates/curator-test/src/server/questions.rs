@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::TestingServer;
+use super::{ServerVersion, TestingServer};
 use crate::{
     error::Error,
     four_letter::{self, Mode, SessionInfo},
@@ -18,6 +18,13 @@ impl TestingServer {
     pub async fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         self.check_alive()?;
         self.words.ask(self.asked(), word).await
+    }
+
+    /// The release that the server says it is of; for an embedded one, that whose protocol it speaks. Nothing before it
+    /// was seen to serve, or when it calls itself otherwise. Known without a question.
+    #[must_use]
+    pub fn version(&self) -> Option<ServerVersion> {
+        self.version.get().copied()
     }
 
     /// What the server does in its ensemble; nothing while it does not serve or does not answer within a second.

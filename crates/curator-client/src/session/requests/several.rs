@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::node::multi_read::{ReadOperation, ReadResult};
 use crate::node::{Created, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
+use crate::zk::created::FailedTransaction;
 use crate::zk::error::{LinkError, translate};
 use crate::zk::link::{LinkReadResult, LinkTransactionResult};
 
@@ -14,7 +15,13 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. [`Error::RequestTooLarge`] counts
-    /// all operations together.
+    /// all operations together. [`Error::StatUnknown`] can come of servers that do not tell when a node was created.
+    ///
+    /// # Caveats
+    ///
+    /// Servers before 3.7.2, and 3.8 before 3.8.2, do not tell the stats of new nodes. Where nothing else in the answer tells,
+    /// a new node is looked at before the answer is given, in one more round trip: an ephemeral one, or else all. See
+    /// [`Transaction::commit`](crate::Transaction::commit).
     pub fn transact(&self, operations: Vec<TransactionOperation>) -> Request<Vec<TransactionResult>> {
         const NAME: &str = "transaction on";
         let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
@@ -28,11 +35,19 @@ impl Session {
             NAME,
             &path,
             |link| link.transact(operations),
-            move |(index, error)| match index.and_then(|index| Some((index, names.get(index)?))) {
-                Some((index, (name, path))) => {
-                    Error::TransactionFailed { index, cause: Box::new(translate(name, path, error)) }
+            move |failed| match failed {
+                FailedTransaction::Request(index, error) => {
+                    match index.and_then(|index| Some((index, names.get(index)?))) {
+                        Some((index, (name, path))) => {
+                            Error::TransactionFailed { index, cause: Box::new(translate(name, path, error)) }
+                        }
+                        None => translate(NAME, &failed_path, error),
+                    }
                 }
-                None => translate(NAME, &failed_path, error),
+                FailedTransaction::Unseen { index, cause } => {
+                    let path = names.into_iter().nth(index).map_or(failed_path, |(_, path)| path);
+                    Error::StatUnknown { operation: NAME, path, cause: cause.to_string() }
+                }
             },
         );
         sent.map(|results| results.into_iter().map(transaction_result).collect())

@@ -103,6 +103,13 @@ impl Body {
 }
 
 impl OperationResult {
+    /// Tells of a create as older releases do.
+    pub(crate) fn forget_stat(&mut self) {
+        if let Self::Create2(path, _) = self {
+            *self = Self::Create(std::mem::take(path));
+        }
+    }
+
     fn write(&self, writer: &mut Writer) {
         let op = match self {
             Self::Create(_) => OpCode::Create.number(),

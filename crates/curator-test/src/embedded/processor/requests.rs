@@ -6,7 +6,7 @@ use crate::{
     embedded::{
         acl::{self, Id},
         code::Code,
-        codec::{Body, Malformed, OperationResult, Read, Reader, Request, Write, reply_frame},
+        codec::{Body, CreateKind, Malformed, OperationResult, Read, Reader, Request, Write, reply_frame},
         connection::ConnectionId,
         request_info::RequestInfo,
         tree::{Context, Event},
@@ -27,7 +27,8 @@ impl Processor {
         let connection = self.connections.get_mut(&id)?;
         (connection.last_xid, connection.last_op) = (xid, op);
         let session = connection.session?;
-        let request = Request::parse(op, &payload[8..]);
+        let is_known = self.settings.multi_read || op != OpCode::MultiRead;
+        let request = is_known.then(|| Request::parse(op, &payload[8..])).flatten();
         let path = request.as_ref().and_then(|request| request.as_ref().ok()?.path().map(str::to_owned));
         let info = RequestInfo::new(op, path, session.id);
         match &request {
@@ -135,8 +136,17 @@ impl Processor {
         self.zxid += 1;
         let identities = self.identities(id);
         let context = Context { session_id, identities: &identities, zxid: self.zxid, time: now.wall };
-        let (results, events) = self.tree.apply_all(writes, &context);
+        let (mut results, events) = self.tree.apply_all(writes, &context);
         self.notify(&events);
+        if !self.settings.stats_in_transactions {
+            // Containers and nodes with a time to live have always had theirs.
+            let plain = |write: &Write| matches!(write, Write::Create(create) if create.kind == CreateKind::Create2);
+            results
+                .iter_mut()
+                .zip(writes)
+                .filter(|(_, write)| plain(write))
+                .for_each(|(result, _)| result.forget_stat());
+        }
         Body::Results(results)
     }
 

@@ -1,0 +1,165 @@
+//! The stats of nodes that a transaction has created, where the server does not tell them.
+//!
+//! Servers before 3.7.2, and 3.8 before 3.8.2, answer `create2` in a transaction as they answer `create`: with the path, and
+//! no stat (ZOOKEEPER-4026). The client crate gives a stat in which `czxid` is -1. Tokens are made of that number, so it has
+//! to be the right one, or none at all.
+
+use std::fmt;
+
+use futures_util::future::join_all;
+use zookeeper_client::{Client, Error as ZkError, Stat};
+
+use super::link::LinkTransactionResult;
+use crate::node::{NodeSpec, TransactionOperation};
+
+/// What failed in a transaction.
+#[derive(Debug)]
+pub(crate) enum FailedTransaction {
+    /// One operation, and so nothing was applied; or the request as a whole.
+    Request(Option<usize>, ZkError),
+    /// Nothing: all was applied. But the server did not say when this node was created, nor could it be found out.
+    Unseen { index: usize, cause: Unseen },
+}
+
+/// Why it could not be found out when a node was created.
+#[derive(Debug)]
+pub(crate) enum Unseen {
+    /// It is gone, perhaps by the transaction itself.
+    Gone,
+    /// It is another one, created later.
+    Replaced,
+    /// The look at it failed.
+    Failed(ZkError),
+}
+
+/// The number and the time of a transaction, which all its nodes have in their stats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Birth {
+    czxid: i64,
+    ctime: i64,
+}
+
+/// Completes the results. Sends nothing if no stat is missing, or if another result tells what is needed.
+pub(super) async fn with_stats(
+    client: &Client,
+    operations: &[TransactionOperation],
+    mut results: Vec<LinkTransactionResult>,
+) -> Result<Vec<LinkTransactionResult>, FailedTransaction> {
+    let unseen = unseen(operations, &results);
+    if unseen.is_empty() {
+        return Ok(results);
+    }
+    let birth = match results.iter().find_map(told) {
+        Some(birth) => birth,
+        None => look(client, operations, &unseen).await?,
+    };
+    let session_id = client.session_id().0;
+    for New { index, node, .. } in unseen {
+        if let LinkTransactionResult::Created { stat, .. } = &mut results[index] {
+            *stat = at_creation(node, birth, session_id);
+        }
+    }
+    Ok(results)
+}
+
+/// A new node whose stat was not told.
+#[derive(Debug, Clone)]
+struct New<'a> {
+    index: usize,
+    node: &'a NodeSpec,
+    /// With its number.
+    path: String,
+}
+
+fn unseen<'a>(operations: &'a [TransactionOperation], results: &[LinkTransactionResult]) -> Vec<New<'a>> {
+    let unseen = |(index, (operation, result)): (usize, (&'a TransactionOperation, &LinkTransactionResult))| match (
+        operation, result,
+    ) {
+        (TransactionOperation::Create(node), LinkTransactionResult::Created { path, stat }) if stat.is_invalid() => {
+            Some(New { index, node, path: path.clone() })
+        }
+        _ => None,
+    };
+    operations.iter().zip(results).enumerate().filter_map(unseen).collect()
+}
+
+/// What a result tells of its transaction. Containers and nodes with a time to live have stats on all servers.
+fn told(result: &LinkTransactionResult) -> Option<Birth> {
+    match result {
+        LinkTransactionResult::DataSet { stat } => Some(Birth { czxid: stat.mzxid, ctime: stat.mtime }),
+        LinkTransactionResult::Created { stat, .. } if !stat.is_invalid() => Some(Birth::of(stat)),
+        _ => None,
+    }
+}
+
+/// Looks at one ephemeral node: its owner proves that it is of this transaction. Without one, at all the others, in one
+/// flight: if two of them agree, they are.
+///
+/// Who asks such a server for the stat of a node needs no permission.
+async fn look(
+    client: &Client,
+    operations: &[TransactionOperation],
+    unseen: &[New<'_>],
+) -> Result<Birth, FailedTransaction> {
+    let stays = |new: &&New<'_>| {
+        let deletes = |later: &TransactionOperation| matches!(later, TransactionOperation::Delete { path, .. } if path.as_str() == new.path);
+        !operations[new.index..].iter().any(deletes)
+    };
+    let staying: Vec<_> = unseen.iter().filter(stays).collect();
+    let looked_at = match staying.iter().find(|new| new.node.mode.is_ephemeral()) {
+        Some(new) => vec![*new],
+        None => staying,
+    };
+    // Sent by the calls.
+    let looks: Vec<_> = looked_at.iter().map(|new| client.check_stat(&new.path)).collect();
+    let mut birth = None;
+    for (new, found) in looked_at.into_iter().zip(join_all(looks).await) {
+        let failed = |cause| FailedTransaction::Unseen { index: new.index, cause };
+        let found = found.map_err(|error| failed(Unseen::Failed(error)))?.ok_or_else(|| failed(Unseen::Gone))?;
+        let seen = Birth::of(&found);
+        let is_ours = found.ephemeral_owner == owner(new.node, client.session_id().0);
+        if !is_ours || *birth.get_or_insert(seen) != seen {
+            return Err(failed(Unseen::Replaced));
+        }
+    }
+    let first = unseen.first().map_or(0, |new| new.index);
+    birth.ok_or(FailedTransaction::Unseen { index: first, cause: Unseen::Gone })
+}
+
+/// The stat of a new node of such a kind as is not told of.
+fn at_creation(node: &NodeSpec, Birth { czxid, ctime }: Birth, session_id: i64) -> Stat {
+    Stat {
+        czxid,
+        mzxid: czxid,
+        pzxid: czxid,
+        ctime,
+        mtime: ctime,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner: owner(node, session_id),
+        // No server takes a request of 2 GiB.
+        data_length: i32::try_from(node.data.len()).unwrap_or(i32::MAX),
+        num_children: 0,
+    }
+}
+
+fn owner(node: &NodeSpec, session_id: i64) -> i64 {
+    if node.mode.is_ephemeral() { session_id } else { 0 }
+}
+
+impl Birth {
+    fn of(stat: &Stat) -> Self {
+        Self { czxid: stat.czxid, ctime: stat.ctime }
+    }
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("it is gone"),
+            Self::Replaced => f.write_str("another one has its path now"),
+            Self::Failed(error) => write!(f, "{error}"),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A server that does not tell the stats of nodes that a transaction creates (ZOOKEEPER-4026), as before 3.7.2 and 3.8.2.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use curator_client::{CreateMode, CuratorClient, Error, Outcome, Transaction, TransactionResult};
+use curator_test::{EmbeddedServer, FaultProxy, OpCode};
+
+/// Such a server, a client of it behind a proxy, and one that is not.
+async fn old() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClient) {
+    let server = EmbeddedServer::builder().stats_in_transactions(false).start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    proxy.ignore(OpCode::Sync);
+    let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
+    (server, proxy, client, other)
+}
+
+async fn connect(connect_string: &str) -> CuratorClient {
+    CuratorClient::builder(connect_string).session_timeout(Duration::from_secs(20)).connect().await.unwrap()
+}
+
+fn create(transaction: Transaction, path: &str, mode: CreateMode) -> Transaction {
+    transaction.create(path, "data", mode).unwrap()
+}
+
+/// Commits, and lets something happen when the transaction has been applied and its answer is under way.
+async fn commit_and_meanwhile<T>(
+    proxy: &FaultProxy,
+    transaction: Transaction,
+    meanwhile: impl Future<Output = T>,
+) -> Result<Vec<TransactionResult>, Error> {
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::Multi);
+    let (committed, ()) = tokio::join!(transaction.commit(), async {
+        proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
+        meanwhile.await;
+        proxy.release_held();
+    });
+    committed
+}
+
+/// Why it is not known when a node was created.
+fn cause(committed: Result<Vec<TransactionResult>, Error>) -> (String, String) {
+    let error = committed.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    let Error::Ambiguous { cause, .. } = error else { panic!("{error}") };
+    assert_eq!(cause.outcome(), Outcome::Unknown);
+    assert!(cause.is_retryable());
+    let Error::StatUnknown { path, cause, .. } = *cause else { panic!("{cause}") };
+    (path.to_string(), cause)
+}
+
+#[tokio::test]
+async fn new_nodes_have_the_stats_of_their_creation_whatever_came_after_it() {
+    let (_server, proxy, client, other) = old().await;
+    let transaction = create(client.transaction(), "/dir", CreateMode::Persistent);
+    let transaction = create(transaction, "/dir/n-", CreateMode::EphemeralSequential);
+    let changed = async { other.set_data("/dir", "other data", None).await.unwrap() };
+    let results = commit_and_meanwhile(&proxy, transaction, changed).await.unwrap();
+    let [TransactionResult::Created(dir), TransactionResult::Created(child)] = &*results else { panic!("{results:?}") };
+    assert_eq!((dir.path.as_str(), child.path.as_str()), ("/dir", "/dir/n-0000000000"));
+    assert_eq!(Some(child.stat), other.check_exists(&child.path).await.unwrap());
+    assert_eq!(child.stat.ephemeral_owner, client.session().await.unwrap().id());
+    let now = other.check_exists("/dir").await.unwrap().unwrap();
+    assert_eq!((now.version, now.num_children, now.data_length), (1, 1, 10));
+    let then = (dir.stat.version, dir.stat.num_children, dir.stat.data_length, dir.stat.cversion);
+    assert_eq!(then, (0, 0, 4, 0));
+    assert_eq!((dir.stat.czxid, dir.stat.ctime), (now.czxid, now.ctime));
+    assert_eq!([dir.stat.mzxid, dir.stat.pzxid, child.stat.czxid], [dir.stat.czxid; 3]);
+    assert_eq!(dir.stat.mtime, dir.stat.ctime);
+}
+
+/// What a transaction sends, and in how many round trips.
+async fn cost(proxy: &FaultProxy, transaction: Transaction) -> (BTreeMap<OpCode, u64>, u64) {
+    proxy.reset_counts();
+    transaction.commit().await.unwrap();
+    (proxy.requests(), proxy.round_trips())
+}
+
+#[tokio::test]
+async fn one_flight_of_looks_is_sent_where_nothing_else_tells_and_only_there() {
+    let (_server, proxy, client, _other) = old().await;
+    proxy.set_delay(Duration::from_millis(5));
+    let with = |looks| (BTreeMap::from([(OpCode::Multi, 1), (OpCode::Exists, looks)]), 2);
+    let without = (BTreeMap::from([(OpCode::Multi, 1)]), 1);
+    let both = |path: &str, mode| create(create(client.transaction(), path, mode), &format!("{path}-also"), mode);
+    assert_eq!(cost(&proxy, both("/plain", CreateMode::Persistent)).await, with(2));
+    assert_eq!(cost(&proxy, both("/ephemeral", CreateMode::EphemeralSequential)).await, with(1));
+    let mixed = create(both("/mixed", CreateMode::Persistent), "/mixed/ephemeral", CreateMode::Ephemeral);
+    assert_eq!(cost(&proxy, mixed).await, with(1));
+    let told = create(both("/told", CreateMode::Persistent), "/told/container", CreateMode::Container);
+    assert_eq!(cost(&proxy, told).await, without);
+    let set = both("/set", CreateMode::Ephemeral).set_data("/plain", "", None).unwrap();
+    assert_eq!(cost(&proxy, set).await, without);
+    let nothing_new = client.transaction().check("/plain", None).unwrap().delete("/plain", None).unwrap();
+    assert_eq!(cost(&proxy, nothing_new).await, without);
+}
+
+#[tokio::test]
+async fn what_other_operations_tell_is_right() {
+    let (_server, _proxy, client, other) = old().await;
+    let ttl = CreateMode::PersistentWithTtl(Duration::from_secs(1000));
+    for (name, mode) in [("/container", CreateMode::Container), ("/ttl", ttl)] {
+        let transaction =
+            create(create(client.transaction(), name, mode), &format!("{name}-by"), CreateMode::Ephemeral);
+        for created in transaction.commit().await.unwrap() {
+            let TransactionResult::Created(created) = created else { panic!("{created:?}") };
+            assert_eq!(other.check_exists(&created.path).await.unwrap(), Some(created.stat));
+        }
+    }
+    let transaction = client.transaction().set_data("/container", "new", None).unwrap();
+    let results = create(transaction, "/by", CreateMode::Ephemeral).commit().await.unwrap();
+    let [TransactionResult::DataSet(set), TransactionResult::Created(created)] = &*results else {
+        panic!("{results:?}")
+    };
+    assert_eq!(other.check_exists("/by").await.unwrap(), Some(created.stat));
+    assert_eq!(set.mzxid, created.stat.czxid);
+}
+
+#[tokio::test]
+async fn a_node_that_its_own_transaction_deletes_is_known_by_others_or_not_at_all() {
+    let (_server, _proxy, client, _other) = old().await;
+    let passing =
+        |transaction| create(transaction, "/passing", CreateMode::Ephemeral).delete("/passing", None).unwrap();
+    let results = create(passing(client.transaction()), "/stays", CreateMode::Persistent).commit().await.unwrap();
+    let [TransactionResult::Created(passed), _, TransactionResult::Created(stays)] = &*results else {
+        panic!("{results:?}")
+    };
+    assert_eq!(passed.stat.czxid, stays.stat.czxid);
+    assert_eq!(passed.stat.ephemeral_owner, client.session().await.unwrap().id());
+    assert_eq!(cause(passing(client.transaction()).commit().await), ("/passing".into(), "it is gone".into()));
+}
+
+#[tokio::test]
+async fn a_new_node_that_is_gone_before_the_look_leaves_the_outcome_open() {
+    let (_server, proxy, client, other) = old().await;
+    let transaction =
+        create(create(client.transaction(), "/stays", CreateMode::Persistent), "/goes", CreateMode::Ephemeral);
+    let gone = async { other.delete().for_path("/goes").await.unwrap() };
+    let (path, cause) = cause(commit_and_meanwhile(&proxy, transaction, gone).await);
+    assert_eq!((&*path, &*cause), ("/goes", "it is gone"));
+}
+
+#[tokio::test]
+async fn a_node_that_somebody_else_created_is_not_taken_for_ours() {
+    let (_server, proxy, client, other) = old().await;
+    let anew = async |path: &str, mode| {
+        other.delete().for_path(path).await.unwrap();
+        other.create().with_mode(mode).for_path(path, "").await.unwrap();
+    };
+    let transaction = create(client.transaction(), "/alone", CreateMode::Ephemeral);
+    let replaced = anew("/alone", CreateMode::Ephemeral);
+    let expected = "another one has its path now";
+    assert_eq!(cause(commit_and_meanwhile(&proxy, transaction, replaced).await), ("/alone".into(), expected.into()));
+    let transaction = create(create(client.transaction(), "/a", CreateMode::Persistent), "/b", CreateMode::Persistent);
+    let replaced = anew("/b", CreateMode::Persistent);
+    assert_eq!(cause(commit_and_meanwhile(&proxy, transaction, replaced).await), ("/b".into(), expected.into()));
+}
+
+#[tokio::test]
+async fn a_look_without_an_answer_leaves_the_outcome_open() {
+    let (_server, proxy, client, other) = old().await;
+    proxy.cut_before_reply(OpCode::Exists);
+    let (path, _) = cause(create(client.transaction(), "/lost", CreateMode::Persistent).commit().await);
+    assert_eq!(path, "/lost");
+    assert!(other.check_exists("/lost").await.unwrap().is_some());
+}

@@ -1,0 +1,4 @@
+//! The locks on servers as only the embedded one can be.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+mod old_server;

@@ -1,0 +1,152 @@
+//! Servers that are older than the embedded one: some do not tell the stats of nodes that a transaction creates
+//! (ZOOKEEPER-4026: before 3.7.2, and 3.8 before 3.8.2), some do not know `multiRead` (before 3.6).
+
+use std::time::Duration;
+
+use curator_recipes::client::{self, CuratorClient, RetryNTimes};
+use curator_recipes::{
+    Error, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, SemaphoreLease,
+};
+use curator_test::{EmbeddedServer, FaultProxy, OpCode};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn old_server() -> EmbeddedServer {
+    EmbeddedServer::builder().stats_in_transactions(false).start().unwrap()
+}
+
+async fn connect(connect_string: &str) -> CuratorClient {
+    CuratorClient::builder(connect_string)
+        .session_timeout(Duration::from_secs(30))
+        .operation_timeout(Duration::from_millis(500))
+        .retry_policy(RetryNTimes::new(20, Duration::from_millis(10)).unwrap())
+        .connect()
+        .await
+        .unwrap()
+}
+
+async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future).await.expect("nothing came of it in time")
+}
+
+/// Checks a holder's token by its node.
+async fn checked(client: &CuratorClient, guard: &LockGuard) -> FencingToken {
+    for (node, token) in guard.fencing_tokens() {
+        let stat = client.check_exists(node).await.unwrap().expect("the node is there");
+        assert_eq!(token.to_string(), stat.czxid.to_string());
+    }
+    assert!(guard.is_valid());
+    guard.fencing_token()
+}
+
+fn locks(client: &CuratorClient) -> [(&'static str, Box<dyn InterProcessLock>); 2] {
+    [
+        ("semaphore mutex", Box::new(InterProcessSemaphoreMutex::new(client, "/mutex").unwrap())),
+        ("multi-lock", Box::new(InterProcessMultiLock::new(client, ["/one", "/two", "/three"]).unwrap())),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_rise_from_holder_to_holder() {
+    let server = old_server();
+    let client = connect(&server.connect_string()).await;
+    for (name, lock) in locks(&client) {
+        let mut last = None;
+        for _ in 0..3 {
+            let guard = soon(lock.acquire()).await.unwrap();
+            let token = checked(&client, &guard).await;
+            assert!(last < Some(token), "{name}: {token} after {last:?}");
+            last = Some(token);
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_leases_of_a_semaphore_have_the_tokens_of_their_nodes() {
+    let server = old_server();
+    let client = connect(&server.connect_string()).await;
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/semaphore", 4).unwrap();
+    let leases = soon(semaphore.acquire_many(3)).await.unwrap();
+    for lease in &leases {
+        checked(&client, lease).await;
+    }
+    let fourth = soon(semaphore.acquire()).await.unwrap();
+    assert!(checked(&client, &fourth).await > leases[2].fencing_token());
+    SemaphoreLease::release_all(leases.into_iter().chain([fourth])).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_that_are_waited_for_are_acquired() {
+    let server = old_server();
+    let (holder, waiter) = (connect(&server.connect_string()).await, connect(&server.connect_string()).await);
+    for ((name, held), (_, wanted)) in locks(&holder).into_iter().zip(locks(&waiter)) {
+        let guard = soon(held.acquire()).await.unwrap();
+        let token = guard.fencing_token();
+        let waiting = tokio::spawn(async move { soon(wanted.acquire()).await });
+        soon(async {
+            while held.participants().await.unwrap().len() < 2 * held.paths().len() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        guard.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(checked(&holder, &guard).await > token, "{name}");
+        guard.release().await.unwrap();
+    }
+}
+
+type Fault = fn(&FaultProxy, OpCode);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_that_is_lost_leaves_one_holder_and_then_none() {
+    let server = old_server();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
+    let faults: [(&str, Fault); 3] = [
+        ("cut before the reply", FaultProxy::cut_before_reply),
+        ("cut before the request", FaultProxy::cut_before_request),
+        ("swallowed reply", FaultProxy::swallow_next_reply),
+    ];
+    for ((name, lock), (_, others)) in locks(&client).into_iter().zip(locks(&other)) {
+        for (fault, arm) in faults {
+            proxy.reset_counts();
+            arm(&proxy, OpCode::Exists);
+            let guard = soon(lock.acquire()).await.unwrap_or_else(|error| panic!("{name}, {fault}: {error}"));
+            assert!(proxy.requests().contains_key(&OpCode::Exists), "{name}, {fault}: nothing was lost");
+            checked(&other, &guard).await;
+            assert!(others.try_acquire().await.unwrap().is_none(), "{name}, {fault}");
+            guard.release().await.unwrap();
+            soon(client.janitor().idle()).await;
+            let next = others.try_acquire().await.unwrap();
+            next.unwrap_or_else(|| panic!("{name}, {fault}: somebody is in the way")).release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn before_3_6_what_needs_multi_read_is_refused_by_that_name_and_leaves_nothing() {
+    let server = EmbeddedServer::builder().stats_in_transactions(false).multi_read(false).start().unwrap();
+    let client = connect(&server.connect_string()).await;
+    for (name, lock) in locks(&client) {
+        let error = soon(lock.acquire()).await.unwrap_err();
+        let Error::Client(cause @ client::Error::Unimplemented { .. }) = &error else { panic!("{name}: {error}") };
+        let text = cause.to_string();
+        assert!(text.contains("multiRead") && text.contains("ZooKeeper 3.6"), "{name}: {text}");
+        assert!(!cause.is_retryable() && cause.outcome() == client::Outcome::NotApplied, "{name}");
+        soon(client.janitor().idle()).await;
+    }
+    for dir in ["/one", "/two", "/three", "/mutex/locks", "/mutex/leases"] {
+        assert_eq!(client.get_children(dir).await.unwrap_or_default(), [""; 0], "{dir}");
+    }
+    // The others need nothing of the kind.
+    let lock = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
+    let writing = soon(lock.write().acquire()).await.unwrap();
+    writing.downgrade().await.unwrap().release().await.unwrap();
+    let mutex = InterProcessMutex::new(&client, "/plain").unwrap();
+    let guard = soon(mutex.acquire()).await.unwrap();
+    guard.transaction().check("/plain", None).unwrap().commit().await.unwrap();
+    guard.release().await.unwrap();
+}

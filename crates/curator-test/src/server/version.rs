@@ -1,0 +1,64 @@
+//! The release that a server is of.
+
+use std::fmt;
+
+/// A release of ZooKeeper: `3.8.0`. Later ones are greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerVersion {
+    /// The first number.
+    pub major: u32,
+    /// The second number.
+    pub minor: u32,
+    /// The third number.
+    pub patch: u32,
+}
+
+impl ServerVersion {
+    /// The release with these numbers.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Self { major, minor, patch }
+    }
+
+    /// Whether the answer to a transaction has the stats of the nodes that it creates. Others tell the paths alone
+    /// (ZOOKEEPER-4026), unless they are containers or have a time to live.
+    #[must_use]
+    pub fn tells_stats_in_transactions(self) -> bool {
+        self >= Self::new(3, 8, 2) || (self >= Self::new(3, 7, 2) && self < Self::new(3, 8, 0))
+    }
+
+    /// What a server calls itself, without the build's id.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split('.').map(|number| number.parse().ok());
+        let version = Self::new(numbers.next()??, numbers.next()??, numbers.next()??);
+        numbers.next().is_none().then_some(version)
+    }
+}
+
+impl fmt::Display for ServerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_in_order() {
+        let [old, new] = ["3.9.5", "3.10.0"].map(|text| ServerVersion::parse(text).unwrap());
+        assert!(old < new);
+        assert_eq!(new.to_string(), "3.10.0");
+        for text in ["", "3", "3.9", "3.9.x", "3.9.5.1", "-3.9.5"] {
+            assert_eq!(ServerVersion::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn stats_in_transactions_came_to_two_series() {
+        let told = |text| ServerVersion::parse(text).unwrap().tells_stats_in_transactions();
+        assert!(["3.7.2", "3.7.3", "3.8.2", "3.9.0", "4.0.0"].into_iter().all(told));
+        assert!(!["3.5.10", "3.6.4", "3.7.1", "3.8.0", "3.8.1"].into_iter().any(told));
+    }
+}
