@@ -16,7 +16,7 @@ type ClientError = curator_client::Error;
 type ClientResult<T> = curator_client::Result<T>;
 
 /// Requests that are on their way.
-pub(super) struct Flight {
+pub(crate) struct Flight {
     creates: Creates,
     /// In the order of the contest's requests.
     requests: Vec<(usize, Flying)>,

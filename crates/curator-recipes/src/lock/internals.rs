@@ -95,24 +95,23 @@ impl LockInternals {
         // Boxed, so that a user's future that acquires stays small.
         let contend = Box::pin(async {
             let mut failures = Failures::new(&self.client);
-            let Some(_in_queue) = self.line_up(patience, &mut failures).await? else { return Ok(None) };
-            let place = self.win(patience, &[], &mut failures).await?;
+            let mut in_queue = self.line_up(patience, &mut failures).await?;
+            let place = self.win(patience, &[], &mut in_queue, &mut failures).await?;
             Ok(place.map(|place| place.into_hold()))
         });
         self.within(patience, contend).await
     }
 
-    /// Waits until fewer contenders of this client stand in the queue than may. `None` if we may not wait: then somebody is
-    /// before us.
-    pub(crate) async fn line_up(&self, patience: Patience, failures: &mut Failures) -> Result<Option<InQueue>> {
+    /// Waits until fewer contenders of this client stand in the queue than may. Who may not wait goes there at once.
+    pub(crate) async fn line_up(&self, patience: Patience, failures: &mut Failures) -> Result<InQueue> {
         if patience == Patience::OneFlight {
-            return Ok(self.line.try_enter());
+            return Ok(InQueue::aside());
         }
         let mut entering = std::pin::pin!(self.line.enter());
         loop {
             tokio::select! {
                 biased;
-                in_queue = &mut entering => return Ok(Some(in_queue)),
+                in_queue = &mut entering => return Ok(in_queue),
                 // Who waits here fails as those do who stand in the queue.
                 error = self.without_session() => failures.requests.pause(error).await?,
             }
@@ -136,6 +135,7 @@ impl LockInternals {
         &self,
         patience: Patience,
         read_beside: &[ReadOperation],
+        in_queue: &mut InQueue,
         failures: &mut Failures,
     ) -> Result<Option<Box<Place>>> {
         loop {
@@ -149,7 +149,7 @@ impl LockInternals {
                     }
                 },
             };
-            match self.run_contest(&session, patience, read_beside, &mut failures.requests).await? {
+            match self.run_contest(&session, patience, read_beside, in_queue, &mut failures.requests).await? {
                 ContestEnd::Won(place) => return Ok(Some(place)),
                 ContestEnd::Taken => return Ok(None),
                 ContestEnd::SessionOver(end) => self.session_over(end, patience)?,
@@ -221,6 +221,7 @@ impl LockInternals {
         session: &Session,
         patience: Patience,
         read_beside: &[ReadOperation],
+        in_queue: &mut InQueue,
         retrier: &mut Retrier,
     ) -> Result<ContestEnd> {
         let id = ContenderId::new();
@@ -240,7 +241,9 @@ impl LockInternals {
                         Ok(turn) => turn,
                         Err(end) => return Ok(ContestEnd::SessionOver(end)),
                     };
-                    let answers = shell.fly(requests).await?;
+                    let flight = shell.send(requests)?;
+                    in_queue.sent();
+                    let answers = shell.answers(flight).await?;
                     drop(turn);
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));

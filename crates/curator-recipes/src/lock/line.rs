@@ -33,6 +33,8 @@ struct Key {
 /// The line before the queues of one lock. All locks of one client on the same path share it.
 #[derive(Debug)]
 pub(crate) struct Line {
+    /// Who has it is the next to enter. Handed on when its node is on its way, so nodes come in the order of the line.
+    door: Arc<Semaphore>,
     places: Arc<Semaphore>,
     lines: Arc<Lines>,
     key: Key,
@@ -42,7 +44,8 @@ pub(crate) struct Line {
 #[derive(Debug)]
 #[must_use = "the next one enters when it is dropped"]
 pub(crate) struct InQueue {
-    _permit: Option<OwnedSemaphorePermit>,
+    _place: Option<OwnedSemaphorePermit>,
+    door: Option<OwnedSemaphorePermit>,
 }
 
 impl Line {
@@ -54,21 +57,31 @@ impl Line {
         if let Some(line) = entry.upgrade() {
             return line;
         }
-        let line = Arc::new(Self { places: Arc::new(Semaphore::new(IN_QUEUE)), lines: Arc::clone(&lines), key });
+        let [door, places] = [1, IN_QUEUE].map(|permits| Arc::new(Semaphore::new(permits)));
+        let line = Arc::new(Self { door, places, lines: Arc::clone(&lines), key });
         *entry = Arc::downgrade(&line);
         line
     }
 
-    /// At once, or not at all.
-    pub(crate) fn try_enter(&self) -> Option<InQueue> {
-        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(InQueue { _permit: Some(permit) })
+    /// Waits until it is our turn.
+    pub(crate) async fn enter(&self) -> InQueue {
+        // Nobody closes them.
+        let door = Arc::clone(&self.door).acquire_owned().await.ok();
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        InQueue { _place: place, door }
+    }
+}
+
+impl InQueue {
+    /// For those who do not wait. They neither take a place nor mind those who stand in line: if there are any, the queue
+    /// tells.
+    pub(crate) fn aside() -> Self {
+        Self { _place: None, door: None }
     }
 
-    /// When it is our turn.
-    pub(crate) async fn enter(&self) -> InQueue {
-        // Nobody closes it.
-        InQueue { _permit: Arc::clone(&self.places).acquire_owned().await.ok() }
+    /// Our node is on its way: the next one may come after it.
+    pub(crate) fn sent(&mut self) {
+        self.door = None;
     }
 }
 

@@ -63,15 +63,19 @@ impl<'a> Shell<'a> {
         Ok(Self { internals, session, nodes, contender, watches, read_beside, beside: None, failure: None })
     }
 
-    /// One flight: everything is sent before anything is awaited.
+    /// Sends one flight.
+    pub(crate) fn send(&mut self, requests: Vec<(usize, Request)>) -> Result<Flight> {
+        let creates = requests.iter().any(|(_, request)| *request == Request::Create);
+        let read_beside = if creates { self.read_beside.clone() } else { Vec::new() };
+        Flight::send(self, requests, read_beside)
+    }
+
+    /// Waits for the answers to a flight.
     ///
     /// # Errors
     ///
     /// What trying again cannot mend. The rest becomes [`Answer::Unknown`].
-    pub(crate) async fn fly(&mut self, requests: Vec<(usize, Request)>) -> Result<Vec<(usize, Answer)>> {
-        let creates = requests.iter().any(|(_, request)| *request == Request::Create);
-        let read_beside = if creates { self.read_beside.clone() } else { Vec::new() };
-        let flight = Flight::send(self, requests, read_beside)?;
+    pub(crate) async fn answers(&mut self, flight: Flight) -> Result<Vec<(usize, Answer)>> {
         let (answers, beside) = flight.answers(self).await?;
         self.beside = beside;
         Ok(answers)

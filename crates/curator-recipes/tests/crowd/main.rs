@@ -44,7 +44,12 @@ impl Stage {
     async fn new(server: &TestingServer, session_timeout: Duration) -> Self {
         let proxy = FaultProxy::start(server.address()).unwrap();
         let connect = |to: String, timeout| CuratorClient::builder(to).session_timeout(timeout).connect();
-        let waiting = connect(proxy.connect_string(), session_timeout).await.unwrap();
+        let waiting = connect(
+            if std::env::var_os("DIRECT").is_some() { server.connect_string() } else { proxy.connect_string() },
+            session_timeout,
+        )
+        .await
+        .unwrap();
         let holding = connect(server.connect_string(), Duration::from_secs(30)).await.unwrap();
         let epoch = waiting.session().await.unwrap().epoch();
         Self { proxy, waiting, holding, epoch }

@@ -1,6 +1,11 @@
 //! Reads a client's frames and writes its answers.
 
-use std::{io, os::fd::AsFd, sync::Arc, time::Duration};
+use std::{
+    io,
+    os::fd::AsFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy, sink},
@@ -119,7 +124,10 @@ async fn answer_word(word: [u8; 4], id: ConnectionId, shared: &Shared) -> io::Re
 /// Sends what is due, until the connection ends.
 async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, shared: &Shared) -> io::Result<()> {
     while let Some(Item { due, frame }) = items.recv().await {
-        sleep_until(due.into()).await;
+        // A timer rounds up to the next millisecond, also for what is due already.
+        if due > Instant::now() {
+            sleep_until(due.into()).await;
+        }
         resumed(shared).await;
         match frame {
             Some(frame) => client.write_all(&frame).await?,

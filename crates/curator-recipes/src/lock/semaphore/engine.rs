@@ -114,9 +114,11 @@ impl SemaphoreEngine {
         let mut beside = vec![ReadOperation::Children(self.leases_dir.clone())];
         beside.extend(self.limit.count().map(|count| ReadOperation::Data(count.path().clone())));
         let mut failures = Failures::new(self.client());
-        let Some(_in_queue) = self.queue.line_up(patience, &mut failures).await? else { return Ok(None) };
+        let mut in_queue = self.queue.line_up(patience, &mut failures).await?;
         loop {
-            let Some(place) = self.queue.win(patience, &beside, &mut failures).await? else { return Ok(None) };
+            let Some(place) = self.queue.win(patience, &beside, &mut in_queue, &mut failures).await? else {
+                return Ok(None);
+            };
             match self.claim(place, quantity, patience, &mut failures).await? {
                 ClaimEnd::Taken(leases) => return Ok(Some(leases)),
                 ClaimEnd::Refused => return Ok(None),
