@@ -1,13 +1,16 @@
 //! One epoch: one ZooKeeper session, from its creation to its end.
 
 mod requests;
+mod turns;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
 pub use self::requests::Request;
+pub use self::turns::Turn;
+use self::turns::Turns;
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
 use crate::lease::Lease;
@@ -40,17 +43,7 @@ struct Inner {
     /// Whether the connection of now has answered a probe.
     connected: watch::Sender<bool>,
     in_flight: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
-}
-
-/// How many may have a [`Turn`] at once: enough to keep a server busy, and few enough that a probe is answered soon.
-const TURNS: usize = 128;
-
-/// Leave to send one flight of requests, until it is dropped. See [`Session::turn`].
-#[derive(Debug)]
-#[must_use = "the turn is over when it is dropped"]
-pub struct Turn {
-    _permit: Option<OwnedSemaphorePermit>,
+    turns: Arc<Turns>,
 }
 
 impl std::fmt::Debug for Session {
@@ -89,7 +82,7 @@ impl Session {
                 end: watch::Sender::new(None),
                 connected: watch::Sender::new(false),
                 in_flight: Arc::new(Semaphore::new(limits.in_flight)),
-                turns: Arc::new(Semaphore::new(TURNS)),
+                turns: Turns::new(),
             }),
         }
     }
@@ -202,7 +195,8 @@ impl Session {
     ///
     /// For those who may be many: thousands of waiters look again at the same moment when their connection breaks. Taking
     /// turns, first come, first served, they neither exceed the number of requests that may be in flight nor keep the
-    /// session's own probes waiting. The turn is over when it is dropped, which is best done when the answers are there.
+    /// session's own probes waiting. The turn is over when it is dropped, which is best done when the answers are there; or
+    /// after a second, so that a future that is not polled keeps nobody waiting for ever.
     ///
     /// # Errors
     ///
@@ -212,14 +206,17 @@ impl Session {
     ///
     /// The place in line is lost when the future is dropped.
     pub async fn turn(&self) -> Result<Turn, SessionEnd> {
-        let permit = tokio::select! {
-            biased;
-            // Nobody closes it.
-            permit = Arc::clone(&self.inner.turns).acquire_owned() => permit.ok(),
-            end = self.ended() => return Err(end),
-        };
-        self.connected().await?;
-        Ok(Turn { _permit: permit })
+        loop {
+            self.connected().await?;
+            let turn = tokio::select! {
+                biased;
+                turn = self.inner.turns.take(&self.inner.timer) => turn,
+                end = self.ended() => return Err(end),
+            };
+            if self.is_connected() {
+                return Ok(turn);
+            }
+        }
     }
 
     pub(crate) fn set_connected(&self, connected: bool) {
