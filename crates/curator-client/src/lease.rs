@@ -71,8 +71,9 @@ use crate::clock::ClockInstant;
 /// # Assumptions
 ///
 /// - A server that grants a session less time than the one before it gets its answer through. The timeout is negotiated anew
-///   at every reconnect, and a session that is granted less than it was opened with is over at once; but if that answer is
-///   lost, and no other server is reached meanwhile, the session can end on the servers while the lease still holds.
+///   at every reconnect, and a session that is granted less than it was opened with is over at once; but if the connection
+///   breaks before the handshake is over, and no other server is reached meanwhile, the session can end on the servers while
+///   the lease still holds.
 /// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the leader
 ///   about its sessions every `tickTime`/2 is late by less than 1/16 of the session timeout. Observers that are fed by a
 ///   follower (an *observer master*) report in two steps: they need a session timeout of at least 4 `tickTime`.

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 pub use self::requests::Request;
 pub use self::turns::Turn;
-use self::turns::Turns;
+use self::turns::{LONGEST, Turns};
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
 use crate::lease::Lease;
@@ -82,7 +83,7 @@ impl Session {
                 end: watch::Sender::new(None),
                 connected: watch::Sender::new(false),
                 in_flight: Arc::new(Semaphore::new(limits.in_flight)),
-                turns: Turns::new(),
+                turns: Arc::default(),
             }),
         }
     }
@@ -208,11 +209,18 @@ impl Session {
     pub async fn turn(&self) -> Result<Turn, SessionEnd> {
         loop {
             self.connected().await?;
-            let turn = tokio::select! {
-                biased;
-                turn = self.inner.turns.take(&self.inner.timer) => turn,
-                end = self.ended() => return Err(end),
-            };
+            let (turn, granted) = self.inner.turns.enter(Instant::now());
+            if let Some(mut granted) = granted {
+                loop {
+                    tokio::select! {
+                        // The end of the runtime ends the session first, and then all timers.
+                        biased;
+                        end = self.ended() => return Err(end),
+                        _ = &mut granted => break,
+                        () = self.inner.timer.sleep(LONGEST) => self.inner.turns.take_back(Instant::now()),
+                    }
+                }
+            }
             if self.is_connected() {
                 return Ok(turn);
             }

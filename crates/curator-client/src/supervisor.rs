@@ -89,7 +89,7 @@ impl Supervisor {
         }
         let confirmed = tokio::select! {
             biased;
-            confirmed = self.given_up.by_ref().all(ready) => confirmed,
+            confirmed = self.given_up.by_ref().fold(true, |all, is_over| ready(all & is_over)) => confirmed,
             () = self.shared.timer.sleep(self.shared.options.close_timeout) => false,
         };
         self.shared.finish(confirmed);
@@ -224,8 +224,9 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         self.session.finish(SessionEnd::Closed);
         self.janitor.abort();
-        self.shared.timer.end();
+        // Before the timers end: who waits looks at this first.
         self.shared.close();
+        self.shared.timer.end();
         self.shared.finish(false);
     }
 }

@@ -48,6 +48,10 @@ impl Timer {
         *self.ended.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.ended.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn until_the_end(&self, sleep: tokio::time::Sleep) -> impl Future<Output = ()> + Send + use<> {
         // A timer is large, and whoever waits for it should not be.
         let mut sleep = Box::pin(sleep);

@@ -137,7 +137,8 @@ impl Retrier {
         tokio::select! {
             biased;
             () = self.shared.closing(), if !self.even_while_closing => Err(Error::Closed),
-            () = self.shared.timer.sleep(delay) => Ok(true),
+            // Timers that have ended do not pace anything any more; and nobody is left who could answer.
+            () = self.shared.timer.sleep(delay) => if self.shared.timer.has_ended() { Err(Error::Closed) } else { Ok(true) },
         }
     }
 

@@ -1,19 +1,17 @@
 //! Taking turns: how many flights of one session are in the air at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
-
-use crate::timer::Timer;
 
 /// How many may have a [`Turn`] at once: enough to keep a server busy, and few enough that a probe is answered soon.
 const AT_ONCE: usize = 128;
 
 /// A turn that is older does not count any more. Its future may not be polled at all, and nobody may wait for that.
-const LONGEST: Duration = Duration::from_secs(1);
+pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
 /// Leave to send one flight of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
 #[derive(Debug)]
@@ -24,91 +22,105 @@ pub struct Turn {
 }
 
 /// The turns of one session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Turns {
-    free: Semaphore,
-    taken: Mutex<Taken>,
+    line: Mutex<Line>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct Line {
     next: u64,
-    /// Since when, by their ids: the first is the oldest.
-    since: BTreeMap<u64, Instant>,
+    /// Since when, by their ids: the first is the oldest. It counts from the grant, which its future may not have seen.
+    granted: BTreeMap<u64, Instant>,
+    /// First come, first served. Some may have gone.
+    waiting: VecDeque<(u64, oneshot::Sender<()>)>,
 }
 
 impl Turns {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { free: Semaphore::new(AT_ONCE), taken: Mutex::default() })
-    }
-
-    /// Waits for a turn; first come, first served.
-    pub(super) async fn take(self: &Arc<Self>, timer: &Timer) -> Turn {
-        let mut free = std::pin::pin!(self.free.acquire());
-        loop {
-            tokio::select! {
-                biased;
-                permit = &mut free => {
-                    // Given back by the turn. Nobody closes it.
-                    permit.into_iter().for_each(tokio::sync::SemaphorePermit::forget);
-                    break;
-                }
-                () = timer.sleep(LONGEST) => self.take_back(Instant::now()),
-            }
-        }
-        let mut taken = self.lock();
-        let id = taken.next;
-        taken.next += 1;
-        taken.since.insert(id, Instant::now());
-        Turn { turns: Arc::clone(self), id }
+    /// A turn, and what tells that it has come; `None` if it has come already.
+    pub(super) fn enter(self: &Arc<Self>, now: Instant) -> (Turn, Option<oneshot::Receiver<()>>) {
+        let mut line = self.lock();
+        let id = line.next;
+        line.next += 1;
+        let (sender, granted) = oneshot::channel();
+        line.waiting.push_back((id, sender));
+        line.grant(now);
+        let has_come = line.granted.contains_key(&id);
+        (Turn { turns: Arc::clone(self), id }, (!has_come).then_some(granted))
     }
 
     /// Ends what is too old.
-    fn take_back(&self, now: Instant) {
-        let mut taken = self.lock();
-        while let Some(oldest) = taken.since.first_entry()
+    pub(super) fn take_back(&self, now: Instant) {
+        let mut line = self.lock();
+        while let Some(oldest) = line.granted.first_entry()
             && now.saturating_duration_since(*oldest.get()) >= LONGEST
         {
             oldest.remove();
-            self.free.add_permits(1);
         }
+        line.grant(now);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn grant(&mut self, now: Instant) {
+        while self.granted.len() < AT_ONCE
+            && let Some((id, waiting)) = self.waiting.pop_front()
+        {
+            if waiting.send(()).is_ok() {
+                self.granted.insert(id, now);
+            }
+        }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.turns.lock().since.remove(&self.id).is_some() {
-            self.turns.free.add_permits(1);
+        let mut line = self.turns.lock();
+        if line.granted.remove(&self.id).is_some() {
+            line.grant(Instant::now());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
-    use tokio::runtime::Handle;
-
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn those_who_do_not_come_to_an_end_keep_nobody_waiting_for_ever() {
-        let (turns, timer) = (Turns::new(), Timer::new(Handle::current()));
-        let mut held = Vec::new();
-        for _ in 0..AT_ONCE {
-            held.push(turns.take(&timer).await);
-        }
-        assert!(turns.take(&timer).now_or_never().is_none());
+    #[test]
+    fn turns_are_taken_in_order_and_given_back() {
+        let (turns, now) = (Arc::new(Turns::default()), Instant::now());
+        let mut held: Vec<_> = (0..AT_ONCE).map(|_| turns.enter(now)).collect();
+        assert!(held.iter().all(|(_, waits)| waits.is_none()));
+        let [(first, mut first_waits), (gone, gone_waits), (third, mut third_waits)] =
+            [(); 3].map(|()| turns.enter(now));
+        let mut has_come = |waits: &mut Option<oneshot::Receiver<()>>| waits.as_mut().unwrap().try_recv().is_ok();
+        assert!(!has_come(&mut first_waits));
         drop(held.pop());
-        drop(turns.take(&timer).now_or_never().unwrap());
-        held.push(turns.take(&timer).await);
-        // All of them are parked.
-        let next = turns.take(&timer).await;
-        drop((held, next));
-        assert_eq!(turns.free.available_permits(), AT_ONCE);
-        assert!(turns.lock().since.is_empty());
+        assert!(has_come(&mut first_waits) && !has_come(&mut third_waits));
+        drop((gone, gone_waits));
+        drop(held.pop());
+        assert!(has_come(&mut third_waits));
+        drop((held, first, third));
+        assert!(turns.lock().granted.is_empty());
+    }
+
+    #[test]
+    fn those_who_are_not_polled_keep_nobody_waiting_for_ever() {
+        let (turns, now) = (Arc::new(Turns::default()), Instant::now());
+        // Holders, and many who will never see that their turn has come.
+        let parked: Vec<_> = (0..3 * AT_ONCE).map(|_| turns.enter(now)).collect();
+        let (_turn, waits) = turns.enter(now);
+        let mut waits = waits.unwrap();
+        for round in 1..=3 {
+            waits.try_recv().unwrap_err();
+            turns.take_back(now + round * LONGEST);
+        }
+        waits.try_recv().unwrap();
+        drop(parked);
+        assert_eq!(turns.lock().granted.len(), 1);
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn in_plain_words(error: &ZkError) -> String {
         ZkError::ConnectionLoss => "the other side closed it".to_owned(),
         ZkError::Timeout => "the time for it was over".to_owned(),
         ZkError::NoHosts => "no server could be reached".to_owned(),
-        // Its task has ended, with the session, with its runtime, or because the session was taken over from it.
+        // Its task has ended, with its connection, with the session or with its runtime.
         ZkError::UnexpectedError(text) if text.starts_with("BUG") => "it was given up".to_owned(),
         ZkError::UnexpectedError(text) => format!("something else came in place of an answer: {text}"),
         ZkError::UnmarshalError { entity, reason } => format!("the answer cannot be read as {entity}: {reason}"),

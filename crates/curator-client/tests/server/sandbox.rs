@@ -1,7 +1,8 @@
-//! Under the system call filters that services and containers run with, a flight is one round trip too, and nobody dies.
+//! Where the system calls of debuggers are forbidden, a flight is one round trip too, and nobody dies.
 //!
 //! systemd's `SystemCallFilter=@system-service` kills for what is not in its list, Docker's default profile (moby,
-//! `profiles/seccomp/default.json`) makes it fail. Neither allows what debuggers need.
+//! `profiles/seccomp/default.json`) makes it fail. Neither allows what debuggers need. The filters here are the other way
+//! round: they forbid these calls, by either means, and allow all others.
 
 use std::collections::BTreeMap;
 

@@ -113,16 +113,19 @@ impl LockInternals {
                 biased;
                 in_queue = &mut entering => return Ok(in_queue),
                 // Who waits here fails as those do who stand in the queue.
-                error = self.without_session() => failures.requests.pause(error).await?,
+                error = self.without_session(&mut failures.requests) => failures.requests.pause(error).await?,
             }
         }
     }
 
-    /// Waits until there has been no session for too long.
-    async fn without_session(&self) -> curator_client::Error {
+    /// Waits until there has been no session for too long. One that comes ends the row of failures.
+    async fn without_session(&self, retrier: &mut Retrier) -> curator_client::Error {
         loop {
             match self.client.session().await {
-                Ok(session) => drop(session.ended().await),
+                Ok(session) => {
+                    retrier.reset();
+                    session.ended().await;
+                }
                 Err(error) => return error,
             }
         }

@@ -5,8 +5,9 @@
 //! in the queue, which is enough for the next to be ready when one releases; the others wait here, first come, first served,
 //! and cost no request.
 //!
-//! Nobody waits here who could own the lock: where a contender waits in the queue, one that came after it would have to wait
-//! there, too.
+//! Where a contender waits in the queue, one that came after it would have to wait there, too. So nobody is kept from the lock
+//! by those before it in line, but for the time that it takes them to enter: readers who find the lock free enter sixteen at a
+//! time.
 
 use std::sync::{Arc, Weak};
 

@@ -4,8 +4,8 @@ use super::driver::LockInternalsDriver;
 
 /// The contenders of one lock, the first in line first.
 ///
-/// Ordered by sequence number, which is the order of the creates; nodes that share a number, by name. Children that do not contend for the lock are not in
-/// it, so what anybody else puts into the directory blocks nobody.
+/// Ordered by sequence number, which is the order of the creates; the nodes of one contender that share a number, by name.
+/// Children that do not contend for the lock are not in it, so what anybody else puts into the directory blocks nobody.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     entries: Vec<QueueEntry>,

@@ -54,11 +54,22 @@ pub(crate) async fn refused_in(
 
 /// Whether nobody else has deleted the node meanwhile. Asked only about nodes that were refused, so it costs nothing else.
 async fn is_there(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
-    let is_gone = matches!(session.exists(path).await, Ok(None));
-    if is_gone {
-        refusals.forget(path.as_str());
+    loop {
+        match session.exists(path).await {
+            Ok(Some(_)) => return true,
+            Ok(None) => {
+                refusals.forget(path.as_str());
+                return false;
+            }
+            // Nothing is known of it; and when the session ends, so does the node.
+            Err(ClientError::Disconnected { .. } | ClientError::ConnectionLost { .. }) => {
+                if session.connected().await.is_err() {
+                    return false;
+                }
+            }
+            Err(_) => return session.end().is_none(),
+        }
     }
-    !is_gone
 }
 
 /// Whether `own` cannot own the lock as long as `other` is there.

@@ -80,7 +80,9 @@ impl Watches {
             match self.poll_own(cx) {
                 Poll::Pending => Poll::Ready(Ok(ahead)),
                 Poll::Ready(earlier) => {
-                    self.kept = Some(ahead);
+                    // What was seen over a connection that broke is shown by the look that follows.
+                    let is_void = matches!(&earlier, Some((queue, Event::Uncertain)) if *queue == ahead.0);
+                    self.kept = (!is_void).then_some(ahead);
                     Poll::Ready(earlier.ok_or_else(|| over(session)))
                 }
             }
@@ -122,6 +124,7 @@ impl Watches {
     fn interrupted(&mut self, queue: usize) -> Seen {
         self.own[queue] = None;
         self.ahead.retain(|ahead| ahead.queue != queue);
+        self.kept.take_if(|(kept, _)| *kept == queue);
         (queue, Event::Uncertain)
     }
 }

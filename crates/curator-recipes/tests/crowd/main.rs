@@ -1,7 +1,7 @@
 //! Thousands of tasks of one session wait: on one lock, and on a lock each. All are served, no session is lost, and what
 //! that costs grows with their number and not with its square.
 //!
-//! `CROWD` says how many, 2,000 if it is not set. The marks are printed: `cargo test --test crowd -- --nocapture`.
+//! `CROWD` says how many, 2,000 if it is not set. The marks are printed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
 mod marks;
@@ -44,12 +44,7 @@ impl Stage {
     async fn new(server: &TestingServer, session_timeout: Duration) -> Self {
         let proxy = FaultProxy::start(server.address()).unwrap();
         let connect = |to: String, timeout| CuratorClient::builder(to).session_timeout(timeout).connect();
-        let waiting = connect(
-            if std::env::var_os("DIRECT").is_some() { server.connect_string() } else { proxy.connect_string() },
-            session_timeout,
-        )
-        .await
-        .unwrap();
+        let waiting = connect(proxy.connect_string(), session_timeout).await.unwrap();
         let holding = connect(server.connect_string(), Duration::from_secs(30)).await.unwrap();
         let epoch = waiting.session().await.unwrap().epoch();
         Self { proxy, waiting, holding, epoch }

@@ -1,5 +1,6 @@
 //! What a crowd costs.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use curator_test::{FaultProxy, TestingServer};
@@ -8,6 +9,7 @@ use curator_test::{FaultProxy, TestingServer};
 pub(crate) struct Marks<'a> {
     what: String,
     crowd: usize,
+    cut: bool,
     proxy: &'a FaultProxy,
     memory: Option<u64>,
 }
@@ -24,18 +26,17 @@ impl<'a> Marks<'a> {
         server: &TestingServer,
         proxy: &'a FaultProxy,
     ) -> Self {
-        let cut = if cut { ", connection cut" } else { "" };
-        let kind = server.kind();
-        let what = format!("crowd: {crowd} tasks on {locks}, session timeout {session_timeout:?}{cut}, {kind} server");
+        let (how, kind) = (if cut { ", connection cut" } else { "" }, server.kind());
+        let what = format!("crowd: {crowd} tasks on {locks}, session timeout {session_timeout:?}{how}, {kind} server");
         proxy.reset_counts();
-        Self { what, crowd, proxy, memory: memory() }
+        Self { what, crowd, cut, proxy, memory: memory() }
     }
 
     /// All are served, in this time after they could be.
     ///
     /// Times are printed and not judged: machines differ.
     pub(crate) fn end(self, drained: Duration) {
-        let Self { what, crowd, proxy, memory: before } = self;
+        let Self { what, crowd, cut, proxy, memory: before } = self;
         let requests: u64 = proxy.requests().values().sum();
         let (bytes, each) = (proxy.bytes_received(), crowd as u64);
         let memory = match (before, memory()) {
@@ -45,11 +46,14 @@ impl<'a> Marks<'a> {
             _ => "memory not known".to_owned(),
         };
         let rate = crowd as f64 / drained.as_secs_f64();
-        println!(
+        // Not by `println`, which nobody sees when the test passes.
+        let line = format!(
             "{what}: all served, {rate:.0} a second, {:.1} requests and {} bytes received each, {memory}",
             requests as f64 / crowd as f64,
             bytes / each,
         );
+        writeln!(std::io::stdout(), "{line}").expect("a place to print to");
+        assert_eq!(proxy.handshakes() > 0, cut, "a connection that was cut is followed by another one");
         assert!(bytes / each <= BYTES_EACH, "{} bytes were received for each of {crowd}", bytes / each);
     }
 }
