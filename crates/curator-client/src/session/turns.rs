@@ -97,7 +97,7 @@ mod tests {
         assert!(held.iter().all(|(_, waits)| waits.is_none()));
         let [(first, mut first_waits), (gone, gone_waits), (third, mut third_waits)] =
             [(); 3].map(|()| turns.enter(now));
-        let mut has_come = |waits: &mut Option<oneshot::Receiver<()>>| waits.as_mut().unwrap().try_recv().is_ok();
+        let has_come = |waits: &mut Option<oneshot::Receiver<()>>| waits.as_mut().unwrap().try_recv().is_ok();
         assert!(!has_come(&mut first_waits));
         drop(held.pop());
         assert!(has_come(&mut first_waits) && !has_come(&mut third_waits));

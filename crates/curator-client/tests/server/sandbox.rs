@@ -14,7 +14,7 @@ use crate::pipeline::{slow_down, two_at_once};
 use crate::support::builder;
 
 /// `pidfd_getfd`, `ptrace`, `process_vm_readv`, `process_vm_writev`, `kcmp` and `perf_event_open`: of systemd's `@debug`, or
-/// allowed by Docker with CAP_SYS_PTRACE only.
+/// allowed by Docker with `CAP_SYS_PTRACE` only.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN: [i64; 6] = [438, 101, 310, 311, 312, 298];
 /// The same.

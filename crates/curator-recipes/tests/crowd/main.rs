@@ -2,7 +2,7 @@
 //! that costs grows with their number and not with its square.
 //!
 //! `CROWD` says how many, 2,000 if it is not set. The marks are printed.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod marks;
 

@@ -1,7 +1,7 @@
 //! Another client against a server of either kind: kazoo, from Python, with its own locks, and beside ours.
 //!
 //! `cargo xtask test` brings kazoo, and runs this on an embedded server.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod agent;
 mod locks;
