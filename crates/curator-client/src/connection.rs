@@ -175,10 +175,15 @@ pub(crate) async fn close_session(shared: Arc<Shared>, link: Link, limit: Durati
             };
             // A server may go on talking for ever.
             let task = AbortOnDrop(link.task().clone());
-            // The last handle, but for those of requests that nobody has looked at yet.
+            // The last handle, but for those of requests that nobody has looked at yet. This sends the request, also to a
+            // server whose answers do not come.
             drop(link);
+            let end = tokio::select! {
+                end = task.0.ended() => end,
+                () = shared.timer.sleep(PATIENCE) => LinkEnd::Lost,
+            };
             // A connection that breaks now may have taken the request with it, or not.
-            if task.0.ended().await != LinkEnd::Lost {
+            if end != LinkEnd::Lost {
                 return;
             }
         }

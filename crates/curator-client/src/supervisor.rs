@@ -77,7 +77,7 @@ impl Supervisor {
                 self.shared.states.publish(ConnectionState::Lost);
             }
             if let Some(link) = link {
-                self.give_up(link, end);
+                self.give_up(link);
             }
             if end == SessionEnd::Closed {
                 break;
@@ -180,11 +180,7 @@ impl Supervisor {
     }
 
     /// Sees to it that the session of `link` ends on the servers too, for as long as it can be alive there.
-    fn give_up(&self, link: Link, end: SessionEnd) {
-        if end == SessionEnd::LeaseOver {
-            // A server that does not answer in time may do anything else.
-            link.task().abort(LinkEnd::Lost);
-        }
+    fn give_up(&self, link: Link) {
         // The servers round it up to their next tick, of which it has two at least.
         let limit = self.session.timeout() * 3 / 2;
         self.given_up.push(Box::pin(close_session(Arc::clone(&self.shared), link, limit)));
