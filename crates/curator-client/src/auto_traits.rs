@@ -15,7 +15,7 @@ fn handles_can_be_shared() {
     send_sync::<CuratorClient>();
     send_sync::<CuratorClientBuilder>();
     send_sync::<Session>();
-    send_sync::<Lease>();
+    send_sync::<SessionLease>();
     send_sync::<Janitor>();
     send_sync::<Refusals>();
     send_sync::<ConnectionStates>();

@@ -1,22 +1,33 @@
 //! The handle that everything starts from.
 
+mod builder;
+mod create;
+mod delete;
+mod read;
+mod retry;
+mod transaction;
+
 use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::builder::CuratorClientBuilder;
+pub use self::builder::CuratorClientBuilder;
+pub use self::create::CreateBuilder;
+pub use self::delete::DeleteBuilder;
+pub use self::transaction::Transaction;
+use crate::closing::Closing;
 use crate::error::{Error, Result};
+use crate::extensions::Extensions;
 use crate::janitor::Janitor;
-use crate::node::create::{CreateBuilder, ensure_containers};
-use crate::node::delete::DeleteBuilder;
-use crate::node::transaction::Transaction;
+use crate::node::containers::ensure_containers;
+use crate::operation::Acl;
+use crate::options::SessionOptions;
 use crate::path::ZPath;
-use crate::retry::{Persistently, Retrier, retry};
+use crate::retry_policy::RetryPolicy;
 use crate::session::Session;
-use crate::shared::Shared;
-use crate::state::{ConnectionState, ConnectionStates};
-use crate::zk::Acl;
+use crate::sessions::Sessions;
+use crate::state::{ConnectionState, ConnectionStateManager, ConnectionStates};
+use crate::timer::{Deadline, Timer};
 
 /// A client of a ZooKeeper ensemble: one session, kept alive, and replaced when it is lost.
 ///
@@ -30,28 +41,39 @@ use crate::zk::Acl;
 /// Every future of this crate may be dropped at any await. What that leaves behind is said at each.
 #[derive(Clone)]
 pub struct CuratorClient {
-    handle: Arc<Handle>,
+    inner: Arc<Inner>,
 }
 
 /// Short: it stands in the `Debug` of everything that has a client.
 impl std::fmt::Debug for CuratorClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CuratorClient")
-            .field("connect_string", &self.shared().options.connect_string)
+            .field("connect_string", &self.inner.options.connect_string)
             .field("state", &self.connection_state())
             .finish_non_exhaustive()
     }
 }
 
-/// Closes the client when the last clone goes.
-#[derive(Debug)]
-struct Handle {
-    shared: Arc<Shared>,
+/// Shared by all clones.
+struct Inner {
+    options: Arc<SessionOptions>,
+    timer: Timer,
+    closing: Closing,
+    sessions: Arc<Sessions>,
+    states: Arc<ConnectionStateManager>,
+    janitor: Janitor,
+    retry_policy: Arc<dyn RetryPolicy>,
+    /// The chroot of the connect string and the namespace in it: what is put before every path.
+    root: ZPath,
+    acl: Arc<[Acl]>,
+    lock_data: Arc<[u8]>,
+    extensions: Extensions,
 }
 
-impl Drop for Handle {
+impl Drop for Inner {
+    /// The last clone was dropped.
     fn drop(&mut self) {
-        self.shared.close();
+        self.closing.begin();
     }
 }
 
@@ -61,14 +83,6 @@ impl CuratorClient {
     /// A bad connect string is reported by [`connect`](CuratorClientBuilder::connect).
     pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
         CuratorClientBuilder::new(connect_string.into())
-    }
-
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { handle: Arc::new(Handle { shared }) }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.handle.shared
     }
 
     /// Closes the session: first the pending deletes, then the session itself; each no longer than the close timeout.
@@ -84,11 +98,11 @@ impl CuratorClient {
     ///
     /// The closing goes on when the future is dropped.
     pub async fn close(&self) -> Result<()> {
-        self.shared().close();
-        if self.shared().finished().await {
+        self.inner.closing.begin();
+        if self.inner.closing.finished().await {
             Ok(())
         } else {
-            Err(Error::CloseUnconfirmed { after: self.shared().options.close_timeout })
+            Err(Error::CloseUnconfirmed { after: self.inner.options.close_timeout })
         }
     }
 
@@ -98,19 +112,19 @@ impl CuratorClient {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn closing(&self) {
-        self.shared().closing().await;
+        self.inner.closing.begun().await;
     }
 
     /// The state of the connection. `Lost` once the client is closed.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
-        self.shared().states.current()
+        self.inner.states.current()
     }
 
     /// Every transition from now on; the first item is the state of now.
     #[must_use]
     pub fn connection_states(&self) -> ConnectionStates {
-        self.shared().states.subscribe()
+        self.inner.states.subscribe()
     }
 
     /// The session of now, with a connection; waits for that no longer than the connection timeout.
@@ -123,7 +137,7 @@ impl CuratorClient {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn session(&self) -> Result<Session> {
-        self.shared().session().await
+        self.inner.sessions.connected().await
     }
 
     /// The session of now, if there is one with a connection.
@@ -132,17 +146,13 @@ impl CuratorClient {
     ///
     /// [`Error::NotConnected`], [`Error::Closed`]; at once.
     pub fn try_session(&self) -> Result<Session> {
-        if self.shared().is_closing() {
-            return Err(Error::Closed);
-        }
-        let session = self.current_session().filter(Session::is_connected);
-        session.ok_or_else(|| self.shared().not_connected(Duration::ZERO))
+        self.inner.sessions.try_connected()
     }
 
     /// The session of now, if there is one; its connection may be down.
     #[must_use]
     pub fn current_session(&self) -> Option<Session> {
-        self.shared().current.borrow().clone().filter(|session| session.end().is_none())
+        self.inner.sessions.current()
     }
 
     /// Creates a node, with options.
@@ -163,34 +173,7 @@ impl CuratorClient {
     /// Deletes that are not done yet, and a way to add some.
     #[must_use]
     pub fn janitor(&self) -> &Janitor {
-        &self.shared().janitor
-    }
-
-    /// Runs `operation` on the current session until it succeeds, fails for good, or this client's policy gives up: the
-    /// loop behind every operation of this client. Each try waits for a connection first, no longer than the connection
-    /// timeout.
-    ///
-    /// # Errors
-    ///
-    /// The last error of `operation`, or that there is no connection.
-    ///
-    /// # Cancel safety
-    ///
-    /// That of `operation`.
-    pub async fn retry<T, F: Future<Output = Result<T>>>(&self, operation: impl FnMut(Session) -> F) -> Result<T> {
-        retry(self.shared(), operation).await
-    }
-
-    /// The retries of one operation that is not simply "the same call again", by this client's policy.
-    #[must_use]
-    pub fn retrier(&self) -> Retrier {
-        Retrier::new(self.shared())
-    }
-
-    /// Retries that do not end before the client closes: for duties that must not be given up. From 50 ms to 1 s apart.
-    #[must_use]
-    pub fn persistent_retrier(&self) -> Retrier {
-        Retrier::with_policy(self.shared(), Arc::new(Persistently))
+        &self.inner.janitor
     }
 
     /// Creates what is missing of `dir` (a path on the server), in `session`, as containers.
@@ -204,7 +187,7 @@ impl CuratorClient {
     /// Some of the containers may be there already; the server removes unused containers by itself once they have had
     /// a child.
     pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
-        ensure_containers(session, dir, &self.shared().options.acl).await
+        ensure_containers(session, dir, &self.inner.acl).await
     }
 
     /// The path on the server: with the chroot and the namespace put before `path`.
@@ -214,7 +197,7 @@ impl CuratorClient {
     /// [`Error::InvalidPath`].
     pub fn resolve(&self, path: impl AsRef<str>) -> Result<ZPath> {
         let path = ZPath::new(path.as_ref())?;
-        Ok(path.prefixed_by(&self.shared().options.root))
+        Ok(path.prefixed_by(&self.inner.root))
     }
 
     /// The path in the namespace of a path on the server.
@@ -223,34 +206,34 @@ impl CuratorClient {
     ///
     /// [`Error::OutsideNamespace`].
     pub fn unresolve(&self, path: &ZPath) -> Result<ZPath> {
-        let root = &self.shared().options.root;
+        let root = &self.inner.root;
         path.strip_prefix(root).ok_or_else(|| Error::OutsideNamespace { path: path.clone(), root: root.clone() })
     }
 
     /// The data that lock nodes get if nothing else is said.
     #[must_use]
     pub fn default_lock_data(&self) -> &Arc<[u8]> {
-        &self.shared().options.lock_data
+        &self.inner.lock_data
     }
 
     /// The ACL that nodes get if nothing else is said.
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
-        &self.shared().options.acl
+        &self.inner.acl
     }
 
     /// What a crate on top of this one keeps once for each client: the `T` of this client, made at the first call. It lives as
     /// long as the client.
     #[must_use]
     pub fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
-        self.shared().extensions.get()
+        self.inner.extensions.get()
     }
 
     /// Sleeps on the runtime of this client, whoever polls the future; for timeouts that work on plain threads too.
     ///
     /// It is over, too, when that runtime has ended. Poll [`closing`](Self::closing) first, to tell the one from the other.
-    pub fn sleep_until(&self, deadline: crate::Deadline) -> impl Future<Output = ()> + Send + use<> {
-        self.shared().timer.sleep_until(deadline)
+    pub fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.timer.sleep_until(deadline)
     }
 
     /// Runs a future of this client on a plain thread, to its end.
@@ -260,6 +243,6 @@ impl CuratorClient {
     /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there could stop the very
     /// runtime that the future needs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.shared().timer.runtime().block_on(future)
+        self.inner.timer.runtime().block_on(future)
     }
 }

@@ -8,23 +8,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::retry::{Persistently, Retrier};
-use crate::shared::Shared;
-use crate::timer::Deadline;
+use crate::options::SessionOptions;
+use crate::retrier::Retrier;
+use crate::retry_policy::Unlimited;
+use crate::timer::{Deadline, Timer};
 use crate::zk::link::{Link, SessionKey};
 use crate::zk::task::{LinkEnd, SessionTask};
 
 /// How long a new connection may go without an answer to a probe. Answers may be slow: each one that is given up gives
 /// twice the time to the next.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Resumed = Result<Link, LinkEnd>;
 
 /// Watches over the connection of one session.
 pub(crate) struct Connection {
-    shared: Arc<Shared>,
+    options: Arc<SessionOptions>,
+    timer: Timer,
     stage: Stage,
-    patience: Duration,
+    answer_timeout: Duration,
 }
 
 enum Stage {
@@ -57,8 +59,13 @@ pub(crate) enum Change {
 
 impl Connection {
     /// Of a session that has answered a probe over `link`.
-    pub(crate) fn new(shared: &Arc<Shared>, link: &Link) -> Self {
-        Self { shared: Arc::clone(shared), stage: Stage::up(link, None), patience: PATIENCE }
+    pub(crate) fn new(options: &Arc<SessionOptions>, timer: &Timer, link: &Link) -> Self {
+        Self {
+            options: Arc::clone(options),
+            timer: timer.clone(),
+            stage: Stage::up(link, None),
+            answer_timeout: ANSWER_TIMEOUT,
+        }
     }
 
     /// Whether there is one, which may not have answered yet.
@@ -70,7 +77,7 @@ impl Connection {
     pub(crate) fn confirmed(&mut self) {
         if let Stage::Up { unproven, .. } = &mut self.stage {
             *unproven = None;
-            self.patience = PATIENCE;
+            self.answer_timeout = ANSWER_TIMEOUT;
         }
     }
 
@@ -84,8 +91,8 @@ impl Connection {
             Stage::Up { task, key, unproven } => {
                 let end = tokio::select! {
                     end = task.ended() => end,
-                    () = passed(&self.shared, *unproven) => {
-                        self.patience = self.patience.saturating_mul(2);
+                    () = passed(&self.timer, *unproven) => {
+                        self.answer_timeout = self.answer_timeout.saturating_mul(2);
                         task.abort(LinkEnd::Lost);
                         LinkEnd::Lost
                     }
@@ -94,12 +101,13 @@ impl Connection {
                     self.stage = Stage::Over(end);
                     return Change::Over(end);
                 }
-                self.stage = Stage::Down(Box::pin(resume(Arc::clone(&self.shared), key.clone())));
+                let resuming = resume(Arc::clone(&self.options), self.timer.clone(), key.clone());
+                self.stage = Stage::Down(Box::pin(resuming));
                 Change::Broken
             }
             Stage::Down(resuming) => match resuming.as_mut().await {
                 Ok(link) => {
-                    self.stage = Stage::up(&link, Some(Deadline::after(self.patience)));
+                    self.stage = Stage::up(&link, Some(Deadline::after(self.answer_timeout)));
                     Change::Resumed(link)
                 }
                 Err(end) => {
@@ -112,26 +120,26 @@ impl Connection {
     }
 }
 
-async fn passed(shared: &Shared, deadline: Option<Deadline>) {
+async fn passed(timer: &Timer, deadline: Option<Deadline>) {
     match deadline {
-        Some(deadline) => shared.timer.sleep_until(deadline).await,
+        Some(deadline) => timer.sleep_until(deadline).await,
         None => pending().await,
     }
 }
 
 /// Opens another connection for the session, at once and then at the pace of what must not be given up, until there
 /// is one or the session is found to be over.
-async fn resume(shared: Arc<Shared>, session: SessionKey) -> Resumed {
+async fn resume(options: Arc<SessionOptions>, timer: Timer, session: SessionKey) -> Resumed {
     // One pass over the servers. A server that says nothing must not cost the session its lease; but a server may be slow.
-    let servers = u32::try_from(shared.options.link.servers.hosts().len()).unwrap_or(u32::MAX);
-    let mut limit = PATIENCE.saturating_mul(servers);
+    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
+    let mut limit = ANSWER_TIMEOUT.saturating_mul(servers);
     // A closing client may have deletes to make before it ends the session.
-    let mut retrier = Retrier::with_policy(&shared, Arc::new(Persistently)).even_while_closing();
+    let mut retrier = Retrier::new(Arc::new(Unlimited), &timer);
     loop {
         let tried = tokio::select! {
             biased;
-            tried = session.resume(&shared.options.link) => tried.map_err(Some),
-            () = shared.timer.sleep(limit.min(shared.options.connection_timeout)) => Err(None),
+            tried = session.resume(&options) => tried.map_err(Some),
+            () = timer.sleep(limit.min(options.connection_timeout)) => Err(None),
         };
         match tried {
             Ok(link) => {
@@ -157,7 +165,7 @@ async fn resume(shared: Arc<Shared>, session: SessionKey) -> Resumed {
 /// Ends the session of `link` on the server, within `limit`. Whether the server has said that it is over.
 ///
 /// A session whose connection is broken is resumed for that. Nothing of it is left when this is over.
-pub(crate) async fn close_session(shared: Arc<Shared>, link: Link, limit: Duration) -> bool {
+pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, link: Link, limit: Duration) -> bool {
     let key = link.session_key();
     let closing = async {
         let mut link = match link.end() {
@@ -168,7 +176,7 @@ pub(crate) async fn close_session(shared: Arc<Shared>, link: Link, limit: Durati
         loop {
             let link = match link.take() {
                 Some(link) => link,
-                None => match resume(Arc::clone(&shared), key.clone()).await {
+                None => match resume(Arc::clone(&options), timer.clone(), key.clone()).await {
                     Ok(link) => link,
                     Err(_) => return,
                 },
@@ -180,7 +188,7 @@ pub(crate) async fn close_session(shared: Arc<Shared>, link: Link, limit: Durati
             drop(link);
             let end = tokio::select! {
                 end = task.0.ended() => end,
-                () = shared.timer.sleep(PATIENCE) => LinkEnd::Lost,
+                () = timer.sleep(ANSWER_TIMEOUT) => LinkEnd::Lost,
             };
             // A connection that breaks now may have taken the request with it, or not.
             if end != LinkEnd::Lost {
@@ -191,7 +199,7 @@ pub(crate) async fn close_session(shared: Arc<Shared>, link: Link, limit: Durati
     tokio::select! {
         biased;
         () = closing => true,
-        () = shared.timer.sleep(limit) => false,
+        () = timer.sleep(limit) => false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::connect_string::InvalidConnectString;
 use crate::path::{InvalidPath, ZPath};
-use crate::retry::InvalidRetryPolicy;
+use crate::retry_policy::InvalidRetryPolicy;
 
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -28,12 +28,12 @@ pub enum SessionEnd {
     /// The server said that the session has expired, or that it was closed there.
     Expired,
     /// The session could not be confirmed in time: a server may expire it from now on, so it counts as lost.
-    /// See [`Lease`](crate::Lease).
+    /// See [`SessionLease`](crate::SessionLease).
     LeaseOver,
     /// The server refused the credentials of the session.
     AuthFailed,
     /// The session moved to a server that granted it a shorter timeout than it was opened with. Locks of a session go by
-    /// one timeout, so it is given up, and closed on the servers. See [`Lease`](crate::Lease).
+    /// one timeout, so it is given up, and closed on the servers. See [`SessionLease`](crate::SessionLease).
     TimeoutLowered {
         /// The timeout that this server granted.
         granted: Duration,

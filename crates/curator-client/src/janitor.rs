@@ -129,7 +129,7 @@ impl Janitor {
         if session.end().is_some() {
             return;
         }
-        self.hand_over(finder.to_string(), Delete::Sought { session: session.clone(), finder });
+        self.hand_over(finder.to_string(), Delete::Find { session: session.clone(), finder });
     }
 
     /// Promises a delete: if the promise is dropped before it is kept, the node is deleted here. Until then it counts as

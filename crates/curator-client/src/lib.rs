@@ -1,7 +1,7 @@
 //! One ZooKeeper session, kept alive.
 //!
 //! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], tells every [`ConnectionState`], and replaces its
-//! [`Session`] when that is lost. Each session has a [`Lease`]: for how long it is *certainly* alive, whatever the
+//! [`Session`] when that is lost. Each session has a [`SessionLease`]: for how long it is *certainly* alive, whatever the
 //! network does. The recipes of `curator-recipes` are built on this crate.
 //!
 //! ```no_run
@@ -27,7 +27,7 @@
 //! | question | answer |
 //! |---|---|
 //! | How do I connect, and with which options? | [`CuratorClientBuilder`] |
-//! | Is the session alive? Was it lost? | [`Lease`], [`ConnectionStates`], [`Session::ended`] |
+//! | Is the session alive? Was it lost? | [`SessionLease`], [`ConnectionStates`], [`Session::ended`] |
 //! | How often is what tried again? | [`retry`] |
 //! | Can a failed call be made again? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
 //! | How do I make several requests cost one round trip? | [`Session`] |
@@ -35,45 +35,55 @@
 
 #[cfg(test)]
 mod auto_traits;
-mod builder;
 mod client;
 mod clock;
+mod closing;
 mod connect_string;
 mod connection;
 mod error;
 mod extensions;
 mod janitor;
-mod lease;
 pub mod node;
+mod operation;
+mod options;
 mod path;
-pub mod retry;
+mod retrier;
+mod retry_policy;
 mod session;
-mod shared;
+mod session_lease;
+mod sessions;
 mod state;
 mod supervisor;
 mod timer;
 mod zk;
 
-pub use crate::builder::CuratorClientBuilder;
-pub use crate::client::CuratorClient;
+/// Trying again: the policies decide, and [`Retrier`] waits.
+pub mod retry {
+    pub use crate::retrier::Retrier;
+    pub use crate::retry_policy::{
+        BackoffRetry, BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever,
+        RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
+    };
+}
+
+pub use crate::client::{CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, Transaction};
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
 pub use crate::error::{Error, Outcome, Result, SessionEnd};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
-pub use crate::lease::Lease;
-pub use crate::node::create::CreateBuilder;
-pub use crate::node::delete::DeleteBuilder;
-pub use crate::node::multi_read::{ReadOperation, ReadResult};
 pub use crate::node::protected::ProtectionId;
-pub use crate::node::transaction::Transaction;
-pub use crate::node::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};
+pub use crate::operation::{
+    Acl, AuthId, CreateMode, Created, NodeSpec, Permission, ReadOperation, ReadResult, Stat, TransactionOperation,
+    TransactionResult,
+};
 pub use crate::path::{InvalidPath, PathProblem, ZPath};
-pub use crate::retry::{
-    BackoffRetry, BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, Retrier, RetryForever,
+pub use crate::retrier::Retrier;
+pub use crate::retry_policy::{
+    BackoffRetry, BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever,
     RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
 pub use crate::session::{Request, Session, Turn};
+pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};
 pub use crate::timer::Deadline;
 pub use crate::zk::watch::{Watch, WatchEvent};
-pub use crate::zk::{Acl, AuthId, Permission, Stat};

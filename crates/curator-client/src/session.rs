@@ -1,5 +1,6 @@
 //! One epoch: one ZooKeeper session, from its creation to its end.
 
+mod open;
 mod requests;
 mod turns;
 
@@ -14,7 +15,8 @@ pub use self::turns::Turn;
 use self::turns::{LONGEST, Turns};
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
-use crate::lease::Lease;
+use crate::options::SessionOptions;
+use crate::session_lease::SessionLease;
 use crate::timer::Timer;
 use crate::zk::link::Link;
 
@@ -22,8 +24,8 @@ use crate::zk::link::Link;
 ///
 /// Everything that lives and dies with a session (a lock node, a hold, a pending delete) is bound to one of these; after
 /// a loss the client has another one. Requests made here are *sent by the call*, not when the future is polled, and a
-/// session is first in, first out: calls made one after another, without awaiting in between, are one flight and cost
-/// one round trip. Nothing is retried here.
+/// session is first in, first out: calls made one after another, without awaiting in between, are pipelined and cost one
+/// round trip. Nothing is retried here.
 #[derive(Clone)]
 pub struct Session {
     inner: Arc<Inner>,
@@ -34,8 +36,8 @@ struct Inner {
     epoch: u64,
     session_id: i64,
     timeout: Duration,
-    lease: Lease,
-    limits: Limits,
+    lease: SessionLease,
+    options: Arc<SessionOptions>,
     timer: Timer,
     /// `None` once the session is over; its connection may be broken. The last clone of a link that stands closes the
     /// session on the server.
@@ -57,32 +59,21 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// What bounds the requests of a session.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// How long to wait for an answer; `None`: as long as the session's timeout.
-    pub(crate) operation_timeout: Option<Duration>,
-    /// Largest request in bytes.
-    pub(crate) request_size: usize,
-    /// Most requests without an answer.
-    pub(crate) in_flight: usize,
-}
-
 impl Session {
-    pub(crate) fn new(epoch: u64, link: Link, connect_sent: ClockInstant, limits: Limits, timer: Timer) -> Self {
+    fn new(epoch: u64, link: Link, connect_sent: ClockInstant, options: &Arc<SessionOptions>, timer: &Timer) -> Self {
         let timeout = link.session_timeout();
         Self {
             inner: Arc::new(Inner {
                 epoch,
                 session_id: link.session_id(),
                 timeout,
-                lease: Lease::new(timeout, connect_sent),
-                limits,
-                timer,
+                lease: SessionLease::new(timeout, connect_sent),
+                options: Arc::clone(options),
+                timer: timer.clone(),
                 link: Mutex::new(Some(link)),
                 end: watch::Sender::new(None),
                 connected: watch::Sender::new(false),
-                in_flight: Arc::new(Semaphore::new(limits.in_flight)),
+                in_flight: Arc::new(Semaphore::new(options.max_requests_in_flight)),
                 turns: Arc::default(),
             }),
         }
@@ -114,7 +105,7 @@ impl Session {
 
     /// For how long the session is certainly alive.
     #[must_use]
-    pub fn lease(&self) -> &Lease {
+    pub fn lease(&self) -> &SessionLease {
         &self.inner.lease
     }
 
@@ -192,7 +183,7 @@ impl Session {
         }
     }
 
-    /// Waits until it is our turn to send a flight of requests, and [`connected`](Self::connected).
+    /// Waits until it is our turn to send a pipeline of requests, and [`connected`](Self::connected).
     ///
     /// For those who may be many: thousands of waiters look again at the same moment when their connection breaks. Taking
     /// turns, first come, first served, they neither exceed the number of requests that may be in flight nor keep the

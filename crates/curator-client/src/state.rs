@@ -53,21 +53,21 @@ impl ConnectionStates {
     }
 }
 
-/// The one place where transitions are published.
+/// The one place where transitions are published. Curator's class of this name.
 #[derive(Debug)]
-pub(crate) struct StateBoard {
-    inner: Mutex<Board>,
+pub(crate) struct ConnectionStateManager {
+    inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
-struct Board {
+struct Inner {
     current: ConnectionState,
     subscribers: Option<Vec<mpsc::UnboundedSender<ConnectionState>>>,
 }
 
-impl StateBoard {
+impl ConnectionStateManager {
     pub(crate) fn new(current: ConnectionState) -> Self {
-        Self { inner: Mutex::new(Board { current, subscribers: Some(Vec::new()) }) }
+        Self { inner: Mutex::new(Inner { current, subscribers: Some(Vec::new()) }) }
     }
 
     pub(crate) fn current(&self) -> ConnectionState {
@@ -76,10 +76,10 @@ impl StateBoard {
 
     pub(crate) fn subscribe(&self) -> ConnectionStates {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut board = self.lock();
+        let mut inner = self.lock();
         // The receiver is in our hands, so this cannot fail.
-        let _ = sender.send(board.current);
-        if let Some(subscribers) = &mut board.subscribers {
+        let _ = sender.send(inner.current);
+        if let Some(subscribers) = &mut inner.subscribers {
             subscribers.retain(|subscriber| !subscriber.is_closed());
             subscribers.push(sender);
         }
@@ -88,13 +88,13 @@ impl StateBoard {
 
     /// Publishes a transition; nothing happens if the state is the current one.
     pub(crate) fn publish(&self, state: ConnectionState) {
-        let mut board = self.lock();
-        if board.current == state {
+        let mut inner = self.lock();
+        if inner.current == state {
             return;
         }
-        tracing::info!(from = ?board.current, to = ?state, "connection state");
-        board.current = state;
-        if let Some(subscribers) = &mut board.subscribers {
+        tracing::info!(from = ?inner.current, to = ?state, "connection state");
+        inner.current = state;
+        if let Some(subscribers) = &mut inner.subscribers {
             subscribers.retain(|subscriber| subscriber.send(state).is_ok());
         }
     }
@@ -108,12 +108,12 @@ impl StateBoard {
 
     /// Ends every subscription. The end of the stream says what has happened; who asks from now on is told `Lost`.
     pub(crate) fn close(&self) {
-        let mut board = self.lock();
-        board.current = ConnectionState::Lost;
-        board.subscribers = None;
+        let mut inner = self.lock();
+        inner.current = ConnectionState::Lost;
+        inner.subscribers = None;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Board> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,14 +125,14 @@ mod tests {
     #[tokio::test]
     async fn every_transition_arrives_in_order() {
         use ConnectionState::{Connected, Reconnected, Suspended};
-        let board = StateBoard::new(Connected);
-        let mut states = board.subscribe();
+        let manager = ConnectionStateManager::new(Connected);
+        let mut states = manager.subscribe();
         for _ in 0..3 {
-            board.publish(Suspended);
-            board.publish(Suspended);
-            board.publish(Reconnected);
+            manager.publish(Suspended);
+            manager.publish(Suspended);
+            manager.publish(Reconnected);
         }
-        board.close();
+        manager.close();
         let mut seen = Vec::new();
         while let Some(state) = states.next().await {
             seen.push(state);
@@ -141,10 +141,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_subscription_to_a_closed_board_ends() {
-        let board = StateBoard::new(ConnectionState::Lost);
-        board.close();
-        let mut states = board.subscribe();
+    async fn a_subscription_to_a_closed_client_ends() {
+        let manager = ConnectionStateManager::new(ConnectionState::Lost);
+        manager.close();
+        let mut states = manager.subscribe();
         assert_eq!(states.next().await, Some(ConnectionState::Lost));
         assert_eq!(states.next().await, None);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::operation::Stat;
 use crate::path::ZPath;
 use crate::session::Session;
 
@@ -25,7 +26,7 @@ pub struct FoundNode {
     /// Its path.
     pub path: ZPath,
     /// Its stat.
-    pub stat: crate::Stat,
+    pub stat: Stat,
 }
 
 impl NodeFinder {
@@ -70,7 +71,7 @@ impl NodeFinder {
     }
 
     pub(crate) async fn find_of_any_session(&self, session: &Session) -> Result<Vec<FoundNode>> {
-        // One flight. The `sync` makes a server that we have just moved to catch up with the leader, which by then
+        // Pipelined. The `sync` makes a server that we have just moved to catch up with the leader, which by then
         // has applied the create or never will.
         let (synced, listed) = (session.sync(&self.dir), session.get_children(&self.dir));
         let (synced, listed) = (synced.await, listed.await);

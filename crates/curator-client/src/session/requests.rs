@@ -1,7 +1,5 @@
 //! The requests of a session: sent by the call, answered in order.
 
-mod several;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,14 +11,14 @@ use tokio::sync::watch;
 use super::Session;
 use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
-use crate::node::{Created, NodeSpec, REQUEST_FRAMING};
+use crate::operation::{
+    Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation,
+    TransactionResult,
+};
 use crate::path::ZPath;
-use crate::zk::Stat;
-use crate::zk::error::{LinkError, translate};
-use crate::zk::link::Link;
-use crate::zk::started::Started;
-use crate::zk::task::SessionTask;
-use crate::zk::watch::{OneshotWatcher, Watch};
+use crate::zk::error::translate;
+use crate::zk::link::{Answer, Link};
+use crate::zk::watch::Watch;
 
 /// The answer to a request that has been sent.
 ///
@@ -65,11 +63,8 @@ impl Session {
     /// Creates a node.
     pub fn create(&self, node: &NodeSpec) -> Request<Created> {
         const NAME: &str = "create";
-        if let Err(error) = self.check_size(NAME, &node.path, node.size()) {
-            return Request::failed(error);
-        }
         let path = node.path.clone();
-        self.send(NAME, &node.path, |link| link.create(node)).map(move |(stat, sequence)| {
+        self.send_sized(NAME, &node.path, node.size(), |link| link.create(node)).map(move |(stat, sequence)| {
             let path = match sequence {
                 None => path,
                 Some(sequence) => numbered(NAME, &path, sequence)?,
@@ -92,13 +87,7 @@ impl Session {
     ///
     /// There is no watch on a node that does not exist: `NoNode` leaves nothing behind on the server.
     pub fn watch_data(&self, path: &ZPath) -> Request<(Vec<u8>, Stat, Watch)> {
-        let watched = self.watch(
-            "watch data of",
-            path,
-            |link| link.watch_data(path),
-            |(data, stat, watcher)| ((data, stat), watcher),
-        );
-        watched.map(|((data, stat), watch)| Ok((data, stat, watch)))
+        self.send("watch data of", path, |link| link.watch_data(path))
     }
 
     /// The stat of a node, or `None` if there is no such node.
@@ -113,21 +102,62 @@ impl Session {
 
     /// The names of a node's children, and a watch for the next child that comes or goes.
     pub fn watch_children(&self, path: &ZPath) -> Request<(Vec<String>, Watch)> {
-        self.watch("watch children of", path, |link| link.watch_children(path), std::convert::identity)
+        self.send("watch children of", path, |link| link.watch_children(path))
     }
 
     /// Sets a node's data, if it has this version or none is given.
     pub fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Request<Stat> {
-        const NAME: &str = "set data of";
-        if let Err(error) = self.check_size(NAME, path, path.as_str().len() + data.len() + REQUEST_FRAMING) {
-            return Request::failed(error);
-        }
-        self.send(NAME, path, |link| link.set_data(path, data, version))
+        let size = path.as_str().len() + data.len() + REQUEST_FRAMING;
+        self.send_sized("set data of", path, size, |link| link.set_data(path, data, version))
     }
 
     /// Makes the server that we talk to catch up with the leader.
     pub fn sync(&self, path: &ZPath) -> Request<()> {
         self.send("sync", path, |link| link.sync(path))
+    }
+
+    /// All the operations, or none of them (ZooKeeper's `multi`). The results are in the order of the operations.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. [`Error::RequestTooLarge`] counts
+    /// all operations together. [`Error::StatUnknown`] can come of servers that do not tell when a node was created.
+    ///
+    /// # Caveats
+    ///
+    /// Servers before 3.7.2, and 3.8 before 3.8.2, do not tell the stats of new nodes. Where nothing else in the answer tells,
+    /// a new node is looked at before the answer is given, in one more round trip: an ephemeral one, or else all. See
+    /// [`Transaction::commit`](crate::Transaction::commit).
+    pub fn transact(&self, operations: Vec<TransactionOperation>) -> Request<Vec<TransactionResult>> {
+        let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
+        let size = operations.iter().map(TransactionOperation::size).sum();
+        self.send_sized(TRANSACTION, &path, size, |link| link.transact(operations)).map(std::convert::identity)
+    }
+
+    /// Deletes all the nodes, whatever their versions, or none of them.
+    pub(crate) fn delete_all(&self, paths: &[ZPath]) -> Request<()> {
+        let delete = |path: &ZPath| TransactionOperation::Delete { path: path.clone(), version: None };
+        self.transact(paths.iter().map(delete).collect()).map(|_| Ok(()))
+    }
+
+    /// Several reads in one request (ZooKeeper's `multiRead`). Servers from 3.6 on.
+    ///
+    /// Each operation has a result of its own, in the order of the operations: one that fails, as with
+    /// [`Error::NoNode`], takes nothing from the others. No operations are no request.
+    ///
+    /// # Errors
+    ///
+    /// Those of the request as a whole, as that its answer was lost. [`Error::RequestTooLarge`] counts all operations
+    /// together.
+    ///
+    /// # Caveats
+    ///
+    /// ZooKeeper does not promise that all of them see the same moment.
+    pub fn read_all(&self, operations: Vec<ReadOperation>) -> Request<Vec<Result<ReadResult>>> {
+        let Some(first) = operations.first() else { return Request::answered(Vec::new()) };
+        let path = first.path().clone();
+        let size = operations.iter().map(ReadOperation::size).sum();
+        self.send_sized(MULTI_READ, &path, size, |link| link.read_all(operations)).map(std::convert::identity)
     }
 
     /// A probe of the lease: a request that only the leader can answer. It does not count as a request under way, so
@@ -137,66 +167,45 @@ impl Session {
         const NAME: &str = "probe";
         let root = ZPath::root();
         let sent = ClockInstant::now();
-        let describe = |error| translate(NAME, &ZPath::root(), error);
         let answer = match self.link() {
-            Some(link) => self.answer_to(NAME, &root, link.probe(), describe, self.inner.timeout, ()),
+            Some(link) => self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ()),
             None => self.refused(NAME, &root),
         };
         async move { (sent, answer.await) }
     }
 
-    /// Sends a request that leaves a watch.
-    fn watch<T: Send + Unpin + 'static, U: Send + 'static>(
+    fn send<T: Send + 'static>(
         &self,
         operation: &'static str,
         path: &ZPath,
-        call: impl FnOnce(&Link) -> Started<Result<T, LinkError>>,
-        split: impl FnOnce(T) -> (U, OneshotWatcher) + Send + 'static,
-    ) -> Request<(U, Watch)> {
-        let mut task = None;
-        let request = self.send(operation, path, |link| {
-            task = Some(link.task().clone());
-            call(link)
-        });
-        request.map(move |answer| {
-            let (answer, watcher) = split(answer);
-            // Without a task nothing was sent, and there is no answer.
-            let watch = task.map(|task: SessionTask| Watch::new(watcher, task)).ok_or(Error::Closed)?;
-            Ok((answer, watch))
-        })
+        call: impl FnOnce(&Link) -> Answer<T>,
+    ) -> Request<T> {
+        self.send_sized(operation, path, path.as_str().len() + REQUEST_FRAMING, call)
     }
 
-    fn send<T: Send + Unpin + 'static>(
+    /// Sends a request of about `size` bytes.
+    fn send_sized<T: Send + 'static>(
         &self,
         operation: &'static str,
         path: &ZPath,
-        call: impl FnOnce(&Link) -> Started<Result<T, LinkError>>,
+        size: usize,
+        call: impl FnOnce(&Link) -> Answer<T>,
     ) -> Request<T> {
-        let described = path.clone();
-        self.send_with(operation, path, call, move |error| translate(operation, &described, error))
-    }
-
-    fn send_with<T: Send + Unpin + 'static, E: Send + Unpin + 'static>(
-        &self,
-        operation: &'static str,
-        path: &ZPath,
-        call: impl FnOnce(&Link) -> Started<Result<T, E>>,
-        describe: impl FnOnce(E) -> Error + Send + 'static,
-    ) -> Request<T> {
-        // The server would close the connection, at each try again.
-        if let Err(error) = self.check_size(operation, path, path.as_str().len() + REQUEST_FRAMING) {
-            return Request::failed(error);
+        let limit = self.inner.options.max_request_size;
+        if size > limit {
+            // The server would close the connection, at each try again.
+            return Request::failed(Error::RequestTooLarge { operation, path: path.clone(), size, limit });
         }
         let Ok(permit) = Arc::clone(&self.inner.in_flight).try_acquire_owned() else {
-            let limit = self.inner.limits.in_flight;
+            let limit = self.inner.options.max_requests_in_flight;
             return Request::failed(Error::TooManyRequests { operation, path: path.clone(), limit });
         };
         let Some(link) = self.link() else { return self.refused(operation, path) };
         if !(*self.inner.connected.borrow() && link.end().is_none()) {
             return Request::failed(Error::Disconnected { operation, path: path.clone() });
         }
-        let after = self.inner.limits.operation_timeout.unwrap_or(self.inner.timeout);
-        self.answer_to(operation, path, call(&link), describe, after, permit)
+        let after = self.inner.options.operation_timeout.unwrap_or(self.inner.timeout);
+        self.answer_to(operation, path, call(&link), after, permit)
     }
 
     /// The session is over.
@@ -206,12 +215,11 @@ impl Session {
     }
 
     /// Waits for the answer to a request that has been sent, and keeps `permit` until it is there.
-    fn answer_to<T: Send + Unpin + 'static, E: Send + Unpin + 'static>(
+    fn answer_to<T: Send + 'static>(
         &self,
         operation: &'static str,
         path: &ZPath,
-        started: Started<Result<T, E>>,
-        describe: impl FnOnce(E) -> Error + Send + 'static,
+        answer: Answer<T>,
         after: Duration,
         permit: impl Send + 'static,
     ) -> Request<T> {
@@ -223,7 +231,7 @@ impl Session {
                 let _permit = permit;
                 tokio::select! {
                     biased;
-                    answer = started => answer.map_err(describe),
+                    answer = answer => answer.map_err(|error| translate(operation, &path, error)),
                     end = first_end(&mut ends) => {
                         Err(Error::SessionEnded { operation, path, end, outcome: Outcome::Unknown })
                     }
@@ -231,14 +239,6 @@ impl Session {
                 }
             }),
         }
-    }
-
-    fn check_size(&self, operation: &'static str, path: &ZPath, size: usize) -> Result<()> {
-        let limit = self.inner.limits.request_size;
-        if size > limit {
-            return Err(Error::RequestTooLarge { operation, path: path.clone(), size, limit });
-        }
-        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Taking turns: how many flights of one session are in the air at once.
+//! Taking turns: how many pipelines of one session are under way at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ const AT_ONCE: usize = 128;
 /// A turn that is older does not count any more. Its future may not be polled at all, and nobody may wait for that.
 pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
-/// Leave to send one flight of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
+/// Leave to send one pipeline of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
 #[derive(Debug)]
 #[must_use = "the turn is over when it is dropped"]
 pub struct Turn {

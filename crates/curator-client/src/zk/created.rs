@@ -7,23 +7,15 @@
 use std::fmt;
 
 use futures_util::future::join_all;
-use zookeeper_client::{Client, Error as ZkError, Stat};
+use zookeeper_client::{Client, Error as ZkError};
 
-use super::link::LinkTransactionResult;
-use crate::node::{NodeSpec, TransactionOperation};
-
-/// What failed in a transaction.
-#[derive(Debug)]
-pub(crate) enum FailedTransaction {
-    /// One operation, and so nothing was applied; or the request as a whole.
-    Request(Option<usize>, ZkError),
-    /// Nothing: all was applied. But the server did not say when this node was created, nor could it be found out.
-    Unseen { index: usize, cause: Unseen },
-}
+use crate::error::{Error, Result};
+use crate::operation::{Created, NodeSpec, Stat, TRANSACTION, TransactionOperation, TransactionResult};
+use crate::path::ZPath;
 
 /// Why it could not be found out when a node was created.
 #[derive(Debug)]
-pub(crate) enum Unseen {
+enum Unseen {
     /// It is gone, perhaps by the transaction itself.
     Gone,
     /// It is another one, created later.
@@ -34,7 +26,7 @@ pub(crate) enum Unseen {
 
 /// The number and the time of a transaction, which all its nodes have in their stats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Birth {
+struct Creation {
     czxid: i64,
     ctime: i64,
 }
@@ -43,20 +35,20 @@ struct Birth {
 pub(super) async fn with_stats(
     client: &Client,
     operations: &[TransactionOperation],
-    mut results: Vec<LinkTransactionResult>,
-) -> Result<Vec<LinkTransactionResult>, FailedTransaction> {
+    mut results: Vec<TransactionResult>,
+) -> Result<Vec<TransactionResult>> {
     let unseen = unseen(operations, &results);
     if unseen.is_empty() {
         return Ok(results);
     }
-    let birth = match results.iter().find_map(told) {
-        Some(birth) => birth,
+    let creation = match results.iter().find_map(told) {
+        Some(creation) => creation,
         None => look(client, operations, &unseen).await?,
     };
     let session_id = client.session_id().0;
     for New { index, node, .. } in unseen {
-        if let LinkTransactionResult::Created { stat, .. } = &mut results[index] {
-            *stat = at_creation(node, birth, session_id);
+        if let TransactionResult::Created(created) = &mut results[index] {
+            created.stat = at_creation(node, creation, session_id);
         }
     }
     Ok(results)
@@ -68,14 +60,16 @@ struct New<'a> {
     index: usize,
     node: &'a NodeSpec,
     /// With its number.
-    path: String,
+    path: ZPath,
 }
 
-fn unseen<'a>(operations: &'a [TransactionOperation], results: &[LinkTransactionResult]) -> Vec<New<'a>> {
-    let unseen = |(index, (operation, result)): (usize, (&'a TransactionOperation, &LinkTransactionResult))| match (
+fn unseen<'a>(operations: &'a [TransactionOperation], results: &[TransactionResult]) -> Vec<New<'a>> {
+    let unseen = |(index, (operation, result)): (usize, (&'a TransactionOperation, &TransactionResult))| match (
         operation, result,
     ) {
-        (TransactionOperation::Create(node), LinkTransactionResult::Created { path, stat }) if stat.is_invalid() => {
+        (TransactionOperation::Create(node), TransactionResult::Created(Created { path, stat }))
+            if stat.is_invalid() =>
+        {
             Some(New { index, node, path: path.clone() })
         }
         _ => None,
@@ -84,25 +78,21 @@ fn unseen<'a>(operations: &'a [TransactionOperation], results: &[LinkTransaction
 }
 
 /// What a result tells of its transaction. Containers and nodes with a time to live have stats on all servers.
-fn told(result: &LinkTransactionResult) -> Option<Birth> {
+fn told(result: &TransactionResult) -> Option<Creation> {
     match result {
-        LinkTransactionResult::DataSet { stat } => Some(Birth { czxid: stat.mzxid, ctime: stat.mtime }),
-        LinkTransactionResult::Created { stat, .. } if !stat.is_invalid() => Some(Birth::of(stat)),
+        TransactionResult::DataSet(stat) => Some(Creation { czxid: stat.mzxid, ctime: stat.mtime }),
+        TransactionResult::Created(created) if !created.stat.is_invalid() => Some(Creation::of(&created.stat)),
         _ => None,
     }
 }
 
 /// Looks at one ephemeral node: its owner proves that it is of this transaction. Without one, at all the others, in one
-/// flight: if two of them agree, they are.
+/// pipeline: if two of them agree, they are.
 ///
 /// Who asks such a server for the stat of a node needs no permission.
-async fn look(
-    client: &Client,
-    operations: &[TransactionOperation],
-    unseen: &[New<'_>],
-) -> Result<Birth, FailedTransaction> {
+async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[New<'_>]) -> Result<Creation> {
     let stays = |new: &&New<'_>| {
-        let deletes = |later: &TransactionOperation| matches!(later, TransactionOperation::Delete { path, .. } if path.as_str() == new.path);
+        let deletes = |later: &TransactionOperation| matches!(later, TransactionOperation::Delete { path, .. } if *path == new.path);
         !operations[new.index..].iter().any(deletes)
     };
     let staying: Vec<_> = unseen.iter().filter(stays).collect();
@@ -111,23 +101,28 @@ async fn look(
         None => staying,
     };
     // Sent by the calls.
-    let looks: Vec<_> = looked_at.iter().map(|new| client.check_stat(&new.path)).collect();
-    let mut birth = None;
+    let looks: Vec<_> = looked_at.iter().map(|new| client.check_stat(new.path.as_str())).collect();
+    let mut creation = None;
     for (new, found) in looked_at.into_iter().zip(join_all(looks).await) {
-        let failed = |cause| FailedTransaction::Unseen { index: new.index, cause };
+        let failed = |cause| stat_unknown(new.node, cause);
         let found = found.map_err(|error| failed(Unseen::Failed(error)))?.ok_or_else(|| failed(Unseen::Gone))?;
-        let seen = Birth::of(&found);
+        let seen = Creation::of(&found);
         let is_ours = found.ephemeral_owner == owner(new.node, client.session_id().0);
-        if !is_ours || *birth.get_or_insert(seen) != seen {
+        if !is_ours || *creation.get_or_insert(seen) != seen {
             return Err(failed(Unseen::Replaced));
         }
     }
-    let first = unseen.first().map_or(0, |new| new.index);
-    birth.ok_or(FailedTransaction::Unseen { index: first, cause: Unseen::Gone })
+    // Nothing was left to look at.
+    creation.ok_or_else(|| stat_unknown(unseen[0].node, Unseen::Gone))
+}
+
+/// All was applied. But the server did not say when this node was created, nor could it be found out.
+fn stat_unknown(node: &NodeSpec, cause: Unseen) -> Error {
+    Error::StatUnknown { operation: TRANSACTION, path: node.path.clone(), cause: cause.to_string() }
 }
 
 /// The stat of a new node of such a kind as is not told of.
-fn at_creation(node: &NodeSpec, Birth { czxid, ctime }: Birth, session_id: i64) -> Stat {
+fn at_creation(node: &NodeSpec, Creation { czxid, ctime }: Creation, session_id: i64) -> Stat {
     Stat {
         czxid,
         mzxid: czxid,
@@ -148,7 +143,7 @@ fn owner(node: &NodeSpec, session_id: i64) -> i64 {
     if node.mode.is_ephemeral() { session_id } else { 0 }
 }
 
-impl Birth {
+impl Creation {
     fn of(stat: &Stat) -> Self {
         Self { czxid: stat.czxid, ctime: stat.ctime }
     }

@@ -1,8 +1,6 @@
 //! From the client crate's errors to ours.
 
 use zookeeper_client::Error as ZkError;
-/// The client crate's error, as the rest of this crate may name it.
-pub(crate) use zookeeper_client::Error as LinkError;
 
 use crate::error::{Error, Outcome, SessionEnd};
 use crate::path::ZPath;

@@ -1,14 +1,14 @@
-//! The adapter: the only files that name `zookeeper_client`.
+//! The adapter: the only files that name `zookeeper_client`, apart from the data types in `operation.rs`.
 //!
 //! The client crate is good at the wire; these files work around what it is not good at.
 //!
 //! | fault of zookeeper-client 0.11 | where it is dealt with |
 //! |---|---|
-//! | requests are sent by the *call*, but some futures borrow the client | [`started`]: the future owns its client and is polled once at the call |
+//! | requests are sent by the *call*, but some futures borrow the client | [`start`]: the future owns its client and is polled once at the call |
 //! | it reconnects without a word about the timeout that is granted, in its own time, with watches that may not fit, and says that it is connected before it is | [`task`]: it never reconnects; `connection.rs` does |
 //! | a session that is resumed by its id may see an older state than it has seen | [`link`]: its first request is a write |
 //! | a watcher panics when its session task is gone | [`task`], [`watch`]: it is not polled any more then |
-//! | an answer to `getData` without a stat panics | [`started`]: an error |
+//! | an answer to `getData` without a stat panics | [`start`]: an error |
 //! | a frame may be of any length, and is buffered | `supervisor.rs`: the task of a session that is over is ended |
 //! | only an end of file is `ConnectionLoss`; a reset or an idle time-out is `Custom` | [`error`] |
 //! | no `TCP_NODELAY` | [`nodelay`] |
@@ -23,12 +23,11 @@
 //! | a one-shot watch kills a persistent one on the same path (ZOOKEEPER-4466) | one-shot watches only |
 //! | `Client::lock` leaks its node when cancelled | not used |
 
-pub(crate) mod created;
+mod created;
 pub(crate) mod error;
 pub(crate) mod link;
-pub(crate) mod nodelay;
-pub(crate) mod started;
+mod multi;
+mod nodelay;
+mod start;
 pub(crate) mod task;
 pub(crate) mod watch;
-
-pub use zookeeper_client::{Acl, AuthId, Permission, Stat};

@@ -23,7 +23,7 @@ pub(crate) fn set_nodelay(servers: &ConnectString) -> impl Future<Output = ()> +
     let servers = servers.clone();
     let set = tokio::task::spawn_blocking(move || match set(&addresses(&servers)) {
         Ok(sockets) => tracing::trace!(sockets, "TCP_NODELAY set"),
-        Err(error) => tracing::debug!(%error, "TCP_NODELAY cannot be set: a flight may take two round trips"),
+        Err(error) => tracing::debug!(%error, "TCP_NODELAY cannot be set: what is pipelined may take two round trips"),
     });
     async move {
         // When the runtime is ending, nobody needs it.

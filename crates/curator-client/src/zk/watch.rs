@@ -4,9 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The client crate's watch, as the rest of this crate may name it.
-pub(crate) use zookeeper_client::OneshotWatcher;
-use zookeeper_client::{EventType, WatchedEvent};
+use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
 
 use super::task::{LinkEnd, SessionTask};
 
@@ -44,7 +42,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(watcher: OneshotWatcher, task: SessionTask) -> Self {
+    pub(super) fn new(watcher: OneshotWatcher, task: SessionTask) -> Self {
         Self { future: Box::pin(watcher.changed()), task, fired: None }
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn slow_down(proxy: &FaultProxy) {
     proxy.set_delay(ONE_WAY);
 }
 
-/// A create and a list in one flight, several times.
+/// A create and a list in one pipeline, several times.
 pub(crate) async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, session: &Session) {
     const FLIGHTS: u64 = 5;
     let dir = direct().await.create().for_path(unique(), "").await.unwrap();

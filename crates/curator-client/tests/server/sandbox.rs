@@ -1,4 +1,4 @@
-//! Where the system calls of debuggers are forbidden, a flight is one round trip too, and nobody dies.
+//! Where the system calls of debuggers are forbidden, a pipeline is one round trip too, and nobody dies.
 //!
 //! systemd's `SystemCallFilter=@system-service` kills for what is not in its list, Docker's default profile (moby,
 //! `profiles/seccomp/default.json`) makes it fail. Neither allows what debuggers need. The filters here are the other way

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use curator_client::{
-    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, Lease,
+    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, SessionLease,
 };
 use curator_test::{FaultProxy, TestingServer};
 
@@ -76,7 +76,7 @@ pub(crate) async fn expect(states: &mut ConnectionStates, state: ConnectionState
 
 /// Looks at a lease again and again until it is over, and checks at each look that it does not outlive its own word.
 /// Returns the last instant that it promised.
-pub(crate) async fn watch_over(lease: &Lease) -> ClockInstant {
+pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
     let end = Instant::now() + PATIENCE;
     let mut promised = lease.valid_until();
     loop {

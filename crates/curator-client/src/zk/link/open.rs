@@ -6,23 +6,24 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Connector, Error as ZkError, MultiWriteError, SessionInfo};
 
-use super::{Answer, Credentials, Link, LinkOptions};
+use super::{Answer, Link};
+use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
 use crate::zk::error::is_word_of_the_server;
 use crate::zk::nodelay::set_nodelay;
-use crate::zk::started::start;
+use crate::zk::start::start;
 use crate::zk::task::{LinkEnd, SessionTask, catch_task};
 
 impl Link {
     /// Opens a session: one pass over the servers, and no longer than the session timeout.
-    pub(crate) async fn open(options: &LinkOptions) -> Result<Self, ZkError> {
+    pub(crate) async fn open(options: &SessionOptions) -> Result<Self, ZkError> {
         let link = Self::connect(connector(options), options, true).await?;
-        // Or the first flight would take two round trips.
+        // Or the first pipeline would take two round trips.
         set_nodelay(&options.servers).await;
         Ok(link)
     }
 
-    async fn connect(connector: Connector, options: &LinkOptions, caught_up: bool) -> Result<Self, ZkError> {
+    async fn connect(connector: Connector, options: &SessionOptions, caught_up: bool) -> Result<Self, ZkError> {
         let (client, work) = catch_task(connector.connect(&options.servers.hosts_string())).await;
         let client = client?;
         let work = work.ok_or_else(|| ZkError::UnexpectedError("the crate spawns its task elsewhere".to_owned()))?;
@@ -53,7 +54,7 @@ impl Link {
         start(async move {
             let mut writer = client.new_multi_writer();
             writer.add_check_version(ZPath::root().as_str(), -1)?;
-            // Polled in this order, and sent by that: one flight.
+            // Polled in this order, and sent by that: pipelined.
             let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
             match written {
                 Err(MultiWriteError::RequestFailed { source }) if !is_word_of_the_leader(&source) => Err(source),
@@ -78,7 +79,7 @@ impl SessionKey {
     ///
     /// The server negotiates the session's timeout anew. Nothing may be waited for between the end of this and the use of
     /// the result: dropping that closes the session.
-    pub(crate) async fn resume(&self, options: &LinkOptions) -> Result<Link, ZkError> {
+    pub(crate) async fn resume(&self, options: &SessionOptions) -> Result<Link, ZkError> {
         let connector = connector(options).with_session_timeout(self.timeout).with_session(self.session.clone());
         let link = Link::connect(connector, options, false).await?;
         drop(set_nodelay(&options.servers));
@@ -106,7 +107,7 @@ impl std::fmt::Debug for SessionKey {
 /// The crate waits 2/5 of the session timeout for a server that says nothing, whether it connects or is connected. That may
 /// be longer than the whole connect may take, so each server gets its share of that at most: a dead one leaves time for the
 /// others.
-fn connector(options: &LinkOptions) -> Connector {
+fn connector(options: &SessionOptions) -> Connector {
     let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let share = options.connection_timeout / servers.max(1);

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use futures_util::TryFutureExt as _;
 
-use super::create::ensure_containers;
-use super::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};
-use crate::client::CuratorClient;
+use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
+use crate::operation::{CreateMode, Created, NodeSpec, TRANSACTION, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
-use crate::retry::{retry, retry_in};
 use crate::session::Session;
 
 /// Operations that are applied together or not at all (ZooKeeper's `multi`); made by [`CuratorClient::transaction`].
@@ -28,7 +26,7 @@ enum Paths {
 }
 
 impl Transaction {
-    pub(crate) fn new(client: &CuratorClient) -> Self {
+    pub(super) fn new(client: &CuratorClient) -> Self {
         Self { client: client.clone(), operations: Vec::new() }
     }
 
@@ -49,7 +47,7 @@ impl Transaction {
     /// [`Error::InvalidPath`].
     pub fn create(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
         let path = self.client.resolve(path)?;
-        let acl = Arc::clone(&self.client.shared().options.acl);
+        let acl = Arc::clone(self.client.default_acl());
         Ok(self.and(TransactionOperation::Create(NodeSpec { path, data: data.as_ref().into(), mode, acl })))
     }
 
@@ -100,7 +98,7 @@ impl Transaction {
     /// A dropped transaction may still be applied, as a whole.
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
         let Some(path) = self.path() else { return Ok(Vec::new()) };
-        let results = retry(self.client.shared(), |session| self.attempt(session, path)).await?;
+        let results = self.client.retry(|session| self.attempt(session, path)).await?;
         Ok(self.unresolve(results))
     }
 
@@ -121,10 +119,10 @@ impl Transaction {
     pub async fn commit_in(self, session: &Session) -> Result<Vec<TransactionResult>> {
         let Some(path) = self.path() else { return Ok(Vec::new()) };
         let ended = |end| {
-            let (operation, path) = ("transaction on", path.clone());
+            let (operation, path) = (TRANSACTION, path.clone());
             Error::SessionEnded { operation, path, end, outcome: Outcome::NotApplied }
         };
-        let results = retry_in(self.client.shared(), session, ended, || self.attempt(session.clone(), path)).await?;
+        let results = self.client.retry_in(session, ended, || self.attempt(session.clone(), path)).await?;
         Ok(self.unresolve(results))
     }
 
@@ -141,14 +139,14 @@ impl Transaction {
                 Outcome::NotApplied => error,
             })
         };
-        let options = &self.client.shared().options;
+        let root = &self.client.inner.root;
         match send().await {
             Err(Error::TransactionFailed { cause, .. })
-                if !options.root.is_root()
-                    && matches!(&*cause, Error::NoNode { path, .. } if path.strip_prefix(&options.root).is_some()) =>
+                if !root.is_root()
+                    && matches!(&*cause, Error::NoNode { path, .. } if path.strip_prefix(root).is_some()) =>
             {
                 // A namespace is created on first use.
-                ensure_containers(&session, &options.root, &options.acl).await?;
+                self.client.ensure_containers(&session, root).await?;
                 send().await
             }
             result => result,

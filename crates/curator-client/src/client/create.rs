@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use super::find::NodeFinder;
-use super::protected::ProtectionId;
-use super::{CreateMode, Created, NodeSpec};
-use crate::client::CuratorClient;
+use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
+use crate::janitor::Janitor;
+use crate::node::find::NodeFinder;
+use crate::node::protected::ProtectionId;
+use crate::operation::{Acl, CreateMode, Created, NodeSpec};
 use crate::path::ZPath;
-use crate::retry::{Retrier, retry};
 use crate::session::Session;
-use crate::shared::Shared;
-use crate::zk::Acl;
 
 /// Creates a node; made by [`CuratorClient::create`], after Curator's `CreateBuilder`.
 #[derive(Debug, Clone)]
@@ -25,8 +23,8 @@ pub struct CreateBuilder {
 }
 
 impl CreateBuilder {
-    pub(crate) fn new(client: &CuratorClient) -> Self {
-        let acl = Arc::clone(&client.shared().options.acl);
+    pub(super) fn new(client: &CuratorClient) -> Self {
+        let acl = Arc::clone(client.default_acl());
         Self { client: client.clone(), mode: CreateMode::Persistent, acl, parents: false, protection: false }
     }
 
@@ -67,35 +65,34 @@ impl CreateBuilder {
     ///
     /// A dropped create may still be applied. With protection and an ephemeral mode, the client then deletes the node.
     pub async fn for_path(self, path: impl AsRef<str>, data: impl AsRef<[u8]>) -> Result<ZPath> {
-        let shared = self.client.shared();
-        let path = self.client.resolve(path)?;
-        let spec = NodeSpec { path, data: data.as_ref().into(), mode: self.mode, acl: self.acl };
-        let created = if self.protection {
-            create_protected(shared, spec, self.parents).await?
+        let Self { client, mode, acl, parents, protection } = self;
+        let spec = NodeSpec { path: client.resolve(path)?, data: data.as_ref().into(), mode, acl };
+        let created = if protection {
+            create_protected(&client, spec, parents).await?
         } else {
-            create_plain(shared, spec, self.parents).await?
+            create_plain(&client, &spec, parents).await?
         };
         // It is created. A path that is not in the namespace is no reason to say that it failed.
-        Ok(self.client.unresolve(&created.path).unwrap_or(created.path))
+        Ok(client.unresolve(&created.path).unwrap_or(created.path))
     }
 }
 
-async fn create_plain(shared: &Arc<Shared>, spec: NodeSpec, parents: bool) -> Result<Created> {
-    let spec = &spec;
-    retry(shared, |session| async move {
-        // The same call again would find the node of the first one, or make a second one.
-        let ambiguous = |error: Error| match error.outcome() {
-            Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), cause: Box::new(error) },
-            Outcome::NotApplied => error,
-        };
-        create_with_parents(shared, &session, spec, parents, ambiguous).await
-    })
-    .await
+async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) -> Result<Created> {
+    client
+        .retry(|session| async move {
+            // The same call again would find the node of the first one, or make a second one.
+            let ambiguous = |error: Error| match error.outcome() {
+                Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), cause: Box::new(error) },
+                Outcome::NotApplied => error,
+            };
+            create_with_parents(client, &session, spec, parents, ambiguous).await
+        })
+        .await
 }
 
 /// `explain` is for the errors of the node itself; a parent can be created again.
 async fn create_with_parents(
-    shared: &Shared,
+    client: &CuratorClient,
     session: &Session,
     spec: &NodeSpec,
     parents: bool,
@@ -104,11 +101,12 @@ async fn create_with_parents(
     match session.create(spec).await.map_err(&explain) {
         Err(error @ Error::NoNode { .. }) => {
             let Some(parent) = spec.path.parent() else { return Err(error) };
+            let root = &client.inner.root;
             if parents {
-                ensure_containers(session, &parent, &shared.options.acl).await?;
-            } else if !shared.options.root.is_root() {
+                client.ensure_containers(session, &parent).await?;
+            } else if !root.is_root() {
                 // A namespace is created on first use.
-                ensure_containers(session, &shared.options.root, &shared.options.acl).await?;
+                client.ensure_containers(session, root).await?;
             } else {
                 return Err(error);
             }
@@ -118,14 +116,14 @@ async fn create_with_parents(
     }
 }
 
-async fn create_protected(shared: &Arc<Shared>, spec: NodeSpec, parents: bool) -> Result<Created> {
+async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool) -> Result<Created> {
     let (Some(dir), name) = (spec.path.parent(), spec.path.name().to_owned()) else {
         return Err(Error::NodeExists { operation: "create", path: spec.path });
     };
-    let mut retrier = Retrier::new(shared);
+    let mut retrier = client.retrier();
     let mut doubt: Option<Protected> = None;
     loop {
-        let session = match shared.session().await {
+        let session = match client.session().await {
             Ok(session) => session,
             Err(error) => {
                 retrier.pause(error).await?;
@@ -136,11 +134,11 @@ async fn create_protected(shared: &Arc<Shared>, spec: NodeSpec, parents: bool) -
         // CURATOR issue 1121.
         let protected = match doubt.take() {
             Some(protected) if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() => protected,
-            _ => Protected::new(shared, &session, &spec, &dir, &name)?,
+            _ => Protected::new(client.janitor(), &session, &spec, &dir, &name)?,
         };
         let result = match protected.recover(&session).await {
             Ok(Some(created)) => Ok(created),
-            Ok(None) => create_with_parents(shared, &session, &protected.spec, parents, std::convert::identity).await,
+            Ok(None) => create_with_parents(client, &session, &protected.spec, parents, std::convert::identity).await,
             Err(error) => Err(error),
         };
         match result {
@@ -162,7 +160,7 @@ async fn create_protected(shared: &Arc<Shared>, spec: NodeSpec, parents: bool) -
 
 /// A protected create whose outcome is open. Dropped in doubt, it leaves an ephemeral node to the janitor.
 struct Protected {
-    shared: Arc<Shared>,
+    janitor: Janitor,
     session: Session,
     spec: NodeSpec,
     finder: NodeFinder,
@@ -171,12 +169,12 @@ struct Protected {
 }
 
 impl Protected {
-    fn new(shared: &Arc<Shared>, session: &Session, spec: &NodeSpec, dir: &ZPath, name: &str) -> Result<Self> {
+    fn new(janitor: &Janitor, session: &Session, spec: &NodeSpec, dir: &ZPath, name: &str) -> Result<Self> {
         let id = ProtectionId::new();
         let mut spec = spec.clone();
         spec.path = dir.join(&id.protect(name))?;
         let finder = NodeFinder::by_name(dir, id.prefix());
-        Ok(Self { shared: Arc::clone(shared), session: session.clone(), spec, finder, tries: 0, armed: true })
+        Ok(Self { janitor: janitor.clone(), session: session.clone(), spec, finder, tries: 0, armed: true })
     }
 
     /// Looks for the node of an earlier try.
@@ -205,45 +203,7 @@ impl Protected {
 impl Drop for Protected {
     fn drop(&mut self) {
         if self.armed && self.spec.mode.is_ephemeral() {
-            self.shared.janitor.find_and_delete(&self.session, self.finder.clone());
+            self.janitor.find_and_delete(&self.session, self.finder.clone());
         }
-    }
-}
-
-/// Creates what is missing of `dir`, from the top down, as containers.
-///
-/// Usually one request that finds that only the last is missing, so it starts at the bottom.
-pub(crate) async fn ensure_containers(session: &Session, dir: &ZPath, acl: &Arc<[Acl]>) -> Result<()> {
-    match create_container(session, dir, acl).await {
-        Err(Error::NoNode { .. }) => {}
-        result => return result,
-    }
-    for ancestor in dir.ancestors() {
-        create_container(session, &ancestor, acl).await?;
-    }
-    create_container(session, dir, acl).await
-}
-
-async fn create_container(session: &Session, path: &ZPath, acl: &Arc<[Acl]>) -> Result<()> {
-    if path.is_root() {
-        return Ok(());
-    }
-    let mut spec =
-        NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Container, acl: Arc::clone(acl) };
-    let result = match session.create(&spec).await {
-        Err(Error::Unimplemented { .. }) => {
-            spec.mode = CreateMode::Persistent;
-            session.create(&spec).await
-        }
-        result => result,
-    };
-    match result {
-        Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
-        // An ancestor that we may read but not extend is no obstacle if it is there.
-        Err(error @ Error::NoAuth { .. }) => match session.exists(path).await {
-            Ok(Some(_)) => Ok(()),
-            _ => Err(error),
-        },
-        Err(error) => Err(error),
     }
 }

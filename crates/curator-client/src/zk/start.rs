@@ -1,43 +1,24 @@
-//! A request that is on its way before its future is polled.
+//! Sending a request before its future is polled.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use zookeeper_client::Error as ZkError;
 
-/// A future that owns what it needs and whose request was sent by the call that made it.
+/// Polls `future` once, which sends its request.
 ///
 /// The client crate enqueues a request when its method is called, and a session is first in, first out: calls made one
-/// after another go out in order, in one flight. Some of its futures borrow the client, so an owned future has to be an
-/// `async` block, which would send only at its first poll. [`start`] makes that first poll itself.
+/// after another go out in order, pipelined. Some of its futures borrow the client, so a future that owns what it needs has
+/// to be an `async` block, which would send only at its first poll. That is made here.
 ///
-/// Dropping it does not take the request back.
-pub(crate) struct Started<T> {
-    future: Pin<Box<dyn Future<Output = T> + Send>>,
-    ready: Option<T>,
-}
-
-/// Polls `future` once, which sends its request.
-pub(crate) fn start<T>(future: impl Future<Output = T> + Send + 'static) -> Started<T> {
-    let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
-    let ready = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => Some(value),
-        Poll::Pending => None,
-    };
-    Started { future, ready }
-}
-
-impl<T: Unpin> Future for Started<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        match self.ready.take() {
-            Some(value) => Poll::Ready(value),
-            None => self.future.as_mut().poll(cx),
-        }
+/// Dropping the future does not take the request back.
+pub(super) fn start<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, T> {
+    let mut future = future.boxed();
+    match (&mut future).now_or_never() {
+        Some(answer) => ready(answer).boxed(),
+        None => future,
     }
 }
 
@@ -46,7 +27,7 @@ impl<T: Unpin> Future for Started<T> {
 /// The crate takes for granted that the answer to `getData` has a stat in it. One that is shorter is no answer of a server
 /// that works, but it must not take the caller's task along. The panic hook sees it all the same, and where panics abort
 /// there is no help.
-pub(crate) async fn unwinding<T>(future: impl Future<Output = Result<T, ZkError>>) -> Result<T, ZkError> {
+pub(super) async fn unwinding<T>(future: impl Future<Output = Result<T, ZkError>>) -> Result<T, ZkError> {
     let caught = AssertUnwindSafe(future).catch_unwind().await;
     caught.unwrap_or_else(|_| Err(ZkError::UnexpectedError("the answer cannot be decoded".to_owned())))
 }

@@ -36,7 +36,7 @@
 //!
 //! # Where the assumptions come in
 //!
-//! [`Lease`] states them. Reports are asked for every `tickTime`/2, which is at most T/4. G is 5/16 T: that leaves T/16
+//! [`SessionLease`] states them. Reports are asked for every `tickTime`/2, which is at most T/4. G is 5/16 T: that leaves T/16
 //! in the worst case for reports that are late on the way, and with T of 4 `tickTime` and more at least 3/16 T. A probe
 //! that is answered by a deposed leader proves nothing about its successor; but the successor gives every session a
 //! new T, and the probe that proves something must have come G after one that was answered already. So nothing is lost
@@ -85,14 +85,14 @@ use crate::clock::ClockInstant;
 /// What goes wrong beyond them, and what was sent while the lease was valid and arrives later, only a fencing token can
 /// catch.
 #[derive(Debug)]
-pub struct Lease {
+pub struct SessionLease {
     session_timeout: Duration,
     /// What `arithmetic` says, for readers; or zero, once the end was seen.
     valid_until: AtomicU64,
     arithmetic: Mutex<LeaseArithmetic>,
 }
 
-impl Lease {
+impl SessionLease {
     /// The lease of a session that was just created; `connect_sent` is a moment before its connect request was sent.
     ///
     /// The leader starts the timeout when it creates the session, which cannot be earlier than `connect_sent`. That the

@@ -6,21 +6,21 @@ use tokio::time::Instant;
 
 use super::RetryPolicy;
 
-/// What a policy is told of one row of failures.
+/// What a policy is told of failures in a row.
 #[derive(Debug, Default)]
-pub(super) struct Row {
+pub(crate) struct Failures {
     retries: u32,
-    /// When the first try of the row had failed.
+    /// When the first try had failed.
     first_failure: Option<Instant>,
 }
 
-impl Row {
-    pub(super) fn retries(&self) -> u32 {
+impl Failures {
+    pub(crate) fn retries(&self) -> u32 {
         self.retries
     }
 
     /// Something has failed, and it is `now`: the wait before the next try, if the policy agrees to one.
-    pub(super) fn next_delay(&mut self, policy: &dyn RetryPolicy, now: Instant) -> Option<Duration> {
+    pub(crate) fn next_delay(&mut self, policy: &dyn RetryPolicy, now: Instant) -> Option<Duration> {
         let elapsed = now.saturating_duration_since(*self.first_failure.get_or_insert(now));
         let delay = policy.next_delay(self.retries, elapsed)?;
         self.retries = self.retries.saturating_add(1);
@@ -39,13 +39,13 @@ mod tests {
     fn what_was_waited_for_before_the_first_failure_counts_for_nothing() {
         let start = Instant::now();
         let policy = RetryUntilElapsed::new(2 * SECOND, SECOND).unwrap();
-        let mut row = Row::default();
+        let mut failures = Failures::default();
         // The first try has taken an hour.
         let failed = start + 3600 * SECOND;
-        assert_eq!(row.next_delay(&policy, failed), Some(SECOND));
-        assert_eq!(row.next_delay(&policy, failed + SECOND), Some(SECOND));
-        assert_eq!(row.next_delay(&policy, failed + 2 * SECOND), None);
-        assert_eq!(row.retries(), 2);
+        assert_eq!(failures.next_delay(&policy, failed), Some(SECOND));
+        assert_eq!(failures.next_delay(&policy, failed + SECOND), Some(SECOND));
+        assert_eq!(failures.next_delay(&policy, failed + 2 * SECOND), None);
+        assert_eq!(failures.retries(), 2);
     }
 
     /// Answers with what it was told.
@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn elapsed_is_the_time_since_the_first_failure_of_the_row() {
         let start = Instant::now();
-        let mut row = Row::default();
-        let told: Vec<_> = [7, 9, 12, 13].map(|second| row.next_delay(&Echo, start + second * SECOND)).into();
+        let mut failures = Failures::default();
+        let told: Vec<_> = [7, 9, 12, 13].map(|second| failures.next_delay(&Echo, start + second * SECOND)).into();
         assert_eq!(told, [Some(Duration::ZERO), Some(2 * SECOND), Some(5 * SECOND), None]);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff;
 
-use super::policy::{LONGEST_SLEEP, RetryPolicy};
+use super::{LONGEST_SLEEP, RetryPolicy};
 
 /// Makes a [`Backoff`] of the `backoff` crate a [`RetryPolicy`].
 ///
@@ -102,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
     use tokio::time::Instant;
 
-    use super::super::row::Row;
+    use super::super::Failures;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn the_limit_of_an_exponential_backoff_counts_from_the_first_failure() {
         let policy = BackoffRetry::new(exact(Some(4 * SECOND)));
-        let mut row = Row::default();
+        let mut failures = Failures::default();
         // The first try has taken an hour.
         let failed = Instant::now() + 3600 * SECOND;
-        assert_eq!(row.next_delay(&policy, failed), Some(SECOND));
-        assert_eq!(row.next_delay(&policy, failed + SECOND), Some(2 * SECOND));
-        assert_eq!(row.next_delay(&policy, failed + 3 * SECOND), None);
+        assert_eq!(failures.next_delay(&policy, failed), Some(SECOND));
+        assert_eq!(failures.next_delay(&policy, failed + SECOND), Some(2 * SECOND));
+        assert_eq!(failures.next_delay(&policy, failed + 3 * SECOND), None);
     }
 
     #[test]

@@ -2,10 +2,9 @@
 
 use futures_util::TryFutureExt as _;
 
-use crate::client::CuratorClient;
+use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
-use crate::retry::retry;
-use crate::zk::Stat;
+use crate::operation::Stat;
 use crate::zk::watch::Watch;
 
 impl CuratorClient {
@@ -20,7 +19,7 @@ impl CuratorClient {
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn get_data(&self, path: impl AsRef<str>) -> Result<(Vec<u8>, Stat)> {
         let path = self.resolve(path)?;
-        retry(self.shared(), |session| session.get_data(&path)).await
+        self.retry(|session| session.get_data(&path)).await
     }
 
     /// A node's data and stat, and a one-shot watch for its deletion or the next change of its data.
@@ -34,7 +33,7 @@ impl CuratorClient {
     /// A dropped future leaves no watch behind.
     pub async fn watch_data(&self, path: impl AsRef<str>) -> Result<(Vec<u8>, Stat, Watch)> {
         let path = self.resolve(path)?;
-        retry(self.shared(), |session| session.watch_data(&path)).await
+        self.retry(|session| session.watch_data(&path)).await
     }
 
     /// The stat of a node, or `None` if there is no such node.
@@ -48,7 +47,7 @@ impl CuratorClient {
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn check_exists(&self, path: impl AsRef<str>) -> Result<Option<Stat>> {
         let path = self.resolve(path)?;
-        retry(self.shared(), |session| session.exists(&path)).await
+        self.retry(|session| session.exists(&path)).await
     }
 
     /// The names of a node's children, in no order.
@@ -62,7 +61,7 @@ impl CuratorClient {
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn get_children(&self, path: impl AsRef<str>) -> Result<Vec<String>> {
         let path = self.resolve(path)?;
-        retry(self.shared(), |session| session.get_children(&path)).await
+        self.retry(|session| session.get_children(&path)).await
     }
 
     /// The names of a node's children, and a one-shot watch for the next child that comes or goes.
@@ -76,7 +75,7 @@ impl CuratorClient {
     /// A dropped future leaves no watch behind.
     pub async fn watch_children(&self, path: impl AsRef<str>) -> Result<(Vec<String>, Watch)> {
         let path = self.resolve(path)?;
-        retry(self.shared(), |session| session.watch_children(&path)).await
+        self.retry(|session| session.watch_children(&path)).await
     }
 
     /// Sets a node's data; with a version, only if the node has it.
@@ -94,7 +93,7 @@ impl CuratorClient {
     pub async fn set_data(&self, path: impl AsRef<str>, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat> {
         let path = self.resolve(path)?;
         let data = data.as_ref();
-        retry(self.shared(), |session| {
+        self.retry(|session| {
             let request = session.set_data(&path, data, version);
             request.map_err(|error| match (error.outcome(), version) {
                 (Outcome::Unknown, Some(_)) => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },
@@ -115,6 +114,6 @@ impl CuratorClient {
     /// Nothing is lost when the future is dropped.
     pub async fn sync(&self, path: impl AsRef<str>) -> Result<()> {
         let path = self.resolve(path)?;
-        retry(self.shared(), |session| session.sync(&path)).await
+        self.retry(|session| session.sync(&path)).await
     }
 }

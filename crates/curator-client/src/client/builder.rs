@@ -5,19 +5,22 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::CuratorClient;
+use tokio::task::JoinSet;
+
+use super::{CuratorClient, Inner};
+use crate::closing::Closing;
 use crate::connect_string::ConnectString;
 use crate::error::{Error, Result};
+use crate::extensions::Extensions;
 use crate::janitor::Janitor;
+use crate::operation::{Acl, AuthId, Permission};
+use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
-use crate::retry::{ExponentialBackoffRetry, RetryPolicy};
-use crate::session::Limits;
-use crate::shared::{Options, Shared};
-use crate::state::{ConnectionState, StateBoard};
+use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
+use crate::sessions::Sessions;
+use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::supervisor::Supervisor;
 use crate::timer::Timer;
-use crate::zk::link::{Credentials, LinkOptions};
-use crate::zk::{Acl, AuthId, Permission};
 
 /// Configures and connects a [`CuratorClient`].
 ///
@@ -47,7 +50,7 @@ const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(100)..=
 const JUTE_MAXBUFFER: usize = 0xf_ffff;
 
 impl CuratorClientBuilder {
-    pub(crate) fn new(connect_string: String) -> Self {
+    pub(super) fn new(connect_string: String) -> Self {
         Self {
             connect_string,
             session_timeout: Duration::from_secs(60),
@@ -155,39 +158,9 @@ impl CuratorClientBuilder {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn connect(self) -> Result<CuratorClient> {
-        let options = self.validate().await?;
-        let timer = Timer::new(tokio::runtime::Handle::current());
-        let (janitor, queue) = Janitor::new();
-        let shared = Arc::new(Shared::new(options, timer, StateBoard::new(ConnectionState::Connected), janitor));
-        let supervisor = Supervisor::connect(&shared, queue).await?;
-        // Its owner is the client: it ends with `close`, or when the last handle is dropped.
-        tokio::spawn(supervisor.run());
-        Ok(CuratorClient::new(shared))
-    }
-
-    async fn validate(self) -> Result<Options> {
-        let servers = ConnectString::parse(&self.connect_string)?;
-        check("session timeout", self.session_timeout, SESSION_TIMEOUTS, "from 100 ms to 24 hours")?;
-        check("connection timeout", self.connection_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
-        check("close timeout", self.close_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
-        if let Some(timeout) = self.operation_timeout {
-            check("operation timeout", timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
-        }
-        check("largest request", self.max_request_size, 1024..=usize::MAX, "at least 1024 bytes")?;
-        // The upper end is that of a tokio semaphore.
-        check("most requests in flight", self.max_requests_in_flight, 16..=usize::MAX >> 3, "at least 16")?;
-        let acl = match self.acl {
-            None => Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]),
-            Some(acl) if acl.is_empty() => {
-                return Err(Error::InvalidOption {
-                    option: "default ACL",
-                    value: "[]".to_owned(),
-                    expected: "at least one entry",
-                });
-            }
-            Some(acl) => acl,
-        };
+        let servers = self.validate()?;
         let root = namespace(self.namespace.as_deref())?.prefixed_by(servers.chroot());
+        let acl = self.acl.unwrap_or_else(|| Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
         let lock_data = match self.lock_data {
             Some(data) => data,
             None => {
@@ -198,26 +171,74 @@ impl CuratorClientBuilder {
             Some(policy) => policy,
             None => Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?),
         };
-        Ok(Options {
+        let options = Arc::new(SessionOptions {
             connect_string: self.connect_string,
-            link: LinkOptions {
-                servers,
-                session_timeout: self.session_timeout,
-                connection_timeout: self.connection_timeout,
-                auth: self.auth,
-            },
+            servers,
+            auth: self.auth,
+            session_timeout: self.session_timeout,
             connection_timeout: self.connection_timeout,
             close_timeout: self.close_timeout,
-            limits: Limits {
-                operation_timeout: self.operation_timeout,
-                request_size: self.max_request_size,
-                in_flight: self.max_requests_in_flight,
-            },
+            operation_timeout: self.operation_timeout,
+            max_request_size: self.max_request_size,
+            max_requests_in_flight: self.max_requests_in_flight,
+        });
+        let timer = Timer::new(tokio::runtime::Handle::current());
+        let closing = Closing::new();
+        let sessions = Arc::new(Sessions::new(Arc::clone(&options), timer.clone(), closing.clone()));
+        let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connected));
+        let (janitor, queue) = Janitor::new();
+        let supervisor = Supervisor::connect(&options, &timer, &closing, &sessions, &states).await?;
+        // Only now, so that a connect that fails or is dropped leaves no task behind.
+        let mut worker = JoinSet::new();
+        worker.spawn(queue.work(Arc::clone(&sessions), timer.clone()));
+        let drained = drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
+        // Its owner is the client: it ends with `close`, or when the last handle is dropped.
+        tokio::spawn(supervisor.run(drained, worker));
+        let inner = Inner {
+            options,
+            timer,
+            closing,
+            sessions,
+            states,
+            janitor,
             retry_policy,
             root,
             acl,
             lock_data,
-        })
+            extensions: Extensions::default(),
+        };
+        Ok(CuratorClient { inner: Arc::new(inner) })
+    }
+
+    /// Checks the options, without using the network.
+    fn validate(&self) -> Result<ConnectString> {
+        let servers = ConnectString::parse(&self.connect_string)?;
+        check("session timeout", self.session_timeout, SESSION_TIMEOUTS, "from 100 ms to 24 hours")?;
+        check("connection timeout", self.connection_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
+        check("close timeout", self.close_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
+        if let Some(timeout) = self.operation_timeout {
+            check("operation timeout", timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
+        }
+        check("largest request", self.max_request_size, 1024..=usize::MAX, "at least 1024 bytes")?;
+        // The upper end is that of a tokio semaphore.
+        check("most requests in flight", self.max_requests_in_flight, 16..=usize::MAX >> 3, "at least 16")?;
+        if self.acl.as_ref().is_some_and(|acl| acl.is_empty()) {
+            return Err(Error::InvalidOption {
+                option: "default ACL",
+                value: "[]".to_owned(),
+                expected: "at least one entry",
+            });
+        }
+        Ok(servers)
+    }
+}
+
+/// Waits until the client starts to close, and then until the janitor has nothing left to do, for no longer than `limit`.
+async fn drained(closing: Closing, janitor: Janitor, timer: Timer, limit: Duration) {
+    closing.begun().await;
+    tokio::select! {
+        () = janitor.idle() => {}
+        () = timer.sleep(limit) => {}
     }
 }
 

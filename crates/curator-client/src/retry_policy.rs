@@ -1,9 +1,17 @@
 //! Whether to try again, and how long to wait before that: Curator's policies as pure functions.
 
+mod backoff;
+mod failures;
+mod unlimited;
+
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use self::backoff::BackoffRetry;
+pub(crate) use self::failures::Failures;
+pub(crate) use self::unlimited::Unlimited;
 
 /// A pure decision: how long to wait before the next try, or `None` to give up. Never sleeps.
 ///
@@ -72,7 +80,7 @@ const MOST_EXPONENTIAL_RETRIES: u32 = 29;
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// The longest sleep. Nobody waits for a day in order to retry; the value is a slip of units.
-pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Waits longer and longer, up to a number of retries (Curator's `ExponentialBackoffRetry`).
 ///
@@ -347,7 +355,7 @@ fn check_sleep(parameter: &'static str, sleep: Duration) -> Result<(), InvalidRe
 
 /// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` picks: 0 the lowest, `u64::MAX` the
 /// highest, evenly between.
-pub(super) fn exponential_delay(base: Duration, cap: Duration, retries: u32, random: u64) -> Duration {
+fn exponential_delay(base: Duration, cap: Duration, retries: u32, random: u64) -> Duration {
     let lowest = nanos(base);
     let growth = 1_u64.checked_shl(retries.saturating_add(1)).unwrap_or(u64::MAX);
     let highest = lowest.saturating_mul(growth).min(nanos(cap)).max(lowest);
@@ -366,7 +374,7 @@ fn nanos(duration: Duration) -> u64 {
 /// The standard library seeds its hash maps so that nobody can guess their order, and every new `RandomState` is
 /// different: the hash of nothing under such a key is as random as spreading out some retries needs. It keeps no state
 /// that threads would share, and needs no further package.
-pub(super) fn chance() -> u64 {
+fn chance() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

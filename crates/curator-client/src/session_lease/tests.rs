@@ -106,7 +106,7 @@ fn strange_timeouts_are_harmless() {
     assert!(long.valid_until() > at(u64::MAX / 2));
 }
 
-/// The promise of `Lease::probe_interval`.
+/// The promise of `SessionLease::probe_interval`.
 #[test]
 fn at_its_pace_a_healthy_session_keeps_nearly_half_of_its_timeout() {
     for (round_trip, least) in [(T / 48 - 1, T / 16 * 7), (T / 16 * 3 - 1, T / 48 * 13)] {
@@ -124,7 +124,7 @@ fn at_its_pace_a_healthy_session_keeps_nearly_half_of_its_timeout() {
 fn readers_see_what_the_arithmetic_says() {
     let timeout = Duration::from_secs(30);
     let before = ClockInstant::now();
-    let lease = Arc::new(Lease::new(timeout, before));
+    let lease = Arc::new(SessionLease::new(timeout, before));
     assert!(lease.is_valid());
     assert_eq!(lease.valid_until(), before + timeout * 15 / 16);
     assert!(lease.remaining() <= timeout * 15 / 16 && lease.remaining() > timeout / 2);
@@ -141,7 +141,7 @@ fn readers_see_what_the_arithmetic_says() {
 
 #[test]
 fn a_session_that_was_created_too_long_ago_has_no_lease() {
-    let lease = Lease::new(Duration::from_nanos(1_600), ClockInstant::ZERO);
+    let lease = SessionLease::new(Duration::from_nanos(1_600), ClockInstant::ZERO);
     assert!(!lease.is_valid());
     lease.probe_answered(ClockInstant::now());
     assert!(!lease.is_valid());
@@ -168,7 +168,7 @@ fn the_rule_of_one_probe_is_wrong() {
 
 #[test]
 fn an_end_that_somebody_has_seen_is_final() {
-    let lease = Lease::new(Duration::from_nanos(T), ClockInstant::now());
+    let lease = SessionLease::new(Duration::from_nanos(T), ClockInstant::now());
     while lease.is_valid() {}
     assert_eq!(lease.valid_until(), ClockInstant::ZERO);
     lease.probe_answered(ClockInstant::now());

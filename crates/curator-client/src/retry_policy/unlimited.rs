@@ -1,21 +1,20 @@
-//! The pace of what must not be given up.
+//! The policy of what must not be given up.
 
 use std::time::Duration;
 
-use super::RetryPolicy;
-use super::policy::{chance, exponential_delay};
+use super::{RetryPolicy, chance, exponential_delay};
 
 /// Between 50 ms and a bound that doubles up to 1 s, at random; for ever.
 ///
 /// For the client's own duties: a connection after an outage, a new session after a loss, and the deletes of the
 /// janitor. They end with the session or the client, not with a count.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Persistently;
+pub(crate) struct Unlimited;
 
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
 
-impl RetryPolicy for Persistently {
+impl RetryPolicy for Unlimited {
     fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
         Some(exponential_delay(FIRST, LONGEST, retries, chance()))
     }
@@ -27,7 +26,7 @@ mod tests {
 
     #[test]
     fn it_slows_down_and_never_ends() {
-        let delay = |retries| Persistently.next_delay(retries, Duration::MAX);
+        let delay = |retries| Unlimited.next_delay(retries, Duration::MAX);
         for _ in 0..100 {
             assert!((FIRST..=FIRST * 2).contains(&delay(0).unwrap()));
             assert!((FIRST..=LONGEST).contains(&delay(u32::MAX).unwrap()));

@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::TryFutureExt as _;
 
-use crate::client::CuratorClient;
+use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
-use crate::retry::retry;
 
 /// Deletes a node; made by [`CuratorClient::delete`], after Curator's `DeleteBuilder`.
 #[derive(Debug, Clone)]
@@ -19,7 +18,7 @@ pub struct DeleteBuilder {
 }
 
 impl DeleteBuilder {
-    pub(crate) fn new(client: &CuratorClient) -> Self {
+    pub(super) fn new(client: &CuratorClient) -> Self {
         Self { client: client.clone(), version: None, guaranteed: false }
     }
 
@@ -48,18 +47,19 @@ impl DeleteBuilder {
     ///
     /// A dropped delete may still be applied; a guaranteed one will be.
     pub async fn for_path(self, path: impl AsRef<str>) -> Result<()> {
-        let shared = self.client.shared();
         let path = self.client.resolve(path)?;
-        let promise = (self.guaranteed && self.version.is_none()).then(|| shared.janitor.promise(&path));
+        let promise = (self.guaranteed && self.version.is_none()).then(|| self.client.janitor().promise(&path));
         let in_doubt = AtomicBool::new(false);
-        let result = retry(shared, |session| {
-            session.delete(&path, self.version).or_else(|error| {
-                let was_in_doubt = in_doubt.fetch_or(error.outcome() == Outcome::Unknown, Ordering::Relaxed);
-                let gone = was_in_doubt && matches!(error, Error::NoNode { .. });
-                ready(if gone { Ok(()) } else { Err(error) })
+        let result = self
+            .client
+            .retry(|session| {
+                session.delete(&path, self.version).or_else(|error| {
+                    let was_in_doubt = in_doubt.fetch_or(error.outcome() == Outcome::Unknown, Ordering::Relaxed);
+                    let gone = was_in_doubt && matches!(error, Error::NoNode { .. });
+                    ready(if gone { Ok(()) } else { Err(error) })
+                })
             })
-        })
-        .await;
+            .await;
         // Dropped, by an error of the connection or with this future, the promise leaves the delete to the janitor.
         let is_left_open = matches!(&result, Err(error) if error.is_retryable() || matches!(error, Error::Closed));
         if let Some(promise) = promise.filter(|_| !is_left_open) {

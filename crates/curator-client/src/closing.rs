@@ -1,0 +1,90 @@
+//! The shutdown of a client: requested, and complete.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// Signals that a client is closing, and later that it has closed. Clones belong to the same client.
+#[derive(Debug, Clone)]
+pub(crate) struct Closing {
+    progress: Arc<watch::Sender<Progress>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Nobody has closed the client yet.
+    Open,
+    Begun,
+    /// Everything has ended, whether or not the server has confirmed the end of the session.
+    Finished {
+        confirmed: bool,
+    },
+}
+
+impl Closing {
+    /// For a client that is open.
+    pub(crate) fn new() -> Self {
+        Self { progress: Arc::new(watch::Sender::new(Progress::Open)) }
+    }
+
+    /// Starts the shutdown. Has no effect if it has started already.
+    pub(crate) fn begin(&self) {
+        self.progress.send_if_modified(|progress| {
+            let is_open = *progress == Progress::Open;
+            if is_open {
+                *progress = Progress::Begun;
+            }
+            is_open
+        });
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        *self.progress.borrow() != Progress::Open
+    }
+
+    /// Waits until the client starts to close.
+    pub(crate) async fn begun(&self) {
+        // The sender lives in `self`, so the channel cannot be closed while this waits.
+        let _ = self.progress.subscribe().wait_for(|progress| *progress != Progress::Open).await;
+    }
+
+    /// Everything has ended. Only the first call counts.
+    pub(crate) fn finish(&self, confirmed: bool) {
+        self.progress.send_if_modified(|progress| {
+            let is_first = !matches!(progress, Progress::Finished { .. });
+            if is_first {
+                *progress = Progress::Finished { confirmed };
+            }
+            is_first
+        });
+    }
+
+    /// Waits until everything has ended. Returns whether the server confirmed the end of the session.
+    pub(crate) async fn finished(&self) -> bool {
+        let mut progress = self.progress.subscribe();
+        let finished = progress.wait_for(|progress| matches!(progress, Progress::Finished { .. })).await;
+        finished.is_ok_and(|progress| *progress == Progress::Finished { confirmed: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_the_first_end_counts() {
+        let closing = Closing::new();
+        assert!(!closing.has_begun());
+        assert_eq!(closing.begun().now_or_never(), None);
+        closing.begin();
+        assert!(closing.has_begun());
+        assert_eq!(closing.begun().now_or_never(), Some(()));
+        assert_eq!(closing.finished().now_or_never(), None);
+        closing.finish(true);
+        closing.finish(false);
+        closing.begin();
+        assert_eq!(closing.finished().now_or_never(), Some(true));
+    }
+}

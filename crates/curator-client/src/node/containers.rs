@@ -1,0 +1,46 @@
+//! Creating missing parents as containers.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::operation::{Acl, CreateMode, NodeSpec};
+use crate::path::ZPath;
+use crate::session::Session;
+
+/// Creates what is missing of `dir`, from the top down, as containers.
+///
+/// Usually one request that finds that only the last is missing, so it starts at the bottom.
+pub(crate) async fn ensure_containers(session: &Session, dir: &ZPath, acl: &Arc<[Acl]>) -> Result<()> {
+    match create_container(session, dir, acl).await {
+        Err(Error::NoNode { .. }) => {}
+        result => return result,
+    }
+    for ancestor in dir.ancestors() {
+        create_container(session, &ancestor, acl).await?;
+    }
+    create_container(session, dir, acl).await
+}
+
+async fn create_container(session: &Session, path: &ZPath, acl: &Arc<[Acl]>) -> Result<()> {
+    if path.is_root() {
+        return Ok(());
+    }
+    let mut spec =
+        NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Container, acl: Arc::clone(acl) };
+    let result = match session.create(&spec).await {
+        Err(Error::Unimplemented { .. }) => {
+            spec.mode = CreateMode::Persistent;
+            session.create(&spec).await
+        }
+        result => result,
+    };
+    match result {
+        Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
+        // An ancestor that we may read but not extend is no obstacle if it is there.
+        Err(error @ Error::NoAuth { .. }) => match session.exists(path).await {
+            Ok(Some(_)) => Ok(()),
+            _ => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}

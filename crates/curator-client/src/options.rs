@@ -1,0 +1,52 @@
+//! The options of a client's sessions, validated by the builder.
+
+use std::time::Duration;
+
+use crate::connect_string::ConnectString;
+use crate::error::Error;
+
+/// How a client opens its sessions, and what limits their requests.
+#[derive(Debug)]
+pub(crate) struct SessionOptions {
+    /// As the user wrote it; used in errors.
+    pub(crate) connect_string: String,
+    pub(crate) servers: ConnectString,
+    pub(crate) auth: Vec<Credentials>,
+    pub(crate) session_timeout: Duration,
+    /// How long one pass over the servers may take, and how long an operation waits for a connection.
+    pub(crate) connection_timeout: Duration,
+    /// How long a closing client waits for the janitor, and then again for the server.
+    pub(crate) close_timeout: Duration,
+    /// How long a request waits for its answer; `None` means as long as the session timeout.
+    pub(crate) operation_timeout: Option<Duration>,
+    /// The largest request in bytes.
+    pub(crate) max_request_size: usize,
+    /// How many requests may wait for their answers at once.
+    pub(crate) max_requests_in_flight: usize,
+}
+
+impl SessionOptions {
+    /// No session could be opened; `cause` is what happened last.
+    pub(crate) fn connect_failed(&self, cause: impl Into<String>) -> Error {
+        let (connect_string, after) = (self.connect_string.clone(), self.connection_timeout);
+        Error::ConnectFailed { connect_string, after, cause: cause.into() }
+    }
+
+    /// There was no connection within `after`.
+    pub(crate) fn not_connected(&self, after: Duration) -> Error {
+        Error::NotConnected { connect_string: self.connect_string.clone(), after }
+    }
+}
+
+/// What a session authenticates with. Its `Debug` keeps the secret.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    pub(crate) scheme: String,
+    pub(crate) auth: Vec<u8>,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}

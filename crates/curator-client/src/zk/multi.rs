@@ -1,0 +1,100 @@
+//! Several operations in one request: ZooKeeper's `multi` and `multiRead`.
+
+use zookeeper_client::{Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult};
+
+use super::created::with_stats;
+use super::error::translate;
+use super::link::{Answer, Link, create_options};
+use super::start::start;
+use crate::error::{Error, Result};
+use crate::operation::{Created, MULTI_READ, ReadOperation, ReadResult, TransactionOperation, TransactionResult};
+use crate::path::ZPath;
+
+impl Link {
+    /// All or nothing. The outer error is about the request, the inner one about one of its operations.
+    pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
+        let client = self.client.clone();
+        start(async move {
+            let mut writer = client.new_multi_writer();
+            for (index, operation) in operations.iter().enumerate() {
+                let added = match operation {
+                    TransactionOperation::Check { path, version } => {
+                        writer.add_check_version(path.as_str(), version.unwrap_or(-1))
+                    }
+                    TransactionOperation::Create(node) => {
+                        writer.add_create(node.path.as_str(), &node.data, &create_options(node))
+                    }
+                    TransactionOperation::SetData { path, data, version } => {
+                        writer.add_set_data(path.as_str(), data, *version)
+                    }
+                    TransactionOperation::Delete { path, version } => writer.add_delete(path.as_str(), *version),
+                };
+                if let Err(error) = added {
+                    return Ok(Err(failed(index, operation, error)));
+                }
+            }
+            let results = match writer.commit().await {
+                Ok(results) => results.into_iter().map(written).collect(),
+                Err(MultiWriteError::RequestFailed { source }) => return Err(source),
+                Err(MultiWriteError::OperationFailed { index, source }) => match operations.get(index) {
+                    Some(operation) => Err(failed(index, operation, source)),
+                    None => return Err(source),
+                },
+            };
+            Ok(match results {
+                Ok(results) => with_stats(&client, &operations, results).await,
+                failed => failed,
+            })
+        })
+    }
+
+    /// One result for each operation. The inner error says that their number is wrong.
+    pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Result<Vec<Result<ReadResult>>>> {
+        let client = self.client.clone();
+        start(async move {
+            let mut reader = client.new_multi_reader();
+            for operation in &operations {
+                match operation {
+                    ReadOperation::Children(path) => reader.add_get_children(path.as_str()),
+                    ReadOperation::Data(path) => reader.add_get_data(path.as_str()),
+                }?;
+            }
+            let results = reader.commit().await?;
+            let (expected, found) = (operations.len(), results.len());
+            if found != expected {
+                let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
+                let cause = format!("{found} results for {expected} operations");
+                return Ok(Err(Error::Unexpected { operation: MULTI_READ, path, cause }));
+            }
+            Ok(Ok(operations.iter().zip(results).map(|(operation, result)| read(operation, result)).collect()))
+        })
+    }
+}
+
+fn failed(index: usize, operation: &TransactionOperation, error: ZkError) -> Error {
+    Error::TransactionFailed { index, cause: Box::new(translate(operation.name(), operation.path(), error)) }
+}
+
+fn written(result: MultiWriteResult) -> Result<TransactionResult> {
+    Ok(match result {
+        MultiWriteResult::Create { path, stat } => {
+            TransactionResult::Created(Created { path: ZPath::new(&path)?, stat })
+        }
+        MultiWriteResult::SetData { stat } => TransactionResult::DataSet(stat),
+        MultiWriteResult::Delete => TransactionResult::Deleted,
+        _ => TransactionResult::Checked,
+    })
+}
+
+fn read(operation: &ReadOperation, result: MultiReadResult) -> Result<ReadResult> {
+    match (operation, result) {
+        (ReadOperation::Children(_), MultiReadResult::Children { children }) => Ok(ReadResult::Children(children)),
+        (ReadOperation::Data(_), MultiReadResult::Data { data, stat }) => Ok(ReadResult::Data { data, stat }),
+        (_, MultiReadResult::Error { err }) => Err(translate(operation.name(), operation.path(), err)),
+        (_, other) => Err(Error::Unexpected {
+            operation: operation.name(),
+            path: operation.path().clone(),
+            cause: format!("the server answered something else: {other:?}"),
+        }),
+    }
+}
