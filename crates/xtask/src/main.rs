@@ -11,6 +11,8 @@ mod kazoo;
 #[expect(unreachable_pub, reason = "a part of curator-test; it reads the variable that is set here")]
 #[path = "../../curator-test/src/server/kind.rs"]
 mod kind;
+#[cfg(test)]
+mod layers;
 mod maven;
 mod not_run;
 mod plan;

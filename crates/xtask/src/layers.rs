@@ -1,0 +1,199 @@
+//! Checks that the modules of a crate are layered: imports run down, and never in a circle.
+//!
+//! A file belongs to the module in the table below whose path is the longest prefix of its own. Every path that begins with
+//! `crate`, `super` or `self` counts as an import, wherever it stands; re-exports are followed to the module where the name
+//! is defined. Tests and documentation do not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::{fs, path::Path};
+
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree::*};
+
+/// The modules of a crate, in layers from the top down. Those of one layer may import each other, but not in a circle.
+type Layers<'a> = &'a [&'a [&'a str]];
+
+/// The crates whose layers are checked.
+const CRATES: &[(&str, Layers<'static>)] = &[(
+    "curator-client",
+    &[
+        &["client"],
+        &["janitor", "node"],
+        &["connection", "session", "session_lease", "sessions", "supervisor"],
+        &["retrier"],
+        &["zk"],
+        &["clock", "closing", "extensions", "timer"],
+        &["connect_string", "error", "operation", "options", "path", "retry_policy", "state"],
+    ],
+)];
+
+/// The imports of a crate. Modules and names are paths from its root, such as `a::b`.
+#[derive(Default)]
+struct Source {
+    /// What each file names, by the module that the file is.
+    named: BTreeMap<String, BTreeSet<String>>,
+    /// Where the names come from that a module has by `use`.
+    used: BTreeMap<String, String>,
+    tests: BTreeSet<String>,
+}
+
+impl Source {
+    fn of(files: &[(String, String)]) -> Self {
+        let mut source = Self::default();
+        for (file, text) in files {
+            let parts = file.trim_end_matches(".rs").split('/').filter(|part| !matches!(*part, "lib" | "mod"));
+            let module: Vec<_> = parts.map(str::to_owned).collect();
+            source.named.insert(module.join("::"), BTreeSet::new());
+            source.read(text.parse().unwrap(), &module, &[], false);
+        }
+        source.named.retain(|module, _| !source.tests.iter().any(|test| is_in(module, test)));
+        source
+    }
+
+    /// Reads tokens of `module`, which stand in braces behind `prefix` if there is one.
+    fn read(&mut self, tokens: TokenStream, module: &[String], prefix: &[String], mut in_use: bool) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        let mut tokens = &tokens[..];
+        while let [token, rest @ ..] = tokens {
+            tokens = rest;
+            match (token, rest) {
+                (Punct(hash), [Group(attribute), item @ ..]) if hash.as_char() == '#' => {
+                    tokens = item;
+                    let attribute = attribute.stream().to_string();
+                    if attribute.starts_with("cfg") && attribute.contains("test") && !attribute.contains("not") {
+                        let is_body =
+                            |token: &_| matches!(token, Group(group) if group.delimiter() == Delimiter::Brace);
+                        let is_end = |token: &_| is_body(token) || token.to_string() == ";";
+                        let end = item.iter().position(is_end).unwrap_or(item.len());
+                        if let [.., Ident(_), Ident(name)] = &item[..end] {
+                            self.tests.insert([module, &[name.to_string()]].concat().join("::"));
+                        }
+                        tokens = item.get(end + 1..).unwrap_or_default();
+                    }
+                }
+                (Ident(word), [Group(_), rest @ ..]) if word == "pub" => tokens = rest,
+                (Ident(word), [_, rest @ ..]) if word == "as" => tokens = rest,
+                (Ident(word), [Ident(_), ..]) if word == "use" => in_use = true,
+                (Ident(word), _) => {
+                    let mut path = [prefix, &[word.to_string()]].concat();
+                    while let [Punct(colon), Punct(_), next, rest @ ..] = tokens
+                        && (colon.as_char(), colon.spacing()) == (':', Spacing::Joint)
+                    {
+                        tokens = rest;
+                        match next {
+                            Ident(word) => path.push(word.to_string()),
+                            Group(group) => self.read(group.stream(), module, &std::mem::take(&mut path), in_use),
+                            _ => {}
+                        }
+                    }
+                    self.name(&path, module, in_use);
+                }
+                (Group(group), _) => self.read(group.stream(), module, prefix, in_use),
+                (Punct(punct), _) => in_use &= punct.as_char() != ';',
+                (Literal(_), _) => {}
+            }
+        }
+    }
+
+    fn name(&mut self, path: &[String], module: &[String], in_use: bool) {
+        let ups = path.iter().take_while(|part| *part == "super").count();
+        let origin = match path.first().map(String::as_str) {
+            Some("crate") => path[1..].join("::"),
+            Some("self") => [module, &path[1..]].concat().join("::"),
+            Some("super") => [&module[..module.len() - ups], &path[ups..]].concat().join("::"),
+            _ => return,
+        };
+        if in_use {
+            self.used.insert([module, &path[path.len() - 1..]].concat().join("::"), origin.clone());
+        }
+        self.named.entry(module.join("::")).or_default().insert(origin);
+    }
+
+    /// The path of what `path` means, with every `use` on the way resolved.
+    fn origin(&self, path: &str) -> String {
+        let used = self.used.iter().find(|(name, origin)| is_in(path, name) && !is_in(origin, name));
+        used.map_or_else(|| path.to_owned(), |(name, origin)| self.origin(&path.replacen(name, origin, 1)))
+    }
+
+    /// What is wrong.
+    fn check(&self, layers: Layers<'_>) -> Vec<String> {
+        let table = layers.iter().enumerate();
+        let table: Vec<_> = table.flat_map(|(depth, layer)| layer.iter().map(move |module| (*module, depth))).collect();
+        let place = |path: &str| {
+            let places = table.iter().filter(|(module, _)| is_in(path, module));
+            places.copied().max_by_key(|(module, _)| module.len())
+        };
+        let missing = table.iter().filter(|(module, _)| !self.named.contains_key(*module));
+        let mut problems: Vec<_> = missing.map(|(module, _)| format!("there is no {module}")).collect();
+        let mut arrows = BTreeSet::new();
+        // The root of the crate only re-exports.
+        for (file, named) in self.named.iter().filter(|(file, _)| !file.is_empty()) {
+            for name in named {
+                let (Some((from, depth)), Some((to, below))) = (place(file), place(&self.origin(name))) else {
+                    problems.push(format!("{file} or {name} is in no layer"));
+                    continue;
+                };
+                if below < depth {
+                    problems.push(format!("{file} names {to}, which is above it"));
+                }
+                arrows.extend((from != to).then_some((from, to)));
+            }
+        }
+        // What is left when modules without imports, and modules that nobody imports, are taken away again and again.
+        let mut all = BTreeSet::new();
+        while all.len() != arrows.len() {
+            all.clone_from(&arrows);
+            arrows.retain(|(from, to)| all.iter().any(|all| all.1 == *from) && all.iter().any(|all| all.0 == *to));
+        }
+        problems.extend(arrows.iter().map(|(from, to)| format!("{from} names {to}, in a circle")));
+        problems
+    }
+}
+
+fn is_in(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+fn read(folder: &Path, prefix: &str, files: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());
+        match fs::read_to_string(&path) {
+            Ok(text) => files.push((name, text)),
+            Err(_) => read(&path, &format!("{name}/"), files),
+        }
+    }
+}
+
+#[test]
+fn imports_run_down_the_layers_and_in_no_circle() {
+    for (name, layers) in CRATES {
+        let mut files = Vec::new();
+        read(&crate::workspace().join("crates").join(name).join("src"), "", &mut files);
+        assert_eq!(Source::of(&files).check(layers), [""; 0], "{name}: see the table in crates/xtask/src/layers.rs");
+    }
+}
+
+#[test]
+fn an_import_that_runs_up_is_found() {
+    let check = |low: &str| {
+        let files = [
+            ("lib.rs", "mod top; mod low; mod side; pub use crate::top::inner::Top;"),
+            (
+                "top/mod.rs",
+                "//! [`crate::low::x`]\nuse crate::{low::{self, Low}, side::*}; fn f() { m!(crate::low::x) }",
+            ),
+            ("top/inner.rs", "use super::super::side; pub(crate) struct Top;"),
+            ("low.rs", low),
+            ("side.rs", "#[cfg(test)] mod tests;"),
+            ("side/tests.rs", "use crate::top::Top;"),
+        ];
+        let source = Source::of(&files.map(|(file, text)| (file.to_owned(), text.to_owned())));
+        source.check(&[&["top"], &["low", "side"]]).join("; ")
+    };
+    assert_eq!(check("#[cfg(test)] mod tests { use crate::top; } // crate::top"), "");
+    let up = "low names top, which is above it; low names top, in a circle; top names low, in a circle";
+    for planted in ["use crate::top;", "use super::{top::Top as T};", "fn f(_: crate::Top) {}", "m!(B<super::Top>);"] {
+        assert_eq!(check(planted), up, "{planted}");
+    }
+    assert_eq!(check("use crate::side; use self::x; use crate::lost;"), "low or lost is in no layer");
+}
