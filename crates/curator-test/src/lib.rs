@@ -7,6 +7,7 @@
 //! - [`FaultProxy`]: stands between a client and a server of either kind, counts requests, round trips and events of
 //!   watches, and loses, delays, cuts or holds exactly the frame that a test names.
 //! - [`close_session`]: ends a session on the server, behind its owner's back.
+//! - [`until`] and [`soon`]: wait for a condition or a future, with a bound; [`unique_path`]: a path that no other test has.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), curator_test::Error> {
@@ -41,6 +42,8 @@ mod real;
 mod report;
 mod server;
 mod serving_thread;
+mod unique_path;
+mod wait;
 
 pub use close_session::{SessionCredentials, close_session};
 pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
@@ -51,3 +54,5 @@ pub use proxy::{Direction, FaultProxy};
 pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
 pub use report::REPORT_VARIABLE;
 pub use server::{SERVER_VARIABLE, ServerKind, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind};
+pub use unique_path::unique_path;
+pub use wait::{PATIENCE, soon, until, within};

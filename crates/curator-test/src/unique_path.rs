@@ -1,0 +1,25 @@
+//! Paths that tests do not share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A path that no other call in this process returns, such as `/orders-3` for `orders`.
+///
+/// So tests that share a server do not meet on it. It is a child of the root, unless `name` has a `/` in it: a node there
+/// can be created without its parents.
+#[must_use]
+pub fn unique_path(name: &str) -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("/{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_name_is_another_path_each_time() {
+        let (one, other) = (unique_path("orders"), unique_path("orders"));
+        assert_ne!(one, other);
+        assert!(one.starts_with("/orders-") && other.starts_with("/orders-"), "{one}, {other}");
+    }
+}
