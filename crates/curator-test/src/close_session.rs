@@ -9,6 +9,7 @@ use tokio::{
 };
 
 use crate::{
+    embedded::ConnectRequest,
     error::Error,
     op_code::OpCode,
     proxy::{ConnectResponse, ReplyHeader},
@@ -61,7 +62,7 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
 /// Takes the session over and closes it. Notes whether the server has granted the take-over.
 async fn attempt(address: SocketAddr, session: &SessionCredentials, asked: &mut bool) -> Result<(), Error> {
     let mut stream = TcpStream::connect(address).await.map_err(Error::io(format!("connect to {address}")))?;
-    send(&mut stream, &connect_request(session)).await?;
+    write(&mut stream, &connect_request(session).frame()).await?;
     let answer = receive(&mut stream).await?;
     let answer = ConnectResponse::parse(&answer).ok_or_else(|| Error::Protocol("no handshake".to_owned()))?;
     if answer.session_id != session.session_id {
@@ -69,7 +70,8 @@ async fn attempt(address: SocketAddr, session: &SessionCredentials, asked: &mut 
     }
     *asked = true;
     let xid = 1_i32;
-    send(&mut stream, &[xid.to_be_bytes(), OpCode::CloseSession.number().to_be_bytes()].concat()).await?;
+    let close = [8_i32, xid, OpCode::CloseSession.number()];
+    write(&mut stream, &close.map(i32::to_be_bytes).concat()).await?;
     loop {
         let answer = receive(&mut stream).await?;
         let reply = ReplyHeader::parse(&answer).ok_or_else(|| Error::Protocol("no reply header".to_owned()))?;
@@ -86,22 +88,18 @@ fn is_disconnect(error: &io::Error) -> bool {
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
-/// Protocol version, last zxid seen, timeout, session, password, read-only.
-fn connect_request(session: &SessionCredentials) -> Vec<u8> {
-    let mut request = Vec::new();
-    request.extend(0_i32.to_be_bytes());
-    request.extend(0_i64.to_be_bytes());
-    request.extend(SESSION_TIMEOUT_MS.to_be_bytes());
-    request.extend(session.session_id.to_be_bytes());
-    request.extend((session.password.len() as i32).to_be_bytes());
-    request.extend(&session.password);
-    request.push(0);
-    request
+fn connect_request(session: &SessionCredentials) -> ConnectRequest {
+    ConnectRequest {
+        last_zxid_seen: 0,
+        timeout: SESSION_TIMEOUT_MS,
+        session_id: session.session_id,
+        password: session.password.clone(),
+        read_only: Some(false),
+    }
 }
 
-async fn send(stream: &mut TcpStream, payload: &[u8]) -> Result<(), Error> {
-    let frame = [&(payload.len() as i32).to_be_bytes(), payload].concat();
-    stream.write_all(&frame).await.map_err(Error::io("send to ZooKeeper"))
+async fn write(stream: &mut TcpStream, frame: &[u8]) -> Result<(), Error> {
+    stream.write_all(frame).await.map_err(Error::io("send to ZooKeeper"))
 }
 
 async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {

@@ -36,6 +36,7 @@ use std::{
 };
 
 pub use builder::EmbeddedServerBuilder;
+pub(crate) use codec::ConnectRequest;
 pub use request_info::RequestInfo;
 
 use self::{

@@ -47,7 +47,7 @@ impl Client {
     /// The handshake. `None` when no session is granted.
     pub(crate) fn hello(&mut self, hello: &Hello) -> Option<Session> {
         self.introduce(hello);
-        let bytes = hello.encode(&self.log.borrow().normal).framed();
+        let bytes = hello.framed(&self.log.borrow().normal);
         self.write(&bytes);
         self.next_handshake()
     }
@@ -97,7 +97,7 @@ impl Client {
     /// Sends the handshake and requests in one write, and reads nothing.
     pub(crate) fn send_hello_and(&mut self, hello: &Hello, ops: &[Op]) {
         self.introduce(hello);
-        let mut bytes = hello.encode(&self.log.borrow().normal).framed();
+        let mut bytes = hello.framed(&self.log.borrow().normal);
         bytes.extend(self.take_down(ops));
         self.write(&bytes);
     }

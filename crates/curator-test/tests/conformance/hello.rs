@@ -1,7 +1,8 @@
 //! The handshake: what a connection says of itself, and what it is granted.
 
 use crate::{
-    jute::{Malformed, Reader, Writer},
+    handshake::Handshake,
+    jute::{Malformed, Reader},
     normal::Normal,
 };
 
@@ -31,11 +32,15 @@ impl Default for Hello {
 }
 
 impl Hello {
-    pub(crate) fn encode(&self, normal: &Normal) -> Writer {
-        let (id, password) = self.session.as_ref().map_or((0, &[0; 16][..]), |s| (s.id, &s.password[..]));
-        let writer = Writer::default().int(self.protocol).long(self.last_zxid.map_or(0, |zxid| normal.base + zxid));
-        let writer = writer.int(self.timeout).long(id).buffer(Some(password));
-        self.read_only.iter().fold(writer, |writer, read_only| writer.bool(*read_only))
+    pub(crate) fn framed(&self, normal: &Normal) -> Vec<u8> {
+        let Self { protocol, timeout, read_only, .. } = *self;
+        let last_zxid = self.last_zxid.map_or(0, |zxid| normal.base + zxid);
+        let handshake = Handshake { protocol, last_zxid, timeout, read_only, ..Handshake::default() };
+        match self.session.clone() {
+            None => handshake,
+            Some(Session { id, password }) => Handshake { session_id: id, password, ..handshake },
+        }
+        .framed()
     }
 
     pub(crate) fn describe(&self, normal: &mut Normal) -> String {

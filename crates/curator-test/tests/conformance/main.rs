@@ -19,6 +19,8 @@
 
 mod client;
 mod golden;
+#[path = "../support/handshake.rs"]
+mod handshake;
 mod hello;
 mod jute;
 mod names;

@@ -12,13 +12,15 @@ use std::{
     time::Duration,
 };
 
-use curator_test::EmbeddedServer;
+use curator_test::{EmbeddedServer, PATIENCE, until};
 
-use crate::support::{EPHEMERAL, PERSISTENT, client, eventually};
+use crate::support::{
+    EPHEMERAL, PERSISTENT, client,
+    handshake::{Handshake, framed},
+};
 
 /// Enough for each kind of nonsense to come up some hundred times, and done in a second or two.
 const CASES: u64 = 3000;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Numbers that look random, and are the same each time (`SplitMix64`).
 struct Numbers(u64);
@@ -55,13 +57,8 @@ impl Numbers {
     }
 }
 
-fn frame(payload: &[u8]) -> Vec<u8> {
-    [&u32::try_from(payload.len()).unwrap().to_be_bytes()[..], payload].concat()
-}
-
 fn handshake() -> Vec<u8> {
-    let (zero, timeout) = (0_i64.to_be_bytes(), 1_000_i32.to_be_bytes());
-    frame(&[&[0; 4][..], &zero, &timeout, &zero, &[0, 0, 0, 16], &[0; 16], &[0]].concat())
+    Handshake { timeout: 1_000, ..Handshake::default() }.framed()
 }
 
 /// A request of a kind that exists, with a body that may be right for it.
@@ -71,25 +68,26 @@ fn request(numbers: &mut Numbers) -> Vec<u8> {
         107, -11,
     ];
     let kind = KINDS[numbers.below(KINDS.len())];
-    let string = |text: &str| frame(text.as_bytes());
+    let string = |text: &str| framed(text.as_bytes());
     let acl = [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &string("world"), &string("anyone")].concat();
-    let create = |path| [string(path), frame(b"data"), acl.clone(), (numbers_of(path)).to_be_bytes().to_vec()].concat();
+    let create =
+        |path| [string(path), framed(b"data"), acl.clone(), (numbers_of(path)).to_be_bytes().to_vec()].concat();
     let part = |op: i32, body: Vec<u8>| [&op.to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes(), &body].concat();
     let end = [&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat();
     let body = match kind {
         1 | 15 | 19 => create(["/fuzz", "/fuzz/n-", "/fuzz/\0"][numbers.below(3)]),
         21 => [create("/fuzz/t"), 1_i64.to_be_bytes().to_vec()].concat(),
-        5 => [string("/fuzz"), frame(&numbers.bytes(50)), (-1_i32).to_be_bytes().to_vec()].concat(),
+        5 => [string("/fuzz"), framed(&numbers.bytes(50)), (-1_i32).to_be_bytes().to_vec()].concat(),
         7 => [string("/fuzz"), acl, (-1_i32).to_be_bytes().to_vec()].concat(),
         14 => [part(1, create("/fuzz/m")), part(2, [string("/fuzz/m"), vec![0xff; 4]].concat()), end].concat(),
         22 => [part(4, [string("/fuzz"), vec![0]].concat()), end].concat(),
-        100 => [&[0; 4][..], &string("digest"), &frame(b"a:b")].concat(),
+        100 => [&[0; 4][..], &string("digest"), &framed(b"a:b")].concat(),
         101 | 105 => [&[0; 8][..], &[0, 0, 0, 1], &string("/fuzz"), &[0; 16]].concat(),
         _ => [string("/fuzz"), vec![0, 0, 0, 1]].concat(),
     };
     let mut payload = [&1_i32.to_be_bytes()[..], &kind.to_be_bytes(), &body].concat();
     numbers.spoil(&mut payload);
-    frame(&payload)
+    framed(&payload)
 }
 
 /// The flags that fit a path.
@@ -118,10 +116,10 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
             // A length of any kind, with too little behind it.
             0 => [&(numbers.next() as i32).to_be_bytes()[..], &numbers.bytes(20)].concat(),
             1 => [&i32::MAX.to_be_bytes()[..], &numbers.bytes(20)].concat(),
-            2 => frame(&numbers.bytes(60)),
+            2 => framed(&numbers.bytes(60)),
             // An operation that does not exist.
             3 => {
-                frame(&[&1_i32.to_be_bytes()[..], &(numbers.next() as i32).to_be_bytes(), &numbers.bytes(20)].concat())
+                framed(&[&1_i32.to_be_bytes()[..], &(numbers.next() as i32).to_be_bytes(), &numbers.bytes(20)].concat())
             }
             _ => request(numbers),
         };
@@ -181,7 +179,7 @@ async fn nonsense_neither_ends_the_server_nor_disturbs_others() {
     assert_eq!(panics.load(Ordering::Relaxed), 0);
     // It has been the same connection all the time, and those of the others are gone.
     let connections = async || curator_test::four_letter_word(address, "cons").await.unwrap().matches("sid=").count();
-    eventually(async || connections().await == 1).await;
+    until(async || connections().await == 1).await;
     // Sessions that have been left alone end.
-    eventually(async || server.session_ids().len() == 1).await;
+    until(async || server.session_ids().len() == 1).await;
 }

@@ -1,25 +1,25 @@
 //! What the tests of this package share.
 #![allow(dead_code, reason = "each test program uses its own part")]
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
+
+pub(crate) mod handshake;
 
 use std::{
     fs, io,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::PathBuf,
-    sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use curator_test::OpCode;
+use curator_test::{OpCode, PATIENCE};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
+
+use self::handshake::{Handshake, framed};
 
 pub(crate) const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 pub(crate) const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
 pub(crate) const CONTAINER: CreateOptions<'static> = CreateMode::Container.with_acls(Acls::anyone_all());
-
-/// How long a condition may take. Far more than needed: only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client of a server or of a proxy.
 pub(crate) async fn client(address: SocketAddr) -> Client {
@@ -27,24 +27,9 @@ pub(crate) async fn client(address: SocketAddr) -> Client {
     connector.connect(&address.to_string()).await.unwrap()
 }
 
-/// Waits until a condition is true.
-pub(crate) async fn eventually(condition: impl AsyncFn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !condition().await {
-        assert!(Instant::now() < end, "the condition did not come true within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
 /// The folder that a server works in, by the process id of its JVM.
 pub(crate) fn folder_of(id: u32) -> PathBuf {
     fs::read_link(format!("/proc/{id}/cwd")).unwrap()
-}
-
-/// A path that no other test uses.
-pub(crate) fn unique() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("/unique-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A client that decides which requests share a packet.
@@ -62,17 +47,14 @@ impl RawClient {
     /// Connects and opens a session.
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let mut client = Self::silent(address);
-        // Version, last zxid, timeout in ms, session, password, read-only.
-        let (zero, timeout) = (0_i64.to_be_bytes(), 20_000_i32.to_be_bytes());
-        let request = [&[0; 4][..], &zero, &timeout, &zero, &[0, 0, 0, 16], &[0; 16], &[0]].concat();
-        client.0.write_all(&frame(&request)).unwrap();
+        client.0.write_all(&Handshake::default().framed()).unwrap();
         client.receive(1);
         client
     }
 
     /// Sends requests that take a path (and perhaps a flag) in one packet.
     pub(crate) fn send(&mut self, ops: &[OpCode]) {
-        let request = |op: &OpCode| frame(&[&[0, 0, 0, 1][..], &op.number().to_be_bytes(), b"\0\0\0\x01/\0"].concat());
+        let request = |op: &OpCode| framed(&[&[0, 0, 0, 1][..], &op.number().to_be_bytes(), b"\0\0\0\x01/\0"].concat());
         self.0.write_all(&ops.iter().flat_map(request).collect::<Vec<_>>()).unwrap();
     }
 
@@ -100,8 +82,4 @@ impl RawClient {
         self.0.set_nonblocking(false).unwrap();
         peeked.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
     }
-}
-
-fn frame(payload: &[u8]) -> Vec<u8> {
-    [&(payload.len() as u32).to_be_bytes(), payload].concat()
 }

@@ -37,6 +37,17 @@ impl ConnectRequest {
     }
 }
 
+impl ConnectRequest {
+    pub(crate) fn frame(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.int(0).long(self.last_zxid_seen).int(self.timeout).long(self.session_id).buffer(Some(&self.password));
+        if let Some(read_only) = self.read_only {
+            writer.boolean(read_only);
+        }
+        writer.into_frame()
+    }
+}
+
 impl ConnectResponse {
     /// For a session that is over, or that the client has no right to.
     pub(crate) fn refusal(read_only_known: bool) -> Self {
@@ -59,12 +70,19 @@ mod tests {
 
     #[test]
     fn old_clients_know_no_read_only_flag() {
-        let (zero, timeout) = ([0; 8], 7_i32.to_be_bytes());
-        let old = [&[0; 4][..], &zero, &timeout, &zero, &[0, 0, 0, 2], b"pw"].concat();
-        let parsed = ConnectRequest::parse(&old).unwrap();
-        assert_eq!((parsed.timeout, parsed.password.as_slice(), parsed.read_only), (7, &b"pw"[..], None));
-        let new = [&old[..], &[1]].concat();
-        assert_eq!(ConnectRequest::parse(&new).unwrap().read_only, Some(true));
+        let with = |read_only| ConnectRequest {
+            last_zxid_seen: 5,
+            timeout: 7,
+            session_id: 9,
+            password: b"pw".into(),
+            read_only,
+        };
+        let framed = |request: &ConnectRequest| request.frame().split_off(4);
+        for request in [with(None), with(Some(true)), with(Some(false))] {
+            assert_eq!(ConnectRequest::parse(&framed(&request)), Ok(request));
+        }
+        let old = framed(&with(None));
+        assert_eq!([&old[..], &[1]].concat(), framed(&with(Some(true))));
         assert_eq!(ConnectRequest::parse(&old[..20]), Err(Malformed::Torn));
         let length = |read_only_known| ConnectResponse::refusal(read_only_known).frame().len();
         assert_eq!(length(true), length(false) + 1);

@@ -1,7 +1,10 @@
 use super::*;
 use crate::{
     OpCode,
-    embedded::{builder::Settings, codec::Writer},
+    embedded::{
+        builder::Settings,
+        codec::{ConnectRequest, Writer},
+    },
 };
 
 const START: Now = Now { monotonic: 0, wall: 1_000_000 };
@@ -23,9 +26,9 @@ impl Stage {
 
     fn connect(&mut self, session_id: i64, password: &[u8], now: Now) -> (ConnectionId, i64) {
         let id = self.0.open("127.0.0.1:1".parse().unwrap(), now);
-        let mut request = Writer::new();
-        request.int(0).long(0).int(1000).long(session_id).buffer(Some(password)).boolean(false);
-        self.0.receive(id, &request.into_frame()[4..], now);
+        let password = password.to_vec();
+        let request = ConnectRequest { last_zxid_seen: 0, timeout: 1000, session_id, password, read_only: Some(false) };
+        self.0.receive(id, &request.frame()[4..], now);
         let frames = self.0.take_outbox();
         let Some((_, Output::Reply(frame))) = frames.iter().find(|(to, _)| *to == id) else { panic!("{frames:?}") };
         (id, i64::from_be_bytes(frame[12..20].try_into().unwrap()))

@@ -123,19 +123,20 @@ fn a_connection_begins_with_a_handshake() {
             c.send_bytes(&length.to_be_bytes(), &format!("length {length}"));
             c.wait_for_close();
         }
+        let up_to_the_password = || Writer::default().int(0).long(0).int(30_000).long(0);
         s.note("A password of negative length.");
         let mut d = s.open("d");
-        let frame = Writer::default().int(0).long(0).int(30_000).long(0).int(-2).bool(false);
+        let frame = up_to_the_password().int(-2).bool(false);
         d.send_bytes(&frame.framed(), "connect with a password of -2 bytes");
         d.wait_for_close();
         s.note("No password at all.");
         let mut e = s.open("e");
-        let frame = Writer::default().int(0).long(0).int(30_000).long(0).buffer(None).bool(false);
+        let frame = up_to_the_password().buffer(None).bool(false);
         e.send_bytes(&frame.framed(), "connect with a null password");
         e.next_handshake();
         s.note("More bytes than a handshake has.");
         let mut f = s.open("f");
-        let frame = Writer::default().int(0).long(0).int(30_000).long(0).buffer(Some(&[0; 16])).bool(false).long(0);
+        let frame = up_to_the_password().buffer(Some(&[0; 16])).bool(false).long(0);
         f.send_bytes(&frame.framed(), "connect with 8 bytes more");
         f.next_handshake();
     });
