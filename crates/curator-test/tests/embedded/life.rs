@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use curator_test::{EmbeddedServer, Error, OpCode, TestingServer};
+use curator_test::{EmbeddedServer, Error, OpCode, TestingServer, until};
 use zookeeper_client::{Client, SessionState};
 
-use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client, eventually};
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 const TICK: Duration = Duration::from_millis(10);
 /// A session that a test outlives. Much longer than a busy machine keeps a test from its next step.
@@ -25,7 +25,7 @@ async fn a_restart_keeps_sessions_and_their_nodes() {
     assert!(TcpStream::connect(server.address()).is_err());
     server.restart().unwrap();
     assert!(server.is_running());
-    eventually(async || owner.check_stat("/e").await.is_ok_and(|stat| stat.is_some())).await;
+    until(async || owner.check_stat("/e").await.is_ok_and(|stat| stat.is_some())).await;
     assert_eq!(server.session_ids(), [owner.session_id().0]);
 }
 

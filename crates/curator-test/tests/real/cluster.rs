@@ -1,8 +1,8 @@
 //! A real ensemble.
 
-use curator_test::{Error, Mode, TestingCluster};
+use curator_test::{Error, Mode, TestingCluster, until};
 
-use crate::support::{PERSISTENT, client, eventually};
+use crate::support::{PERSISTENT, client};
 
 #[tokio::test]
 async fn an_ensemble_survives_its_leader() {
@@ -29,9 +29,9 @@ async fn an_ensemble_survives_its_leader() {
     assert_eq!(back.get_data("/a").await.unwrap().0, b"data");
 
     cluster.member(next).pause().unwrap();
-    eventually(async || cluster.leader().await.is_ok_and(|leader| leader != next)).await;
+    until(async || cluster.leader().await.is_ok_and(|leader| leader != next)).await;
     cluster.member(next).resume().unwrap();
-    eventually(async || cluster.member(next).mode().await == Some(Mode::Follower)).await;
+    until(async || cluster.member(next).mode().await == Some(Mode::Follower)).await;
 }
 
 #[tokio::test]

@@ -7,9 +7,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use curator_test::{SERVER_VARIABLE, TestingServer};
+use curator_test::{SERVER_VARIABLE, TestingServer, until};
 
-use crate::support::{eventually, folder_of};
+use crate::support::folder_of;
 
 /// Set for the process that is to die.
 const VICTIM: &str = "CURATOR_TEST_VICTIM";
@@ -42,7 +42,7 @@ fn start_victim(way: &str) -> (Child, impl Sized, u32) {
 
 async fn assert_gone(server: u32, folder: &Path) {
     let process = format!("/proc/{server}");
-    eventually(async || !Path::new(&process).exists() && !folder.exists()).await;
+    until(async || !Path::new(&process).exists() && !folder.exists()).await;
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Sessions that end behind their owner's back.
 
-use curator_test::{Error, FaultProxy, SessionCredentials, TestingServer, close_session};
+use curator_test::{Error, FaultProxy, SessionCredentials, TestingServer, close_session, unique_path, until};
 
-use crate::support::{EPHEMERAL, client, eventually, unique};
+use crate::support::{EPHEMERAL, client};
 
 #[tokio::test]
 async fn a_closed_session_loses_its_nodes_and_its_owner_learns() {
@@ -10,11 +10,11 @@ async fn a_closed_session_loses_its_nodes_and_its_owner_learns() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let owner = client(proxy.address()).await;
     let other = client(server.address()).await;
-    let path = unique();
+    let path = unique_path("node");
     owner.create(&path, b"", &EPHEMERAL).await.unwrap();
     close_session(server.address(), &proxy.sessions()[0]).await.unwrap();
     assert!(other.check_stat(&path).await.unwrap().is_none());
-    eventually(async || owner.get_data("/").await.is_err_and(|e| e == zookeeper_client::Error::SessionExpired)).await;
+    until(async || owner.get_data("/").await.is_err_and(|e| e == zookeeper_client::Error::SessionExpired)).await;
     let again = close_session(server.address(), &proxy.sessions()[0]).await;
     assert!(matches!(again, Err(Error::NoSession(_))));
 }
@@ -26,6 +26,6 @@ async fn a_wrong_password_closes_nothing() {
     let wrong = SessionCredentials { session_id: owner.session_id().0, password: vec![0; 16] };
     assert!(matches!(close_session(server.address(), &wrong).await, Err(Error::NoSession(_))));
     // The attempt costs the owner its connection, not its session.
-    eventually(async || owner.create(&unique(), b"", &EPHEMERAL).await.is_ok()).await;
+    until(async || owner.create(&unique_path("node"), b"", &EPHEMERAL).await.is_ok()).await;
     assert_eq!(owner.session_id().0, wrong.session_id);
 }

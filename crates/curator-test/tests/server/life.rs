@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use curator_test::{Error, Mode, TestingServer};
+use curator_test::{Error, Mode, TestingServer, until};
 
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::{CONTAINER, EPHEMERAL, PERSISTENT, RawClient, client, eventually};
+use crate::support::{CONTAINER, EPHEMERAL, PERSISTENT, RawClient, client};
 
 #[tokio::test]
 async fn a_server_serves() {
@@ -110,7 +110,7 @@ async fn containers_are_removed_as_often_as_asked() {
     client.create("/c", b"", &CONTAINER).await.unwrap();
     client.create("/c/child", b"", &PERSISTENT).await.unwrap();
     client.delete("/c/child", None).await.unwrap();
-    eventually(async || client.check_stat("/c").await.unwrap().is_none()).await;
+    until(async || client.check_stat("/c").await.unwrap().is_none()).await;
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn a_counter_can_be_set_and_nothing_else_changes() {
     client.create("/b", b"", &PERSISTENT).await.unwrap();
     client.create("/b/e", b"", &EPHEMERAL).await.unwrap();
     server.set_create_counters(&["/a"], i32::MAX).await.unwrap();
-    eventually(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
+    until(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
     assert_eq!(client.get_data("/a").await.unwrap().0, b"data");
     let sequential = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
     let number = async |path: &str| client.create(path, b"", &sequential).await.unwrap().1.to_string();
@@ -132,7 +132,7 @@ async fn a_counter_can_be_set_and_nothing_else_changes() {
     let missing = server.set_create_counters(&["/missing"], 1).await.unwrap_err();
     assert!(matches!(&missing, Error::NoNode(path) if path == "/missing"), "{missing}");
     // The refusal leaves a server that serves.
-    eventually(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
+    until(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
 }
 
 #[tokio::test]

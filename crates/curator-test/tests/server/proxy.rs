@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer, unique_path, until};
 use zookeeper_client::{Client, Error};
 
-use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client, eventually, unique};
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 /// A proxy before the shared server, and a client behind it.
 async fn set_up() -> (FaultProxy, Client) {
@@ -31,7 +31,7 @@ async fn exists(path: &str) -> bool {
 #[tokio::test]
 async fn requests_are_counted_by_kind() {
     let (proxy, client) = set_up().await;
-    let path = unique();
+    let path = unique_path("node");
     client.create(&path, b"", &PERSISTENT).await.unwrap();
     client.get_data(&path).await.unwrap();
     client.get_data(&path).await.unwrap();
@@ -49,7 +49,7 @@ async fn requests_are_counted_by_kind() {
 #[tokio::test]
 async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
     let (proxy, client) = set_up().await;
-    let path = unique();
+    let path = unique_path("node");
     client.create(&path, b"old", &PERSISTENT).await.unwrap();
     proxy.alter_nth_reply(OpCode::GetData, 2, |reply| {
         // Behind the header: the length of the data, and the data.
@@ -74,7 +74,7 @@ async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
 async fn an_event_is_counted_once_for_each_session_that_watches() {
     let (proxy, one) = set_up().await;
     let two = client(proxy.address()).await;
-    let (path, direct) = (unique(), direct().await);
+    let (path, direct) = (unique_path("node"), direct().await);
     direct.create(&path, b"", &PERSISTENT).await.unwrap();
     // Two watchers of one session are one watch of the server.
     let (_, _, first) = one.get_and_watch_data(&path).await.unwrap();
@@ -90,12 +90,12 @@ async fn an_event_is_counted_once_for_each_session_that_watches() {
     two.get_data("/").await.unwrap();
     assert_eq!(proxy.notifications(), 2);
     // Lost on the way, and counted.
-    let path = unique();
+    let path = unique_path("node");
     direct.create(&path, b"", &PERSISTENT).await.unwrap();
     let (_, _, _lost) = one.get_and_watch_data(&path).await.unwrap();
     proxy.black_hole(Direction::ToClient);
     direct.delete(&path, None).await.unwrap();
-    eventually(async || proxy.notifications() == 3).await;
+    until(async || proxy.notifications() == 3).await;
     proxy.heal();
     proxy.reset_counts();
     assert_eq!(proxy.notifications(), 0);
@@ -179,16 +179,16 @@ async fn refused_connections_find_nobody_listening() {
     client.get_data("/").await.unwrap();
     proxy.cut();
     proxy.refuse(false).unwrap();
-    eventually(async || client.get_data("/").await.is_ok()).await;
+    until(async || client.get_data("/").await.is_ok()).await;
 }
 
 #[tokio::test]
 async fn bytes_vanish_in_a_black_hole() {
     let (proxy, client) = set_up().await;
-    let (lost, kept) = (unique(), unique());
+    let (lost, kept) = (unique_path("node"), unique_path("node"));
     proxy.black_hole(Direction::ToServer);
     let pending = client.create(&lost, b"", &PERSISTENT);
-    eventually(async || proxy.requests().contains_key(&OpCode::Create2)).await;
+    until(async || proxy.requests().contains_key(&OpCode::Create2)).await;
     proxy.heal();
     assert!(pending.await.is_err());
     assert!(!exists(&lost).await);
@@ -222,7 +222,7 @@ async fn the_end_of_a_connection_is_hidden_by_a_black_hole() {
     // What is written to the dead server fails, and the client does not get to know that either.
     for count in 1..=3 {
         raw.send(&[OpCode::Exists]);
-        eventually(async || proxy.requests().get(&OpCode::Exists) == Some(&count)).await;
+        until(async || proxy.requests().get(&OpCode::Exists) == Some(&count)).await;
     }
     assert_eq!(proxy.connections(), 1);
     assert!(raw.is_open());
@@ -234,7 +234,7 @@ async fn the_end_of_a_connection_is_hidden_by_a_black_hole() {
 #[tokio::test]
 async fn a_swallowed_reply_leaves_the_connection() {
     let (proxy, client) = set_up().await;
-    let path = unique();
+    let path = unique_path("node");
     proxy.swallow_next_reply(OpCode::Create2);
     let pending = client.create(&path, b"", &PERSISTENT);
     proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
@@ -243,13 +243,13 @@ async fn a_swallowed_reply_leaves_the_connection() {
     proxy.cut();
     assert!(pending.await.is_err());
     // Only the next one was meant.
-    client.create(&unique(), b"", &PERSISTENT).await.unwrap();
+    client.create(&unique_path("node"), b"", &PERSISTENT).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_request_is_applied_and_its_reply_cut() {
     let (proxy, client) = set_up().await;
-    let path = unique();
+    let path = unique_path("node");
     proxy.cut_before_reply(OpCode::Create2);
     assert_eq!(client.create(&path, b"", &PERSISTENT).await.unwrap_err(), Error::ConnectionLoss);
     assert!(exists(&path).await);
@@ -259,7 +259,7 @@ async fn a_request_is_applied_and_its_reply_cut() {
 #[tokio::test]
 async fn the_third_reply_is_the_last_of_its_connection() {
     let (proxy, client) = set_up().await;
-    let paths = [unique(), unique(), unique(), unique()];
+    let paths = [unique_path("node"), unique_path("node"), unique_path("node"), unique_path("node")];
     proxy.cut_after_nth_reply(OpCode::Create2, 3);
     for path in &paths[..2] {
         client.create(path, b"", &PERSISTENT).await.unwrap();
@@ -297,7 +297,7 @@ async fn the_second_reply_is_swallowed() {
 #[tokio::test]
 async fn the_connection_is_cut_in_place_of_the_second_reply() {
     let (proxy, client) = set_up().await;
-    let (first, second) = (unique(), unique());
+    let (first, second) = (unique_path("node"), unique_path("node"));
     proxy.cut_before_nth_reply(OpCode::Create2, 2);
     client.create(&first, b"", &PERSISTENT).await.unwrap();
     assert_eq!(client.create(&second, b"", &PERSISTENT).await.unwrap_err(), Error::ConnectionLoss);
@@ -313,7 +313,7 @@ async fn faults_with_numbers_are_counted_over_all_connections() {
     one.get_data("/").await.unwrap();
     two.get_data("/").await.unwrap();
     // It is the second client that has to come back. What it sends before it knows is lost.
-    eventually(async || two.get_data("/").await.is_ok()).await;
+    until(async || two.get_data("/").await.is_ok()).await;
     one.get_data("/").await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
     assert_eq!(proxy.sessions().last().unwrap().session_id, two.session_id().0);
@@ -322,7 +322,7 @@ async fn faults_with_numbers_are_counted_over_all_connections() {
 #[tokio::test]
 async fn a_request_is_cut_before_the_server_sees_it() {
     let (proxy, client) = set_up().await;
-    let path = unique();
+    let path = unique_path("node");
     proxy.cut_before_request(OpCode::Create2);
     assert!(client.create(&path, b"", &PERSISTENT).await.is_err());
     assert!(!exists(&path).await);
@@ -335,7 +335,7 @@ async fn a_request_is_cut_before_the_server_sees_it() {
 #[tokio::test]
 async fn held_replies_wait_for_their_release() {
     let (proxy, client) = set_up().await;
-    let path = unique();
+    let path = unique_path("node");
     proxy.hold_replies(OpCode::Create2);
     let create = client.create(&path, b"", &EPHEMERAL);
     // Parked behind it, though of another kind.
@@ -355,7 +355,7 @@ async fn a_lost_handshake_is_a_fault_like_others() {
     let (proxy, client) = set_up().await;
     proxy.cut_before_reply(OpCode::CreateSession);
     proxy.cut();
-    eventually(async || client.get_data("/").await.is_ok()).await;
+    until(async || client.get_data("/").await.is_ok()).await;
     assert_eq!(proxy.handshakes(), 2);
 }
 
@@ -392,7 +392,8 @@ async fn no_delay_is_too_long() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let mut client = RawClient::connect(proxy.address());
     proxy.set_delay(Duration::MAX);
-    client.send(&[OpCode::Ping]);
-    eventually(async || proxy.pings() == 1).await;
+    // When the second is counted, all has been done about the first.
+    client.send(&[OpCode::Ping, OpCode::Ping]);
+    until(async || proxy.pings() == 2).await;
     assert!(client.is_open());
 }
