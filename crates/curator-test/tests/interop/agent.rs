@@ -9,14 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use curator_test::TestingServer;
+use curator_test::{PATIENCE, TestingServer};
 
 /// Names a Python that can import kazoo.
 const PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/agent.py");
-
-/// Longer than the script's own.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A kazoo client. A drop kills its process.
 pub(crate) struct Agent {
@@ -53,6 +50,7 @@ impl Agent {
 
     /// The answer to the first command that has none yet.
     pub(crate) fn answer(&self) -> String {
+        // The script's own patience is shorter.
         match self.answers.recv_timeout(PATIENCE) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => panic!("kazoo did not answer within {PATIENCE:?}"),
@@ -60,7 +58,8 @@ impl Agent {
         }
     }
 
-    /// Whether no answer has come.
+    /// Whether no answer has come. To be asked when it is known that one would have come by now: see
+    /// [`until_watched`](crate::until_watched).
     pub(crate) fn is_silent(&self) -> bool {
         self.answers.try_recv().is_err()
     }

@@ -2,15 +2,16 @@
 
 use curator_test::TestingServer;
 
-use crate::{LONG, SHORT, agent::Agent, two_clients};
+use crate::{LONG, SHORT, agent::Agent, two_clients, until_watched};
 
 #[tokio::test]
 async fn a_lock_is_handed_over() {
-    let (_server, mut a, mut b) = two_clients().await;
+    let (server, mut a, mut b) = two_clients().await;
     assert_eq!(a.ask("acquire lock /lock"), "ok True");
     assert_eq!(b.ask("try_acquire lock /lock"), "ok False");
     b.send("acquire lock /lock");
     a.ask_until("contenders lock /lock", "ok a b");
+    until_watched(&server, "/lock/").await;
     assert!(b.is_silent());
     assert_eq!(a.ask("release lock /lock"), "ok True");
     assert_eq!(b.answer(), "ok True");
@@ -43,12 +44,13 @@ async fn the_lock_of_a_killed_holder_goes_to_the_next() {
 
 #[tokio::test]
 async fn readers_share_and_a_writer_waits() {
-    let (_server, mut a, mut b) = two_clients().await;
+    let (server, mut a, mut b) = two_clients().await;
     assert_eq!(a.ask("acquire read /lock"), "ok True");
     assert_eq!(b.ask("try_acquire read /lock"), "ok True");
     assert_eq!(b.ask("release read /lock"), "ok True");
     b.send("acquire write /lock");
     a.ask_until("contenders read /lock", "ok a b");
+    until_watched(&server, "/lock/").await;
     assert!(b.is_silent());
     assert_eq!(a.ask("release read /lock"), "ok True");
     assert_eq!(b.answer(), "ok True");

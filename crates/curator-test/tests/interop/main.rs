@@ -11,12 +11,17 @@ mod our_mutex;
 use std::time::Duration;
 
 use agent::Agent;
-use curator_test::TestingServer;
+use curator_test::{TestingServer, until};
 
 /// A session that no test means to lose.
 const LONG: Duration = Duration::from_secs(30);
 /// A session that a test means to lose.
 const SHORT: Duration = Duration::from_secs(2);
+
+/// Waits until somebody watches a node of the queue in `dir`: whoever does has looked, and found that it is not its turn.
+async fn until_watched(server: &TestingServer, dir: &str) {
+    until(async || server.watches_by_path().await.unwrap().keys().any(|watched| watched.starts_with(dir))).await;
+}
 
 /// A server, and two clients named `a` and `b`.
 async fn two_clients() -> (TestingServer, Agent, Agent) {

@@ -1,9 +1,7 @@
 //! Kazoo's lock and this project's mutex on one path.
 
-use std::time::Duration;
-
 use curator_recipes::{InterProcessMutex, LockGuard, StandardLockInternalsDriver, client::CuratorClient};
-use curator_test::TestingServer;
+use curator_test::{PATIENCE, TestingServer, soon, until};
 use tokio::task::JoinHandle;
 
 use crate::{LONG, agent::Agent};
@@ -11,8 +9,6 @@ use crate::{LONG, agent::Agent};
 const PATH: &str = "/lock";
 /// What kazoo puts between the id and the number in its nodes' names.
 const KAZOO: &str = "__lock__";
-/// For a lock that is about to be free. Only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn client(server: &TestingServer) -> CuratorClient {
     CuratorClient::builder(server.connect_string()).session_timeout(LONG).connect().await.unwrap()
@@ -34,13 +30,26 @@ async fn wait_in_queue(mutex: &InterProcessMutex, nodes: usize) -> JoinHandle<Lo
     waiting
 }
 
+/// Whether the task still waits after some round trips of its session: what it was to be told came before their answers.
+async fn still_waits(task: &JoinHandle<LockGuard>, client: &CuratorClient) -> bool {
+    for _ in 0..50 {
+        client.check_exists("/").await.unwrap();
+    }
+    !task.is_finished()
+}
+
+/// Waits until another session watches the guard's node: it has looked, and found that it is not its turn.
+async fn until_another_watches(server: &TestingServer, guard: &LockGuard) {
+    until(async || {
+        let watches = server.watches_by_path().await.unwrap();
+        let sessions = watches.get(guard.node().as_str());
+        sessions.is_some_and(|sessions| sessions.iter().any(|session| *session != guard.session_id()))
+    })
+    .await;
+}
+
 async fn await_nodes(mutex: &InterProcessMutex, nodes: usize) {
-    let enough = async {
-        while mutex.participants().await.unwrap().len() < nodes {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, enough).await.expect("the queue is shorter than that");
+    until(async || mutex.participants().await.unwrap().len() >= nodes).await;
 }
 
 #[tokio::test]
@@ -75,15 +84,16 @@ async fn kazoos_lock_and_a_mutex_with_its_lock_name_stand_in_one_queue() {
     await_nodes(&mutex, 3).await;
     let fourth = wait_in_queue(&mutex, 4).await;
 
-    assert!(!second.is_finished());
+    assert!(still_waits(&second, &client).await);
     assert_eq!(a.ask("release lock /lock"), "ok True");
-    let guard = second.await.unwrap();
-    assert!(b.is_silent() && !fourth.is_finished());
+    let guard = soon(second).await.unwrap();
+    until_another_watches(&server, &guard).await;
+    assert!(b.is_silent() && still_waits(&fourth, &client).await);
     guard.release().await.unwrap();
     assert_eq!(b.answer(), "ok True");
-    assert!(!fourth.is_finished());
+    assert!(still_waits(&fourth, &client).await);
     assert_eq!(b.ask("release lock /lock"), "ok True");
-    fourth.await.unwrap().release().await.unwrap();
+    soon(fourth).await.unwrap().release().await.unwrap();
     for kazoo in [a, b] {
         kazoo.stop();
     }
