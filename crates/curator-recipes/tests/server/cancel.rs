@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use curator_recipes::InterProcessMutex;
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{InterProcessMutex, LockGuard};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::support::{LONG_SESSION, SHORT_SESSION, builder, client, connect, mutex, path, queue_of, soon};
@@ -36,55 +36,6 @@ async fn nothing_left(client: &CuratorClient, path: &str) {
     queue_of(client, path, 0).await;
     let guard = mutex(client, path).try_acquire().await.unwrap();
     guard.expect("somebody is in the way").release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_of_a_free_lock_dropped_at_every_await_leaves_nothing() {
-    let (client, path) = (client().await, path("drop-free"));
-    let mut completed = false;
-    for polls in 0..200 {
-        // A directory of its own, so that the parents are created too.
-        let path = format!("{path}/{polls}/lock");
-        let guard = drop_after(mutex(&client, &path).acquire(), polls).await;
-        completed = guard.is_some();
-        drop(guard);
-        nothing_left(&client, &path).await;
-        if completed {
-            break;
-        }
-    }
-    assert!(completed, "200 polls were not enough");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_nothing() {
-    let (holder, waiter, path) = (client().await, client().await, path("drop-taken"));
-    let holding = mutex(&holder, &path);
-    let wanted = mutex(&waiter, &path);
-    let mut furthest = 0;
-    for polls in 0..12 {
-        let guard = holding.acquire().await.unwrap();
-        // Once the future has nothing more to do it is not polled again, and is dropped while it waits.
-        let contending = drop_after(wanted.acquire(), polls);
-        let waits = async {
-            queue_of(&holder, &path, 2).await;
-            let next = TestingServer::shared().await;
-            crate::support::until(async || {
-                let watches = next.watches_by_path().await.unwrap();
-                watches.keys().filter(|watched| watched.starts_with(&path)).count() == 2
-            })
-            .await;
-        };
-        tokio::select! {
-            outcome = contending => assert!(outcome.is_none(), "it took what is held"),
-            () = waits => furthest = polls,
-        }
-        soon(waiter.janitor().idle()).await;
-        queue_of(&holder, &path, 1).await;
-        guard.release().await.unwrap();
-        nothing_left(&waiter, &path).await;
-    }
-    assert!(furthest > 0, "it was never dropped while waiting");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -236,16 +187,4 @@ async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     drop(acquiring);
     soon(client.janitor().idle()).await;
     queue_of(&steady, &path, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_dropped_at_every_await_still_releases() {
-    let (client, path) = (client().await, path("drop-release"));
-    let mutex = mutex(&client, &path);
-    for polls in 0..6 {
-        let guard: LockGuard = mutex.acquire().await.unwrap();
-        let released = drop_after(guard.release(), polls).await;
-        assert!(released.is_none_or(|released| released.is_ok()));
-        nothing_left(&client, &path).await;
-    }
 }

@@ -37,34 +37,6 @@ impl Witness {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_sessions_hold_one_at_a_time_in_the_order_of_their_coming() {
-    let (first, path) = (client().await, path("twenty-sessions"));
-    let witness = Witness::default();
-    let guard = mutex(&first, &path).acquire().await.unwrap();
-    let mut contenders = JoinSet::new();
-    for who in 0..20 {
-        let (client, witness) = (client().await, witness.clone());
-        let mutex = mutex(&client, &path);
-        contenders.spawn(async move {
-            let guard = soon(mutex.acquire()).await.unwrap();
-            witness.enter(who, &guard);
-            // Work that takes some round trips, in which a second holder would show.
-            for _ in 0..3 {
-                client.check_exists("/").await.unwrap();
-            }
-            witness.leave();
-            guard.release().await.unwrap();
-            client.close().await.unwrap();
-        });
-        queue_of(&first, &path, who + 2).await;
-    }
-    guard.release().await.unwrap();
-    soon(contenders.join_all()).await;
-    assert_eq!(witness.order(), (0..20).collect::<Vec<_>>());
-    queue_of(&first, &path, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_instance_shared_by_twenty_tasks_is_fair_and_nobody_is_stuck() {
     let (client, path) = (client().await, path("twenty-tasks"));
     let shared = mutex(&client, &path);

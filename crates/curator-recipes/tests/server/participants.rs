@@ -1,35 +1,6 @@
-//! Who holds, and who waits.
+//! What a lock's nodes look like, and where they are.
 
-use crate::support::{builder, client, mutex, path, queue_of, soon};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn participants_are_told_in_order_with_who_they_are() {
-    let (first, path) = (client().await, path("participants"));
-    assert_eq!(mutex(&first, &path).participants().await.unwrap(), []);
-    let holding = mutex(&first, &path).with_lock_data(*b"the holder");
-    let guard = holding.acquire().await.unwrap();
-    let second = client().await;
-    let waiting = tokio::spawn({
-        let mutex = mutex(&second, &path);
-        async move { mutex.acquire().await.unwrap() }
-    });
-    queue_of(&first, &path, 2).await;
-    let participants = holding.participants().await.unwrap();
-    let [holder, waiter] = &participants[..] else { panic!("{participants:?}") };
-    assert_eq!(holder.path, *guard.node());
-    assert_eq!(holder.data, b"the holder");
-    assert_eq!(holder.session_id, guard.session_id());
-    assert!(holder.owns);
-    assert!(!waiter.owns);
-    assert!(holder.sequence < waiter.sequence);
-    assert_eq!(waiter.session_id, second.session().await.unwrap().id());
-    // As Curator has it: the address of the client.
-    assert_eq!(waiter.data, b"127.0.0.1");
-    let age = holder.created.elapsed().unwrap_or_default();
-    assert!(age < crate::support::PATIENCE, "{age:?}");
-    guard.release().await.unwrap();
-    soon(waiting).await.unwrap().release().await.unwrap();
-}
+use crate::support::{builder, client, mutex, path};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_in_a_namespace_is_where_curator_would_put_it() {
@@ -59,7 +30,12 @@ async fn nodes_look_as_curator_writes_them() {
     assert_eq!((sequence.len(), sequence.parse()), (10, Ok(0)));
     let (data, _) = client.get_data(&path).await.unwrap();
     assert!(data.is_empty());
+    // As Curator has it: the address of the client, unless the user says otherwise.
+    assert_eq!(client.get_data(guard.node()).await.unwrap().0, b"127.0.0.1");
     assert_eq!(guard.fencing_token().as_i64(), client.get_data(guard.node()).await.unwrap().1.czxid);
+    guard.release().await.unwrap();
+    let guard = mutex(&client, &path).with_lock_data(*b"the holder").acquire().await.unwrap();
+    assert_eq!(client.get_data(guard.node()).await.unwrap().0, b"the holder");
     guard.release().await.unwrap();
 }
 

@@ -191,24 +191,6 @@ async fn each_reader_is_asked_for_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_guard_of_one_hold_is_told() {
-    let (holder, admin, path) = (client().await, client().await, path("revoke-guards"));
-    let mutex = mutex(&holder, &path);
-    let first = mutex.acquire().await.unwrap();
-    let second = Arc::new(mutex.acquire().await.unwrap());
-    let waiting = spawn_asked(&second).await;
-    revoke(&admin, first.node()).await.unwrap();
-    soon(waiting).await.unwrap().unwrap();
-    soon(first.revocation_requested()).await.unwrap();
-    let later = mutex.acquire().await.unwrap();
-    soon(later.revocation_requested()).await.unwrap();
-    // The first guard goes; the lock stays, and so does the request.
-    first.release().await.unwrap();
-    soon(second.revocation_requested()).await.unwrap();
-    assert!(second.is_valid());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_to_be_asked_that_is_dropped_loses_no_request() {
     let (holder, admin, path) = (client().await, client().await, path("revoke-dropped"));
     for polls in 0..6 {

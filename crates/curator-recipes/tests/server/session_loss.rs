@@ -4,40 +4,7 @@ use curator_recipes::client::{ConnectionState, SessionEnd};
 use curator_recipes::{Error, LossReason};
 use curator_test::{FaultProxy, TestingServer};
 
-use crate::support::{SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, soon, until};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_session_died_comes_back_with_a_new_node() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let (holder, path) = (client().await, path("waiter-died"));
-    let guard = mutex(&holder, &path).acquire().await.unwrap();
-    let unlucky = connect(&proxy.connect_string()).await;
-    let old_session = unlucky.session().await.unwrap().id();
-    let waiting = tokio::spawn({
-        let mutex = mutex(&unlucky, &path);
-        async move { mutex.acquire().await.unwrap() }
-    });
-    queue_of(&holder, &path, 2).await;
-    let before = children(&holder, &path).await;
-    let credentials = proxy.sessions().into_iter().find(|session| session.session_id == old_session).unwrap();
-    curator_test::close_session(server.address(), &credentials).await.unwrap();
-
-    // The same length of the queue, but another node.
-    until(async || {
-        let now = children(&holder, &path).await;
-        now.len() == 2 && now.iter().any(|name| !before.contains(name))
-    })
-    .await;
-    assert!(!waiting.is_finished());
-    guard.release().await.unwrap();
-    let guard = soon(waiting).await.unwrap();
-    assert_ne!(guard.session_id(), old_session);
-    assert!(!before.contains(&guard.node().name().to_owned()), "the node of the dead session was adopted");
-    let (_, stat) = holder.get_data(guard.node()).await.unwrap();
-    assert_eq!(stat.ephemeral_owner, guard.session_id());
-    guard.release().await.unwrap();
-}
+use crate::support::{SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, soon};
 
 /// The session dies between the create and its answer: the node of the dead session is still there, with our own name
 /// on it, when the next try begins. That is where Curator issue 1121 makes two holders.

@@ -12,31 +12,6 @@ use crate::support::{SHORT_SESSION, builder, client as connected, connect, mutex
 const SLACK: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_timed_acquire_gives_up_and_leaves_the_queue() {
-    let (holder, waiter, path) = (connected().await, connected().await, path("timed"));
-    let guard = mutex(&holder, &path).acquire().await.unwrap();
-    let wanted = mutex(&waiter, &path);
-    let timeout = Duration::from_millis(100);
-    let began = Instant::now();
-    assert!(wanted.acquire_timeout(timeout).await.unwrap().is_none());
-    assert!((timeout..timeout + SLACK).contains(&began.elapsed()), "{:?}", began.elapsed());
-    assert!(wanted.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
-    assert!(wanted.try_acquire().await.unwrap().is_none());
-    soon(waiter.janitor().idle()).await;
-    queue_of(&holder, &path, 1).await;
-    // No watch is left either: Curator's issues 535 and 628.
-    let server = TestingServer::shared().await;
-    crate::support::until(async || {
-        let watches = server.watches_by_path().await.unwrap();
-        !watches.keys().any(|watched| watched.starts_with(&path))
-    })
-    .await;
-    guard.release().await.unwrap();
-    let guard = wanted.acquire_timeout(Duration::MAX).await.unwrap().unwrap();
-    guard.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timed_acquire_returns_in_time_during_an_outage() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();

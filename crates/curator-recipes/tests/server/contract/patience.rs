@@ -6,6 +6,9 @@ use super::stage::Stage;
 use super::subjects::{Kind, Lock};
 use crate::support::{PATIENCE, soon};
 
+/// What a loaded machine may need on top of a timeout.
+const SLACK: Duration = Duration::from_secs(3);
+
 pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(kind: Kind) {
     const TIMEOUT: Duration = Duration::from_millis(100);
     let stage = Stage::quiet(kind, "timed").await;
@@ -14,7 +17,7 @@ pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(k
     let before = stage.nodes().await;
     let began = Instant::now();
     assert!(soon(stage.lock(&waiter).acquire_timeout(TIMEOUT)).await.unwrap().is_none());
-    assert!(began.elapsed() >= TIMEOUT);
+    assert!((TIMEOUT..TIMEOUT + SLACK).contains(&began.elapsed()), "{:?}", began.elapsed());
     soon(waiter.janitor().idle()).await;
     assert_eq!(stage.nodes().await, before);
     stage.watches(0).await;
@@ -26,17 +29,19 @@ pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(k
 pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
     let stage = Stage::quiet(kind, "in-time").await;
     let waiter = stage.client().await;
-    let guard = stage.blocker().acquire().await.unwrap();
-    let lock = stage.lock(&waiter);
-    let waiting = tokio::spawn(async move { lock.acquire_timeout(PATIENCE).await.unwrap() });
-    stage.contenders(2).await;
-    stage.watches(kind.watches_of_a_waiter()).await;
-    assert!(!waiting.is_finished());
-    guard.release().await.unwrap();
-    let guard = soon(waiting).await.unwrap().expect("it was free in time");
-    assert!(guard.is_valid());
-    guard.release().await.unwrap();
-    stage.nothing_left(&waiter).await;
+    for timeout in [PATIENCE, Duration::MAX] {
+        let guard = stage.blocker().acquire().await.unwrap();
+        let lock = stage.lock(&waiter);
+        let waiting = tokio::spawn(async move { lock.acquire_timeout(timeout).await.unwrap() });
+        stage.contenders(2).await;
+        stage.watches(kind.watches_of_a_waiter()).await;
+        assert!(!waiting.is_finished());
+        guard.release().await.unwrap();
+        let guard = soon(waiting).await.unwrap().expect("it was free in time");
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+        stage.nothing_left(&waiter).await;
+    }
 }
 
 pub(super) async fn a_zero_wait_acquire_takes_what_is_free_and_waits_for_nobody(kind: Kind) {

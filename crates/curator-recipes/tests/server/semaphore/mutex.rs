@@ -1,14 +1,11 @@
 //! The mutex that is not reentrant.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessSemaphoreMutex, OwnerId, ParticipantKind};
-use tokio::task::JoinSet;
 
-use super::{leases, nothing_left, stands};
+use super::{nothing_left, stands};
 use crate::support::{client, path, soon};
 
 fn mutex(client: &CuratorClient, path: &str) -> InterProcessSemaphoreMutex {
@@ -51,32 +48,5 @@ async fn another_task_or_thread_may_release_it() {
     tokio::spawn(guard.release()).await.unwrap().unwrap();
     let guard = soon(waiting).await.unwrap();
     std::thread::spawn(move || guard.blocking_release().unwrap()).join().unwrap();
-    nothing_left(&client, &path, 1).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_at_a_time_holds_it_and_the_tokens_rise() {
-    let path = path("semaphore-mutex-crowd");
-    let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Mutex::new(None)));
-    let mut tasks = JoinSet::new();
-    for _ in 0..6 {
-        let mutex = mutex(&client().await, &path);
-        let (inside, last) = (Arc::clone(&inside), Arc::clone(&last));
-        tasks.spawn(async move {
-            for _ in 0..20 {
-                let guard = soon(mutex.acquire()).await.unwrap();
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders at once");
-                assert!(guard.is_valid());
-                let before = last.lock().unwrap().replace(guard.fencing_token());
-                assert!(before < Some(guard.fencing_token()));
-                tokio::task::yield_now().await;
-                inside.fetch_sub(1, Ordering::SeqCst);
-                guard.release().await.unwrap();
-            }
-        });
-    }
-    soon(tasks.join_all()).await;
-    let client = client().await;
-    assert!(leases(&client, &path).await.is_empty());
     nothing_left(&client, &path, 1).await;
 }
