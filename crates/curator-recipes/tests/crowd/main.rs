@@ -5,31 +5,31 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod marks;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::future::Future;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{FencingToken, InterProcessMutex, LockGuard, OwnerId};
-use curator_test::{FaultProxy, TestingServer};
+use curator_recipes::{InterProcessMutex, LockGuard, OwnerId};
+use curator_test::{FaultProxy, TestingServer, within};
 use futures_util::poll;
 use tokio::task::{JoinSet, unconstrained};
 
 use self::marks::Marks;
+use self::support::{LONG_SESSION, Witness};
 
 /// Far more than is needed: only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE_WITH_A_CROWD: Duration = Duration::from_secs(300);
+/// A session that a busy machine may need to be kept, and no more.
+const SHORT: Duration = Duration::from_secs(4);
 
 /// Crowds would get into each other's way.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn crowd() -> usize {
     std::env::var("CROWD").map_or(2_000, |crowd| crowd.parse().expect("CROWD is a number"))
-}
-
-async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: nothing came of it in time"))
 }
 
 /// A client that waits, behind a proxy of its own, and one that holds what it waits for.
@@ -45,7 +45,7 @@ impl Stage {
         let proxy = FaultProxy::start(server.address()).unwrap();
         let connect = |to: String, timeout| CuratorClient::builder(to).session_timeout(timeout).connect();
         let waiting = connect(proxy.connect_string(), session_timeout).await.unwrap();
-        let holding = connect(server.connect_string(), Duration::from_secs(30)).await.unwrap();
+        let holding = connect(server.connect_string(), LONG_SESSION).await.unwrap();
         let epoch = waiting.session().await.unwrap().epoch();
         Self { proxy, waiting, holding, epoch }
     }
@@ -54,7 +54,7 @@ impl Stage {
     async fn close(self) {
         assert_eq!(self.waiting.session().await.unwrap().epoch(), self.epoch, "a session was lost");
         for client in [self.waiting, self.holding] {
-            soon("an idle janitor", client.janitor().idle()).await;
+            within(PATIENCE_WITH_A_CROWD, client.janitor().idle()).await;
             client.close().await.unwrap();
         }
     }
@@ -76,15 +76,16 @@ async fn on_one_lock(session_timeout: Duration, cut: bool) {
     let stage = Stage::new(&server, session_timeout).await;
     let held = InterProcessMutex::new(&stage.holding, "/crowd").unwrap().acquire().await.unwrap();
     let marks = Marks::begin("one lock", crowd, session_timeout, cut, &server, &stage.proxy);
-    let served: Arc<Mutex<Vec<(usize, FencingToken)>>> = Arc::default();
+    let witness = Witness::default();
     let mut tasks = JoinSet::new();
     for number in 0..crowd {
         // As most programs do it: a new one each time it is needed.
         let mutex = InterProcessMutex::new(&stage.waiting, "/crowd").unwrap();
-        let (acquire, served) = (begin(&mutex).await, Arc::clone(&served));
+        let (acquire, witness) = (begin(&mutex).await, witness.clone());
         tasks.spawn(async move {
             let guard = acquire.await;
-            served.lock().unwrap().push((number, guard.fencing_token()));
+            witness.enter(number, false, &guard);
+            witness.leave(false);
             guard.release().await.unwrap();
         });
     }
@@ -93,11 +94,9 @@ async fn on_one_lock(session_timeout: Duration, cut: bool) {
     }
     held.release().await.unwrap();
     let begun = Instant::now();
-    soon("the crowd", async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
+    within(PATIENCE_WITH_A_CROWD, async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
     marks.end(begun.elapsed());
-    let served = served.lock().unwrap().clone();
-    assert!(served.iter().map(|(number, _)| *number).eq(0..crowd), "not in the order of their coming");
-    assert!(served.is_sorted_by(|(_, one), (_, next)| one < next), "the tokens do not rise");
+    assert!(witness.order().into_iter().eq(0..crowd), "not in the order of their coming");
     stage.close().await;
 }
 
@@ -112,7 +111,7 @@ async fn on_a_lock_each(session_timeout: Duration, cut: bool) {
         let mutex = InterProcessMutex::new(&stage.holding, path(number)).unwrap();
         holders.spawn(async move { mutex.acquire().await.unwrap() });
     }
-    let held = soon("the holders", holders.join_all()).await;
+    let held = within(PATIENCE_WITH_A_CROWD, holders.join_all()).await;
     let marks = Marks::begin("a lock each", crowd, session_timeout, cut, &server, &stage.proxy);
     let mut tasks = JoinSet::new();
     for number in 0..crowd {
@@ -125,41 +124,38 @@ async fn on_a_lock_each(session_timeout: Duration, cut: bool) {
             while stage.holding.get_children(path(number)).await.unwrap().len() < 2 {}
         }
     };
-    soon("the crowd", last).await;
+    within(PATIENCE_WITH_A_CROWD, last).await;
     if cut {
         stage.proxy.cut();
     }
     let begun = Instant::now();
     let mut releases: JoinSet<()> = held.into_iter().map(|guard| async { guard.release().await.unwrap() }).collect();
-    soon("the releases", async { while releases.join_next().await.transpose().unwrap().is_some() {} }).await;
-    soon("the crowd", async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
+    within(PATIENCE_WITH_A_CROWD, async { while releases.join_next().await.transpose().unwrap().is_some() {} }).await;
+    within(PATIENCE_WITH_A_CROWD, async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
     marks.end(begun.elapsed());
     stage.close().await;
 }
 
-const LONG: Duration = Duration::from_secs(30);
-const SHORT: Duration = Duration::from_secs(4);
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_on_one_lock_is_served_in_order() {
-    on_one_lock(LONG, false).await;
+    on_one_lock(LONG_SESSION, false).await;
     on_one_lock(SHORT, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_on_one_lock_is_served_in_order_when_its_connection_is_cut() {
-    on_one_lock(LONG, true).await;
+    on_one_lock(LONG_SESSION, true).await;
     on_one_lock(SHORT, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_on_a_lock_each_is_served() {
-    on_a_lock_each(LONG, false).await;
+    on_a_lock_each(LONG_SESSION, false).await;
     on_a_lock_each(SHORT, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_on_a_lock_each_is_served_when_its_connection_is_cut() {
-    on_a_lock_each(LONG, true).await;
+    on_a_lock_each(LONG_SESSION, true).await;
     on_a_lock_each(SHORT, true).await;
 }

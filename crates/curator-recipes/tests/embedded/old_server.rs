@@ -3,31 +3,22 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{self, CuratorClient, RetryNTimes};
+use curator_recipes::client::{self, CuratorClient};
 use curator_recipes::{
     Error, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, SemaphoreLease,
 };
 use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::{FAULTS, LONG_SESSION, builder, soon, until};
 
 fn old_server() -> EmbeddedServer {
     EmbeddedServer::builder().stats_in_transactions(false).start().unwrap()
 }
 
 async fn connect(connect_string: &str) -> CuratorClient {
-    CuratorClient::builder(connect_string)
-        .session_timeout(Duration::from_secs(30))
-        .operation_timeout(Duration::from_millis(500))
-        .retry_policy(RetryNTimes::new(20, Duration::from_millis(10)).unwrap())
-        .connect()
-        .await
-        .unwrap()
-}
-
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.expect("nothing came of it in time")
+    let builder = builder(connect_string, LONG_SESSION).operation_timeout(Duration::from_millis(500));
+    builder.connect().await.unwrap()
 }
 
 /// Checks a holder's token by its node.
@@ -85,12 +76,7 @@ async fn locks_that_are_waited_for_are_acquired() {
         let guard = soon(held.acquire()).await.unwrap();
         let token = guard.fencing_token();
         let waiting = tokio::spawn(async move { soon(wanted.acquire()).await });
-        soon(async {
-            while held.participants().await.unwrap().len() < 2 * held.paths().len() {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        until(async || held.participants().await.unwrap().len() == 2 * held.paths().len()).await;
         guard.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(checked(&holder, &guard).await > token, "{name}");
@@ -98,20 +84,13 @@ async fn locks_that_are_waited_for_are_acquired() {
     }
 }
 
-type Fault = fn(&FaultProxy, OpCode);
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_that_is_lost_leaves_one_holder_and_then_none() {
     let server = old_server();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
-    let faults: [(&str, Fault); 3] = [
-        ("cut before the reply", FaultProxy::cut_before_reply),
-        ("cut before the request", FaultProxy::cut_before_request),
-        ("swallowed reply", FaultProxy::swallow_next_reply),
-    ];
     for ((name, lock), (_, others)) in locks(&client).into_iter().zip(locks(&other)) {
-        for (fault, arm) in faults {
+        for (fault, arm) in FAULTS {
             proxy.reset_counts();
             arm(&proxy, OpCode::Exists);
             let guard = soon(lock.acquire()).await.unwrap_or_else(|error| panic!("{name}, {fault}: {error}"));

@@ -1,42 +1,15 @@
 //! A future may be dropped at any await: no node stays, and nobody is stuck.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use curator_recipes::InterProcessMutex;
-use curator_recipes::client::CuratorClient;
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
-use crate::support::{LONG_SESSION, SHORT_SESSION, builder, client, connect, mutex, path, queue_of, soon};
-
-/// Polls `future` up to `polls` times, as often as it wakes, and then drops it. Its output if it came that far.
-pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
-    let mut future: Pin<Box<F>> = Box::pin(future);
-    let mut polled = 0;
-    poll_fn(move |cx| {
-        if polled == polls {
-            return Poll::Ready(None);
-        }
-        polled += 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            // The next time that it wakes is the next await point, or the same one again.
-            Poll::Pending if polled == polls => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
-
-/// Nothing of the lock is left, and it can be had.
-async fn nothing_left(client: &CuratorClient, path: &str) {
-    soon(client.janitor().idle()).await;
-    queue_of(client, path, 0).await;
-    let guard = mutex(client, path).try_acquire().await.unwrap();
-    guard.expect("somebody is in the way").release().await.unwrap();
-}
+use crate::support::{
+    LONG_SESSION, PATIENCE, SHORT_SESSION, builder, client, connect, drop_after, end_session, free, mutex, path,
+    polled_until, queue_of, soon,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_in_the_middle_that_is_dropped_does_not_hold_up_the_others() {
@@ -60,17 +33,7 @@ async fn a_waiter_in_the_middle_that_is_dropped_does_not_hold_up_the_others() {
             Err(error) => assert!(error.is_cancelled() && [1, 2].contains(&place), "{error}"),
         }
     }
-    nothing_left(&first, &path).await;
-}
-
-/// A future that is polled on this runtime until `ready`, and then handed out, not finished.
-pub(crate) async fn polled_until<F: Future>(future: F, ready: impl Future) -> Pin<Box<F>> {
-    let mut future = Box::pin(future);
-    tokio::select! {
-        biased;
-        _ = &mut future => panic!("it has finished"),
-        _ = ready => future,
-    }
+    free(&first, &[&path]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,14 +41,14 @@ async fn an_acquire_dropped_while_its_create_is_in_flight_leaves_nothing() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, path) = (connect(&proxy.connect_string()).await, path("drop-create"));
-    nothing_left(&client, &path).await;
+    free(&client, &[&path]).await;
     proxy.reset_counts();
     proxy.hold_replies(OpCode::Create2);
     let mutex = mutex(&client, &path);
     let acquiring = polled_until(mutex.acquire(), proxy.wait_for_request(OpCode::Create2, 1)).await;
     drop(acquiring);
     proxy.release_held();
-    nothing_left(&client, &path).await;
+    free(&client, &[&path]).await;
 }
 
 #[test]
@@ -94,7 +57,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
     let server = runtime.block_on(TestingServer::shared());
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, path) = (runtime.block_on(connect(&proxy.connect_string())), path("drop-outside"));
-    runtime.block_on(nothing_left(&client, &path));
+    runtime.block_on(free(&client, &[&path]));
     for held in [OpCode::Create2, OpCode::GetChildren] {
         proxy.reset_counts();
         proxy.hold_replies(held);
@@ -103,12 +66,12 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
             runtime.block_on(polled_until(async move { mutex.acquire().await }, proxy.wait_for_request(held, 1)));
         std::thread::spawn(move || drop(acquiring)).join().unwrap();
         proxy.release_held();
-        runtime.block_on(nothing_left(&client, &path));
+        runtime.block_on(free(&client, &[&path]));
     }
     // And a guard.
     let guard = runtime.block_on(mutex(&client, &path).acquire()).unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
-    runtime.block_on(nothing_left(&client, &path));
+    runtime.block_on(free(&client, &[&path]));
 }
 
 #[test]
@@ -117,7 +80,7 @@ fn an_acquire_can_be_driven_outside_the_runtime_too() {
     let (client, path) = (runtime.block_on(client()), path("driven-outside"));
     let mutex = mutex(&client, &path);
     let guard = std::thread::spawn(move || {
-        let mut acquiring = Box::pin(async move { mutex.acquire_timeout(crate::support::PATIENCE).await });
+        let mut acquiring = Box::pin(async move { mutex.acquire_timeout(PATIENCE).await });
         loop {
             let mut cx = std::task::Context::from_waker(Waker::noop());
             if let Poll::Ready(guard) = acquiring.as_mut().poll(&mut cx) {
@@ -130,7 +93,7 @@ fn an_acquire_can_be_driven_outside_the_runtime_too() {
     .unwrap();
     assert!(guard.is_valid());
     drop(guard);
-    runtime.block_on(nothing_left(&client, &path));
+    runtime.block_on(free(&client, &[&path]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,7 +101,7 @@ async fn an_acquire_dropped_during_a_disconnect_leaves_nothing() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, steady, path) = (connect(&proxy.connect_string()).await, client().await, path("drop-disconnect"));
-    nothing_left(&client, &path).await;
+    free(&client, &[&path]).await;
     // The create is applied and the connection breaks, so nobody knows; and nobody can ask.
     for fault in [OpCode::Create2, OpCode::GetChildren] {
         proxy.reset_counts();
@@ -149,7 +112,7 @@ async fn an_acquire_dropped_during_a_disconnect_leaves_nothing() {
         drop(acquiring);
         assert!(client.janitor().pending() > 0, "nothing is left to do?");
         proxy.refuse(false).unwrap();
-        nothing_left(&client, &path).await;
+        free(&client, &[&path]).await;
     }
 }
 
@@ -159,14 +122,14 @@ async fn an_acquire_dropped_in_a_silence_leaves_nothing() {
     // The polls are woken by this timeout alone.
     let builder = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
     let (client, path) = (builder.connect().await.unwrap(), path("drop-silence"));
-    nothing_left(&client, &path).await;
+    free(&client, &[&path]).await;
     // The create never leaves.
     proxy.black_hole(Direction::Both);
     for polls in 0..4 {
         drop(drop_after(mutex(&client, &path).acquire(), polls).await);
     }
     proxy.heal();
-    nothing_left(&client, &path).await;
+    free(&client, &[&path]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,13 +139,12 @@ async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let client = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
     let (steady, path) = (crate::support::client().await, path("drop-session"));
     // The directory is there, so the next create is that of the place in the queue.
-    nothing_left(&client, &path).await;
+    free(&client, &[&path]).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);
     let acquiring = polled_until(mutex.acquire(), queue_of(&steady, &path, 1)).await;
-    let credentials = proxy.sessions().pop().unwrap();
     let session = client.session().await.unwrap();
-    curator_test::close_session(server.address(), &credentials).await.unwrap();
+    end_session(server, &proxy).await;
     soon(session.ended()).await;
     drop(acquiring);
     soon(client.janitor().idle()).await;

@@ -9,7 +9,7 @@ use curator_recipes::{
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{client, connect, creating, mutex, path, queue_of, soon};
+use crate::support::{client, connect, creating, mutex, path, queue_of, requests_of, soon, until, without_probes};
 
 const DELAY: Duration = Duration::from_millis(5);
 
@@ -95,7 +95,7 @@ async fn a_hand_over_is_one_round_trip() {
     for (place, (waiter, proxy)) in waiters.into_iter().zip(&proxies).enumerate() {
         // The next in line has made ready: watches on all that is before it, and on itself.
         proxy.wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 }).await.unwrap();
-        let (sent, probes) = (without_probes(proxy), probes(proxy));
+        let (sent, probes) = (without_probes(proxy), requests_of(proxy, OpCode::Sync));
         // The release is one round trip of the holder, and its delete is half of the hand-over's.
         let holders: &FaultProxy = releasing.replace(proxy).unwrap_or(&holder_proxy);
         holders.reset_counts();
@@ -103,7 +103,7 @@ async fn a_hand_over_is_one_round_trip() {
         guard = soon(waiter).await.unwrap();
         assert_eq!(without_probes(proxy), sent, "place {place} has sent something between the release and its acquire");
         // One may have been due.
-        assert!(self::probes(proxy) <= probes + 1);
+        assert!(requests_of(proxy, OpCode::Sync) <= probes + 1);
         assert_eq!(holders.round_trips(), 1);
         assert_eq!(without_probes(holders), BTreeMap::from([(OpCode::Delete, 1)]));
     }
@@ -199,16 +199,6 @@ async fn a_multi_lock_of_any_number_of_paths_is_three_requests_and_two_round_tri
     }
 }
 
-fn probes(proxy: &FaultProxy) -> u64 {
-    proxy.requests().get(&OpCode::Sync).copied().unwrap_or(0)
-}
-
-fn without_probes(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
-    let mut requests = proxy.requests();
-    requests.remove(&OpCode::Sync);
-    requests
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
     const ROUNDS: u64 = 10;
@@ -230,7 +220,7 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
         watches.into_iter().filter(|(watched, _)| watched.starts_with(&path)).collect::<BTreeMap<_, _>>()
     };
     // Two or three for the first two, one for each of the others.
-    crate::support::until(async || watched().await.values().map(Vec::len).sum::<usize>() == 2 + 3 + 48).await;
+    until(async || watched().await.values().map(Vec::len).sum::<usize>() == 2 + 3 + 48).await;
     proxy.reset_counts();
     for round in 1..=ROUNDS {
         let watching = watched().await.remove(guard.node().as_str()).unwrap_or_default();
@@ -240,7 +230,7 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
         guard = waiters.pop_front().unwrap().await.unwrap();
         // The holder watches itself, the next one the holder and itself, and each other one node before it.
         let left = waiters.len();
-        crate::support::until(async || watched().await.values().map(Vec::len).sum::<usize>() == 1 + 2 + left - 1).await;
+        until(async || watched().await.values().map(Vec::len).sum::<usize>() == 1 + 2 + left - 1).await;
     }
     // In the first round nobody has to make ready. In each other one waiter does, by three requests, and all others sleep.
     // The holders of all rounds but the first have released by a delete, and closed their clients.

@@ -7,15 +7,14 @@ use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, OwnerId, SemaphoreLease, SharedCount,
 };
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 
-use crate::support::{client, connect, creating, mutex, path, queue_of, soon, until};
+use crate::support::{behind_proxy, client, creating, mutex, path, queue_of, soon, until, without_probes};
 
 /// A client whose requests are counted, on a server that is far away.
 async fn counted() -> (FaultProxy, CuratorClient) {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
+    let (proxy, client) = behind_proxy().await;
     // A probe of the lease could fall into the count.
     proxy.ignore(OpCode::Sync);
     proxy.set_delay(Duration::from_millis(5));
@@ -24,8 +23,7 @@ async fn counted() -> (FaultProxy, CuratorClient) {
 
 /// The requests since the last call.
 fn requests(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
-    let mut requests = proxy.requests();
-    requests.remove(&OpCode::Sync);
+    let requests = without_probes(proxy);
     proxy.reset_counts();
     requests
 }
@@ -142,8 +140,9 @@ async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_rev
     })
     .await;
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
-    // The watch is there, for whoever asks.
+    // The watch is there, for whoever asks: nothing more is sent, and nothing is on its way.
     assert!(guard.revocation_requested().now_or_never().is_none());
     assert!(guard.lost().now_or_never().is_none());
+    client.sync("/").await.unwrap();
     assert_eq!(requests(&proxy), these([(OpCode::GetData, 1)]));
 }

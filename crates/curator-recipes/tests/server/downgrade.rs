@@ -7,9 +7,10 @@ use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, LossReason, O
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
-use crate::cancel::{drop_after, polled_until};
-use crate::read_write::lock;
-use crate::support::{LONG_SESSION, builder, children, client, connect, path, queue_of, soon, until};
+use crate::support::{
+    FAULTS, LONG_SESSION, builder, children, client, connect, drop_after, end_session, path, polled_until, queue_of,
+    read_write as lock, soon, until,
+};
 
 /// How a writer becomes a reader.
 #[derive(Clone, Copy, Debug)]
@@ -63,25 +64,25 @@ async fn last_node(client: &CuratorClient, path: &str, length: usize) -> String 
 async fn in_turn(
     reading: LockGuard,
     writer: (&CuratorClient, JoinHandle<WriteGuard>),
-    reader: JoinHandle<LockGuard>,
+    reader: (&CuratorClient, JoinHandle<LockGuard>),
     path: &str,
 ) {
-    let (writer, writing) = writer;
+    let ((writer, writing), (_, waiting)) = (writer, reader);
     // It has looked, and found that it is not its turn.
     until_watched_by(writer, reading.node().as_str()).await;
     let other = client().await;
     // One who comes later does not pass the writer that waits.
     assert!(lock(&other, path).read().try_acquire().await.unwrap().is_none());
-    assert!(!writing.is_finished() && !reader.is_finished());
+    assert!(!writing.is_finished() && !waiting.is_finished());
     assert!(reading.is_valid());
     let token = reading.fencing_token();
     reading.release().await.unwrap();
     let writing = soon(writing).await.unwrap();
     assert!(writing.fencing_token() > token);
     assert!(lock(&other, path).read().try_acquire().await.unwrap().is_none());
-    assert!(!reader.is_finished(), "a reader beside a writer");
+    assert!(!waiting.is_finished(), "a reader beside a writer");
     writing.release().await.unwrap();
-    soon(reader).await.unwrap().release().await.unwrap();
+    soon(waiting).await.unwrap().release().await.unwrap();
     queue_of(&other, path, 0).await;
 }
 
@@ -98,7 +99,7 @@ async fn a_writer_that_waits_and_the_readers_behind_it_are_kept_out_by_who_was_a
         until_watched_by(&reader, &node).await;
 
         let reading = way.go(&holding, writing).await;
-        in_turn(reading, (&writer, waiting_writer), waiting_reader, &path).await;
+        in_turn(reading, (&writer, waiting_writer), (&reader, waiting_reader), &path).await;
     }
 }
 
@@ -123,7 +124,7 @@ async fn a_writer_whose_predecessor_has_just_gone_finds_the_reader_that_stands_i
         let reading = way.go(&holding, writing).await;
         assert!(!children(&holder, &path).await.contains(&gone));
         proxy.release_held();
-        in_turn(reading, (&writer, waiting_writer), waiting_reader, &path).await;
+        in_turn(reading, (&writer, waiting_writer), (&reader, waiting_reader), &path).await;
     }
 }
 
@@ -287,7 +288,7 @@ async fn a_reader_whose_answer_was_lost_has_exactly_one_node() {
         .unwrap();
     let (other, path) = (client().await, path("downgrade-lost"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
-    for fault in [FaultProxy::cut_before_reply, FaultProxy::swallow_next_reply, FaultProxy::cut_before_request] {
+    for (_, fault) in FAULTS {
         for way in Way::BOTH {
             let writing = holding.write().acquire().await.unwrap();
             let waiting = spawn_write(&wanted);
@@ -341,7 +342,7 @@ async fn a_downgrade_after_the_session_is_lost_says_so() {
     let (holder, path) = (connect(&proxy.connect_string()).await, path("downgrade-session"));
     let holding = lock(&holder, &path);
     let writing = holding.write().acquire().await.unwrap();
-    curator_test::close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     soon(writing.lost()).await;
     let error = soon(writing.downgrade()).await.unwrap_err();
     assert!(
@@ -407,7 +408,7 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
     let owner = OwnerId::new();
     let writing = holding.write().acquire_as(&owner).await.unwrap();
-    curator_test::close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     soon(writing.lost()).await;
     let theirs = soon(wanted.write().acquire()).await.unwrap();
     let again = tokio::spawn({

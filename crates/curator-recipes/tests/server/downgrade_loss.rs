@@ -1,13 +1,8 @@
 //! A write lock that is lost, and found to be so by a downgrade or by a read beside it.
 
-use curator_recipes::client::CuratorClient;
-use curator_recipes::{Error, InterProcessReadWriteLock, OwnerId};
+use curator_recipes::{Error, OwnerId};
 
-use crate::support::{client, path, queue_of, soon};
-
-fn lock(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
-    InterProcessReadWriteLock::new(client, path).unwrap()
-}
+use crate::support::{client, path, queue_of, read_write as lock, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_that_a_read_beside_has_found_is_known_from_then_on() {

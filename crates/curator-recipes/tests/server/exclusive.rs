@@ -1,40 +1,10 @@
 //! One holder at a time, first come, first served, and nobody stuck.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use curator_recipes::{FencingToken, InterProcessMutex, LockGuard, OwnerId};
+use curator_recipes::{InterProcessMutex, LockGuard, OwnerId};
 use futures_util::poll;
 use tokio::task::JoinSet;
 
-use crate::support::{client, mutex, path, queue_of, soon};
-
-/// Sees to it that there is one holder at a time, and writes down who held.
-#[derive(Clone, Default)]
-struct Witness {
-    inside: Arc<AtomicUsize>,
-    held: Arc<Mutex<Vec<(usize, FencingToken)>>>,
-}
-
-impl Witness {
-    fn enter(&self, who: usize, guard: &LockGuard) {
-        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two holders at once");
-        assert!(guard.is_valid());
-        self.held.lock().unwrap().push((who, guard.fencing_token()));
-    }
-
-    fn leave(&self) {
-        assert_eq!(self.inside.fetch_sub(1, Ordering::SeqCst), 1, "two holders at once");
-    }
-
-    /// Who held, in order; the fencing tokens must have risen.
-    fn order(&self) -> Vec<usize> {
-        let held = self.held.lock().unwrap();
-        assert!(held.windows(2).all(|pair| pair[0].1 < pair[1].1), "the tokens do not rise: {held:?}");
-        held.iter().map(|(who, _)| *who).collect()
-    }
-}
+use crate::support::{PATIENCE, Witness, client, mutex, path, queue_of, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_instance_shared_by_twenty_tasks_is_fair_and_nobody_is_stuck() {
@@ -54,9 +24,9 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_nobody_is_stuck() {
         assert!(poll!(&mut first).is_pending());
         tasks.spawn(async move {
             let hold = async |guard: LockGuard| {
-                witness.enter(who, &guard);
+                witness.enter(who, false, &guard);
                 tokio::task::yield_now().await;
-                witness.leave();
+                witness.leave(false);
                 guard.release().await.unwrap();
             };
             hold(first.await).await;
@@ -97,12 +67,12 @@ fn one_instance_shared_by_ten_plain_threads_is_fair_and_nobody_is_stuck() {
 
 fn blocking_rounds(who: usize, shared: &InterProcessMutex, witness: &Witness) {
     for _ in 0..2 {
-        let guard = shared.blocking_acquire_timeout(crate::support::PATIENCE).unwrap().unwrap();
+        let guard = shared.blocking_acquire_timeout(PATIENCE).unwrap().unwrap();
         // Reentrant by thread.
         let again = shared.blocking_try_acquire().unwrap().unwrap();
         assert!(shared.is_owned_by_current());
-        witness.enter(who, &guard);
-        witness.leave();
+        witness.enter(who, false, &guard);
+        witness.leave(false);
         again.blocking_release().unwrap();
         guard.blocking_release().unwrap();
     }

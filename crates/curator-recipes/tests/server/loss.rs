@@ -8,7 +8,7 @@ use curator_recipes::{LockLost, LossReason, revoke};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, requests_of, soon,
+    LONG_SESSION, SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, requests_of, soon, until,
 };
 
 /// Each with sessions and a network of its own, as a round takes as long as a session's timeout.
@@ -140,8 +140,9 @@ async fn somebody_writing_to_the_node_is_no_loss() {
     });
     for _ in 0..3 {
         admin.set_data(guard.node(), "noted", None).await.unwrap();
+        assert!(!told.is_finished());
+        assert!(guard.is_valid());
     }
-    assert!(guard.is_valid());
     admin.delete().for_path(guard.node()).await.unwrap();
     assert_eq!(soon(told).await.unwrap().reason, LossReason::NodeDeleted);
 }
@@ -234,7 +235,7 @@ async fn whether_a_guard_is_valid_is_told_without_a_request() {
     // A write uses up the watch that the acquire has placed.
     let events = proxy.notifications();
     revoke(&other, guard.node()).await.unwrap();
-    crate::support::until(async || {
+    until(async || {
         other.check_exists("/").await.unwrap();
         proxy.notifications() > events
     })
@@ -255,7 +256,7 @@ async fn whether_a_guard_is_valid_is_told_without_a_request() {
     proxy.wait_for_reply(OpCode::GetData, sent + 1).await.unwrap();
     assert!(guard.is_valid());
     other.delete().for_path(guard.node()).await.unwrap();
-    crate::support::until(async || {
+    until(async || {
         other.check_exists("/").await.unwrap();
         !guard.is_valid()
     })

@@ -31,6 +31,7 @@ mod semaphore;
 mod session_loss;
 mod shared_count;
 mod stopped_holder;
+#[path = "../support/mod.rs"]
 mod support;
 mod timeouts;
 mod transactions;

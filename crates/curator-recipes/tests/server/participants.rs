@@ -1,12 +1,12 @@
 //! What a lock's nodes look like, and where they are.
 
-use crate::support::{builder, client, mutex, path};
+use crate::support::{LONG_SESSION, builder, children, client, connect, mutex, path, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_in_a_namespace_is_where_curator_would_put_it() {
     let server = curator_test::TestingServer::shared().await;
     let (plain, namespace) = (client().await, path("namespace"));
-    let inside = builder(&server.connect_string(), crate::support::LONG_SESSION)
+    let inside = builder(&server.connect_string(), LONG_SESSION)
         .namespace(namespace.trim_start_matches('/'))
         .connect()
         .await
@@ -43,12 +43,12 @@ async fn nodes_look_as_curator_writes_them() {
 async fn the_directory_is_a_container_that_the_server_removes_when_nobody_needs_it() {
     let interval = std::time::Duration::from_millis(100);
     let server = curator_test::TestingServer::builder().container_check_interval(interval).start().await.unwrap();
-    let client = crate::support::connect(&server.connect_string()).await;
+    let client = connect(&server.connect_string()).await;
     let mutex = mutex(&client, "/deep/down/lock");
     for _ in 0..2 {
         let guard = mutex.acquire().await.unwrap();
-        assert_eq!(crate::support::children(&client, "/").await.len(), 2);
+        assert_eq!(children(&client, "/").await.len(), 2);
         guard.release().await.unwrap();
-        crate::support::until(async || crate::support::children(&client, "/").await == ["zookeeper"]).await;
+        until(async || children(&client, "/").await == ["zookeeper"]).await;
     }
 }

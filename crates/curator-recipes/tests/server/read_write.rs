@@ -2,59 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, ZPath};
 use curator_recipes::{Error, InterProcessReadWriteLock, OwnerId, Participant, ParticipantKind};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::OpCode;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::support::{PATIENCE, children, client, connect, path, queue_of, soon};
-
-pub(crate) fn lock(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
-    InterProcessReadWriteLock::new(client, path).unwrap()
-}
-
-/// Sees to it that a writer is alone, and counts how many readers were there at once.
-#[derive(Default)]
-struct Witness {
-    readers: AtomicUsize,
-    writers: AtomicUsize,
-    most_readers: AtomicUsize,
-    /// How many have left, of either kind.
-    finished: AtomicUsize,
-}
-
-impl Witness {
-    fn reader_enters(&self) {
-        let readers = self.readers.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most_readers.fetch_max(readers, Ordering::SeqCst);
-        assert_eq!(self.writers.load(Ordering::SeqCst), 0, "a reader beside a writer");
-    }
-
-    fn reader_leaves(&self) {
-        assert_eq!(self.writers.load(Ordering::SeqCst), 0, "a writer beside a reader");
-        self.readers.fetch_sub(1, Ordering::SeqCst);
-        self.finished.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn writer_enters(&self) {
-        assert_eq!(self.writers.fetch_add(1, Ordering::SeqCst), 0, "two writers");
-        assert_eq!(self.readers.load(Ordering::SeqCst), 0, "a writer beside a reader");
-    }
-
-    fn writer_leaves(&self) {
-        assert_eq!(self.readers.load(Ordering::SeqCst), 0, "a reader beside a writer");
-        assert_eq!(self.writers.fetch_sub(1, Ordering::SeqCst), 1, "two writers");
-        self.finished.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn finished(&self) -> usize {
-        self.finished.load(Ordering::SeqCst)
-    }
-}
+use crate::support::{
+    PATIENCE, Witness, behind_proxy, children, client, path, queue_of, read_write as lock, soon, without_probes,
+};
 
 /// Work that takes some round trips, in which somebody who should not be there would show.
 async fn work(client: &CuratorClient) {
@@ -71,37 +29,37 @@ struct Group {
     all: Barrier,
 }
 
-async fn read(lock: InterProcessReadWriteLock, client: CuratorClient, witness: Arc<Witness>, group: Arc<Group>) {
+async fn read(who: usize, lock: InterProcessReadWriteLock, client: CuratorClient, witness: Witness, group: Arc<Group>) {
     let guard = soon(lock.read().acquire()).await.unwrap();
-    witness.reader_enters();
+    witness.enter(who, true, &guard);
     // If one of the group had to wait for another one's release, this would last for ever.
     soon(group.all.wait()).await;
     assert!(guard.is_valid());
-    let finished = witness.finished();
+    let finished = witness.left();
     assert!((group.after..group.after + group.size).contains(&finished), "{finished} before group {}", group.after);
     work(&client).await;
-    witness.reader_leaves();
+    witness.leave(true);
     guard.release().await.unwrap();
     // And once more, in any order.
     let guard = soon(lock.read().acquire()).await.unwrap();
-    witness.reader_enters();
+    witness.enter(who, true, &guard);
     work(&client).await;
-    witness.reader_leaves();
+    witness.leave(true);
     guard.release().await.unwrap();
 }
 
-async fn write(lock: InterProcessReadWriteLock, client: CuratorClient, witness: Arc<Witness>, after: usize) {
+async fn write(who: usize, lock: InterProcessReadWriteLock, client: CuratorClient, witness: Witness, after: usize) {
     let guard = soon(lock.write().acquire()).await.unwrap();
-    witness.writer_enters();
+    witness.enter(who, false, &guard);
     assert!(guard.is_valid());
-    assert_eq!(witness.finished(), after, "it was passed, or has passed somebody");
+    assert_eq!(witness.left(), after, "it was passed, or has passed somebody");
     work(&client).await;
-    witness.writer_leaves();
+    witness.leave(false);
     guard.release().await.unwrap();
     let guard = soon(lock.write().acquire()).await.unwrap();
-    witness.writer_enters();
+    witness.enter(who, false, &guard);
     work(&client).await;
-    witness.writer_leaves();
+    witness.leave(false);
     guard.release().await.unwrap();
 }
 
@@ -114,7 +72,7 @@ async fn twenty_readers_and_eight_writers_never_overlap_and_readers_do() {
         sessions.push(client().await);
     }
     let mut sessions = sessions.iter().cycle();
-    let witness = Arc::new(Witness::default());
+    let witness = Witness::default();
     let guard = lock(&first, &path).write().acquire().await.unwrap();
     let mut contenders = JoinSet::new();
     let mut queued = 0;
@@ -122,21 +80,21 @@ async fn twenty_readers_and_eight_writers_never_overlap_and_readers_do() {
         let group = Arc::new(Group { size, after: queued, all: Barrier::new(size) });
         for _ in 0..size {
             let client = sessions.next().unwrap().clone();
-            contenders.spawn(read(lock(&client, &path), client, Arc::clone(&witness), Arc::clone(&group)));
+            contenders.spawn(read(queued, lock(&client, &path), client, witness.clone(), Arc::clone(&group)));
             queued += 1;
             queue_of(&first, &path, queued + 1).await;
         }
         let client = sessions.next().unwrap().clone();
-        contenders.spawn(write(lock(&client, &path), client, Arc::clone(&witness), queued));
+        contenders.spawn(write(queued, lock(&client, &path), client, witness.clone(), queued));
         queued += 1;
         queue_of(&first, &path, queued + 1).await;
     }
     assert_eq!(queued, 20 + 8);
-    assert_eq!(witness.finished(), 0, "somebody did not wait");
+    assert_eq!(witness.left(), 0, "somebody did not wait");
     guard.release().await.unwrap();
     soon(contenders.join_all()).await;
-    assert_eq!(witness.finished(), 2 * 28);
-    let most = witness.most_readers.load(Ordering::SeqCst);
+    assert_eq!(witness.left(), 2 * 28);
+    let most = witness.most_sharing();
     assert!(most >= 3, "at most {most} readers at once");
     queue_of(&first, &path, 0).await;
 }
@@ -261,16 +219,8 @@ async fn reading_and_writing_joined_in_one_task_wait_for_nothing() {
     queue_of(&client, &path, 0).await;
 }
 
-fn sent(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
-    let mut requests = proxy.requests();
-    // A probe of the lease may have been due.
-    requests.remove(&OpCode::Sync);
-    requests
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_behind_three_writers_is_woken_once() {
-    let server = TestingServer::shared().await;
     let (first, path) = (client().await, path("woken-once"));
     let mut guard = lock(&first, &path).write().acquire().await.unwrap();
     let mut writers = Vec::new();
@@ -280,8 +230,7 @@ async fn a_reader_behind_three_writers_is_woken_once() {
         writers.push(tokio::spawn(async move { lock.write().acquire().await.unwrap() }));
         queue_of(&first, &path, place + 2).await;
     }
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let reader = connect(&proxy.connect_string()).await;
+    let (proxy, reader) = behind_proxy().await;
     let reading = tokio::spawn({
         let lock = lock(&reader, &path);
         async move { lock.read().acquire().await.unwrap() }
@@ -291,16 +240,14 @@ async fn a_reader_behind_three_writers_is_woken_once() {
     for writer in writers {
         guard.release().await.unwrap();
         guard = soon(writer).await.unwrap();
-        // A round trip behind whatever the reader may have been told.
-        reader.check_exists("/").await.unwrap();
-        let mut requests = sent(&proxy);
+        assert!(!reading.is_finished());
+        let mut requests = without_probes(&proxy);
         requests.remove(&OpCode::Exists);
         assert_eq!(requests, waiting, "the reader was woken by a writer that it does not wait for");
-        assert!(!reading.is_finished());
     }
     guard.release().await.unwrap();
     let guard = soon(reading).await.unwrap();
-    let mut requests = sent(&proxy);
+    let mut requests = without_probes(&proxy);
     requests.remove(&OpCode::Exists);
     let woken = BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetChildren, 2), (OpCode::GetData, 1)]);
     assert_eq!(requests, woken);

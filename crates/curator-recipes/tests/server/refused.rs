@@ -18,7 +18,7 @@ async fn privileged() -> CuratorClient {
 }
 
 /// A directory that lets everybody in, and only `owner` out.
-async fn no_way_out(owner: &CuratorClient, path: &str) {
+async fn no_way_out_for_others(owner: &CuratorClient, path: &str) {
     let acl = [
         Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone()),
         Acl::new(Permission::ALL, AuthId::authed()),
@@ -49,7 +49,7 @@ async fn leave_a_node(client: &CuratorClient, dir: &str, waiting: JoinHandle<imp
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_learn_that_their_own_clients_release_was_refused() {
     let (owner, client, path) = (privileged().await, client().await, path("refused-told"));
-    no_way_out(&owner, &path).await;
+    no_way_out_for_others(&owner, &path).await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     let mut waiters = Vec::new();
@@ -71,7 +71,7 @@ async fn waiters_learn_that_their_own_clients_release_was_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_of_several_locks_learns_that_one_of_them_is_never_released() {
     let (owner, client, paths) = (privileged().await, client().await, [path("refused-one"), path("refused-two")]);
-    no_way_out(&owner, &paths[1]).await;
+    no_way_out_for_others(&owner, &paths[1]).await;
     let guard = mutex(&client, &paths[1]).acquire().await.unwrap();
     let node = guard.node().clone();
     let lock = InterProcessMultiLock::new(&client, &paths).unwrap();
@@ -87,7 +87,7 @@ async fn a_waiter_of_several_locks_learns_that_one_of_them_is_never_released() {
 async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let (owner, client, path) = (privileged().await, connect(&proxy.connect_string()).await, path("refused-behind"));
-    no_way_out(&owner, &path).await;
+    no_way_out_for_others(&owner, &path).await;
     let held = mutex(&owner, &path).acquire().await.unwrap();
     let waiter = acquiring(&client, &path);
     queue_of(&client, &path, 2).await;
@@ -104,7 +104,7 @@ async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_bears_a_refused_read_node() {
     let (owner, client, path) = (privileged().await, client().await, path("refused-read"));
-    no_way_out(&owner, &path).await;
+    no_way_out_for_others(&owner, &path).await;
     let writing = InterProcessReadWriteLock::new(&owner, &path).unwrap().write().acquire().await.unwrap();
     let lock = Arc::new(InterProcessReadWriteLock::new(&client, &path).unwrap());
     let reading = || {
@@ -125,7 +125,7 @@ async fn a_reader_bears_a_refused_read_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_node_that_somebody_else_has_deleted_blocks_nobody() {
     let (owner, client, path) = (privileged().await, client().await, path("refused-gone"));
-    no_way_out(&owner, &path).await;
+    no_way_out_for_others(&owner, &path).await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     assert!(is_refused(guard.release().await, &node));
@@ -150,7 +150,7 @@ async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without(
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let (owner, client, path) = (privileged().await, connect(&proxy.connect_string()).await, path("refused-lease"));
     let leases = format!("{path}/leases");
-    no_way_out(&owner, &leases).await;
+    no_way_out_for_others(&owner, &leases).await;
     let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
     let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
     let node = ours.node().clone();

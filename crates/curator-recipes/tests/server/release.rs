@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use curator_recipes::Error;
-use curator_recipes::client::{Acl, AuthId, Permission, RetryOneTime};
+use curator_recipes::client::RetryOneTime;
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
-use crate::support::{LONG_SESSION, builder, client, connect, mutex, path, queue_of, soon};
+use crate::support::{LONG_SESSION, builder, client, connect, mutex, no_way_out, path, queue_of, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_answer_was_lost_is_a_release() {
@@ -68,8 +68,7 @@ async fn a_dropped_guard_releases_in_the_background() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
     let (holder, path) = (client().await, path("release-refused"));
-    let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-    holder.create().creating_parent_containers().with_acl(no_delete).for_path(&path, "").await.unwrap();
+    no_way_out(&holder, &path).await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     let error = soon(guard.release()).await.unwrap_err();

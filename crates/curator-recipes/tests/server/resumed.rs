@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use curator_recipes::client::{ConnectionState, CuratorClient};
-use curator_recipes::{
-    InterProcessLock, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex, LossReason,
-};
+use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, LossReason};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{client, connect, mutex, path, queue_of, soon};
+use crate::support::{client, connect, mutex, path, queue_of, read_write, soon};
 
 /// Cuts the connection, and lets nobody answer the next one until another one is tried.
 async fn outage(proxy: &FaultProxy) {
@@ -16,10 +14,6 @@ async fn outage(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
     soon(proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
-}
-
-fn read_write(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
-    InterProcessReadWriteLock::new(client, path).unwrap()
 }
 
 /// A lock of each kind, and the directory in which its waiters stand.

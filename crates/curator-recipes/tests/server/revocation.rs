@@ -10,8 +10,7 @@ use curator_recipes::{
 use curator_test::{FaultProxy, TestingServer};
 use tokio::task::JoinHandle;
 
-use crate::cancel::drop_after;
-use crate::support::{children, client, connect, mutex, path, queue_of, soon, until};
+use crate::support::{children, client, connect, drop_after, end_session, mutex, path, queue_of, soon, until};
 
 /// Whether it has been asked for, once all that the server has said so far has been looked at.
 async fn is_asked_for(client: &CuratorClient, guard: &LockGuard) -> bool {
@@ -152,7 +151,7 @@ async fn who_waits_to_be_asked_is_told_of_the_loss() {
 
     let guard = Arc::new(mutex(&holder, &path).acquire().await.unwrap());
     let waiting = spawn_asked(&guard).await;
-    curator_test::close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     let lost = soon(waiting).await.unwrap().unwrap_err();
     assert_eq!(lost.reason, LossReason::SessionLost(SessionEnd::Expired));
 }

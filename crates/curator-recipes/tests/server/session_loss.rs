@@ -4,7 +4,7 @@ use curator_recipes::client::{ConnectionState, SessionEnd};
 use curator_recipes::{Error, LossReason};
 use curator_test::{FaultProxy, TestingServer};
 
-use crate::support::{SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, soon};
+use crate::support::{SHORT_SESSION, builder, children, client, connect, end_session, mutex, path, queue_of, soon};
 
 /// The session dies between the create and its answer: the node of the dead session is still there, with our own name
 /// on it, when the next try begins. That is where Curator issue 1121 makes two holders.
@@ -45,7 +45,7 @@ async fn re_entry_on_a_hold_of_a_lost_session_acquires_anew() {
     let (client, path) = (connect(&proxy.connect_string()).await, path("re-entry-lost"));
     let mutex = mutex(&client, &path);
     let lost = mutex.acquire().await.unwrap();
-    curator_test::close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     soon(lost.lost()).await;
     assert!(!mutex.is_acquired_in_this_process());
     let anew = soon(mutex.acquire()).await.unwrap();

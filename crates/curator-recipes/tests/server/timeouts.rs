@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, client};
 use curator_test::{Direction, FaultProxy, TestingServer};
 
-use crate::support::{SHORT_SESSION, builder, client as connected, connect, mutex, path, queue_of, soon};
-
-/// What a loaded machine may need on top of a timeout.
-const SLACK: Duration = Duration::from_secs(3);
+use crate::support::{
+    LONG_SESSION, SHORT_SESSION, SLACK, builder, client as connected, connect, mutex, path, queue_of, soon,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timed_acquire_returns_in_time_during_an_outage() {
@@ -104,7 +103,7 @@ async fn closing_the_client_tells_the_holder_and_frees_the_lock_at_once() {
 async fn a_swallowed_answer_holds_an_acquire_up_for_the_operation_timeout_only() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(&proxy.connect_string(), crate::support::LONG_SESSION)
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
         .operation_timeout(Duration::from_millis(300))
         .connect()
         .await
@@ -130,8 +129,7 @@ async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let twice = client::RetryNTimes::new(4, Duration::from_millis(1)).unwrap();
-    let client =
-        builder(&proxy.connect_string(), crate::support::LONG_SESSION).retry_policy(twice).connect().await.unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).retry_policy(twice).connect().await.unwrap();
     let mutex = mutex(&client, &path("never-created"));
     mutex.acquire().await.unwrap().release().await.unwrap();
     proxy.reset_counts();

@@ -9,8 +9,10 @@ use curator_recipes::{
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::cancel::{drop_after, polled_until};
-use crate::support::{LONG_SESSION, builder, children, client, connect, mutex, path, queue_of, soon, until};
+use crate::support::{
+    LONG_SESSION, builder, children, client, connect, drop_after, end_session, mutex, path, polled_until, queue_of,
+    soon, until,
+};
 
 /// A guard of whichever lock.
 enum Any {
@@ -201,7 +203,7 @@ async fn in_a_session_that_is_gone_nothing_is_applied() {
             // The server's word comes after the request was sent.
             proxy.black_hole(curator_test::Direction::ToClient);
         }
-        curator_test::close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+        end_session(server, &proxy).await;
         until(async || steady.check_exists(&node).await.unwrap().is_none()).await;
         if told {
             soon(guard.lost()).await;

@@ -2,10 +2,9 @@
 
 use curator_recipes::client::{ConnectionState, CuratorClient};
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{OpCode, TestingServer};
 
-use crate::cancel::polled_until;
-use crate::support::{children, client, connect, mutex, path, queue_of, soon};
+use crate::support::{behind_proxy, children, client, mutex, nothing_left, path, polled_until, queue_of, soon};
 
 /// Changes the number in the last name of a node that is in a reply.
 fn another_number(reply: &mut [u8]) {
@@ -15,47 +14,36 @@ fn another_number(reply: &mut [u8]) {
     reply[number..number + DIGITS].copy_from_slice(b"0001234567");
 }
 
-async fn behind_a_proxy() -> (FaultProxy, CuratorClient) {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
-    (proxy, client)
-}
-
 /// Makes the directory, so that the next create is that of the place in the queue.
 async fn prepare(client: &CuratorClient, path: &str) {
     mutex(client, path).acquire().await.unwrap().release().await.unwrap();
 }
 
-async fn nothing_left(client: &CuratorClient, path: &str) {
-    soon(client.janitor().idle()).await;
-    assert!(children(client, path).await.is_empty());
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_whose_node_is_told_by_another_number_does_not_wait_for_itself() {
-    let ((proxy, client), path) = (behind_a_proxy().await, path("wrong-number"));
+    let ((proxy, client), path) = (behind_proxy().await, path("wrong-number"));
     prepare(&client, &path).await;
     proxy.alter_next_reply(OpCode::Create2, |reply| another_number(reply));
     let guard = soon(mutex(&client, &path).acquire()).await.unwrap();
     soon(client.janitor().idle()).await;
     assert_eq!(children(&client, &path).await, [guard.node().name()]);
     guard.release().await.unwrap();
-    nothing_left(&client, &path).await;
+    nothing_left(&client, &[&path]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_whose_node_is_told_by_another_number_leaves_nothing() {
-    let ((proxy, client), path) = (behind_a_proxy().await, path("wrong-try"));
+    let ((proxy, client), path) = (behind_proxy().await, path("wrong-try"));
     prepare(&client, &path).await;
     proxy.alter_next_reply(OpCode::Create2, |reply| another_number(reply));
     let error = soon(mutex(&client, &path).try_acquire()).await.unwrap_err();
     assert!(matches!(&error, Error::PlaceDeleted { .. }), "{error}");
-    nothing_left(&client, &path).await;
+    nothing_left(&client, &[&path]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_when_it_was_told_another_number_leaves_nothing() {
-    let ((proxy, client), path) = (behind_a_proxy().await, path("wrong-drop"));
+    let ((proxy, client), path) = (behind_proxy().await, path("wrong-drop"));
     prepare(&client, &path).await;
     proxy.alter_next_reply(OpCode::Create2, |reply| another_number(reply));
     // So that no list tells otherwise, and the connection breaks when the answer to the create is here.
@@ -65,12 +53,12 @@ async fn an_acquire_dropped_when_it_was_told_another_number_leaves_nothing() {
     let mutex = mutex(&client, &path);
     drop(polled_until(mutex.acquire(), soon(states.wait_for(ConnectionState::Suspended))).await);
     proxy.refuse(false).unwrap();
-    nothing_left(&client, &path).await;
+    nothing_left(&client, &[&path]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_nodes_of_which_one_is_told_by_another_number_all_go() {
-    let ((proxy, client), paths) = (behind_a_proxy().await, [path("wrong-one"), path("wrong-two")]);
+    let ((proxy, client), paths) = (behind_proxy().await, [path("wrong-one"), path("wrong-two")]);
     let lock = InterProcessMultiLock::new(&client, &paths).unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     proxy.alter_next_reply(OpCode::Multi, |reply| another_number(reply));
@@ -80,15 +68,13 @@ async fn several_nodes_of_which_one_is_told_by_another_number_all_go() {
         assert_eq!(children(&client, path).await, [node.name()]);
     }
     guard.release().await.unwrap();
-    for path in &paths {
-        nothing_left(&client, path).await;
-    }
+    nothing_left(&client, &paths).await;
 }
 
 /// No list has shown the lease, so the guard believes the answer; its release finds nothing, and looks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_is_told_by_another_number_is_given_back() {
-    let ((proxy, wrong), path) = (behind_a_proxy().await, path("wrong-lease"));
+    let ((proxy, wrong), path) = (behind_proxy().await, path("wrong-lease"));
     let told = TestingServer::shared().await.version().unwrap().tells_stats_in_transactions();
     let semaphore = InterProcessSemaphoreMutex::new(&wrong, &path).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -107,7 +93,7 @@ async fn a_lease_that_is_told_by_another_number_is_given_back() {
                 released.unwrap();
             }
         }
-        nothing_left(&wrong, &format!("{path}/leases")).await;
+        nothing_left(&wrong, &[&format!("{path}/leases")]).await;
     }
     // Another client can have it.
     let other = InterProcessSemaphoreMutex::new(&client().await, &path).unwrap();

@@ -17,28 +17,13 @@ use curator_test::{EmbeddedServer, PATIENCE, until};
 use crate::support::{
     EPHEMERAL, PERSISTENT, client,
     handshake::{Handshake, framed},
+    numbers::Numbers,
 };
 
 /// Enough for each kind of nonsense to come up some hundred times, and done in a second or two.
 const CASES: u64 = 3000;
 
-/// Numbers that look random, and are the same each time (`SplitMix64`).
-struct Numbers(u64);
-
 impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to `bound`, and never `bound` itself.
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
     fn bytes(&mut self, longest: usize) -> Vec<u8> {
         (0..self.below(longest + 1)).map(|_| self.next() as u8).collect()
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
 pub(crate) mod handshake;
+pub(crate) mod numbers;
 
 use std::{
     fs, io,

@@ -1,41 +1,14 @@
 //! A future may be dropped at any await.
 
-use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 
 use super::stage::Stage;
 use super::subjects::Kind;
-use crate::support::soon;
+use crate::support::{drop_after, drop_after_when, soon};
 
 /// More than any of them needs.
 const MANY: usize = 200;
-
-/// Polls `future` as often as it wakes, and drops it after so many polls, counted from when `counts` is set. Its output
-/// if it came that far.
-///
-/// To be spawned: in a task of its own a future is polled when it wakes, and not when a neighbour does.
-async fn drop_after<F: Future>(future: F, polls: usize, counts: Arc<AtomicBool>) -> Option<F::Output> {
-    let mut future = Box::pin(future);
-    let mut polled = 0;
-    poll_fn(move |cx| {
-        if polled == polls && counts.load(Ordering::SeqCst) {
-            return Poll::Ready(None);
-        }
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => return Poll::Ready(Some(output)),
-            Poll::Pending if counts.load(Ordering::SeqCst) => polled += 1,
-            Poll::Pending => {}
-        }
-        if polled == polls && counts.load(Ordering::SeqCst) { Poll::Ready(None) } else { Poll::Pending }
-    })
-    .await
-}
-
-fn from_the_start() -> Arc<AtomicBool> {
-    Arc::new(AtomicBool::new(true))
-}
 
 pub(super) async fn an_acquire_of_a_free_lock_dropped_at_every_await_leaves_nothing(kind: Kind) {
     let mut stage = Stage::quiet(kind, "drop-free").await;
@@ -49,10 +22,10 @@ pub(super) async fn an_acquire_of_a_free_lock_dropped_at_every_await_leaves_noth
             }
             let lock = stage.lock(&client);
             let acquiring = async move { lock.acquire().await.unwrap() };
-            let guard = soon(tokio::spawn(drop_after(acquiring, polls, from_the_start()))).await.unwrap();
+            let guard = soon(tokio::spawn(drop_after(acquiring, polls))).await.unwrap();
             completed = guard.is_some();
             drop(guard);
-            stage.nothing_left(&client).await;
+            stage.free(&client).await;
             if completed {
                 break;
             }
@@ -70,7 +43,7 @@ pub(super) async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_not
         let held = stage.nodes().await;
         let lock = stage.lock(&waiter);
         let acquiring = async move { lock.acquire().await.unwrap() };
-        let mut contending = tokio::spawn(drop_after(acquiring, polls, from_the_start()));
+        let mut contending = tokio::spawn(drop_after(acquiring, polls));
         let at_rest = async {
             stage.contenders(2).await;
             stage.watches(kind.watches_of_a_waiter()).await;
@@ -90,7 +63,7 @@ pub(super) async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_not
         assert_eq!(stage.nodes().await, held);
         stage.watches(0).await;
         guard.release().await.unwrap();
-        stage.nothing_left(&waiter).await;
+        stage.free(&waiter).await;
         if rested {
             break;
         }
@@ -109,7 +82,8 @@ pub(super) async fn an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing
         let lock = stage.lock(&waiter);
         let released = Arc::new(AtomicBool::new(false));
         let acquiring = async move { lock.acquire().await.unwrap() };
-        let contending = tokio::spawn(drop_after(acquiring, polls, Arc::clone(&released)));
+        let counts = Arc::clone(&released);
+        let contending = tokio::spawn(drop_after_when(acquiring, polls, move || counts.load(Ordering::SeqCst)));
         stage.contenders(2).await;
         stage.watches(kind.watches_of_a_waiter()).await;
         released.store(true, Ordering::SeqCst);
@@ -117,7 +91,7 @@ pub(super) async fn an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing
         let guard = soon(contending).await.unwrap();
         completed = guard.is_some();
         drop(guard);
-        stage.nothing_left(&waiter).await;
+        stage.free(&waiter).await;
         if completed {
             break;
         }
@@ -131,11 +105,11 @@ pub(super) async fn a_release_dropped_at_every_await_still_releases(kind: Kind) 
     let mut completed = false;
     for polls in 0..MANY {
         let guard = stage.lock(&client).acquire().await.unwrap();
-        let releasing = drop_after(guard.release(), polls, from_the_start());
+        let releasing = drop_after(guard.release(), polls);
         let released = soon(tokio::spawn(releasing)).await.unwrap();
         completed = released.is_some();
         released.transpose().unwrap();
-        stage.nothing_left(&client).await;
+        stage.free(&client).await;
         if completed {
             break;
         }

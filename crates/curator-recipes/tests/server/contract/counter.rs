@@ -10,7 +10,7 @@ use curator_test::TestingServer;
 use tokio::task::JoinSet;
 
 use super::subjects::{Kind, Lock};
-use crate::support::{children, connect, soon};
+use crate::support::{connect, nothing_left, server_at, soon};
 
 const KINDS: [Kind; 7] =
     [Kind::Mutex, Kind::SemaphoreMutex, Kind::Write, Kind::Read, Kind::Semaphore, Kind::Paths, Kind::Locks];
@@ -19,17 +19,11 @@ fn path(kind: Kind) -> String {
     format!("/{kind:?}")
 }
 
-/// A server on which the directories of all locks have counted so far. None of them is a container, so they stay.
-async fn server_at(counter: i32) -> (TestingServer, CuratorClient) {
-    let server = TestingServer::start().await.unwrap();
-    let admin = connect(&server.connect_string()).await;
+/// A server on which the directories of all locks have counted so far.
+async fn server_with_all_at(counter: i32) -> (TestingServer, CuratorClient) {
     let dirs: Vec<_> = KINDS.iter().flat_map(|kind| kind.dirs(&path(*kind))).collect();
-    for dir in &dirs {
-        admin.create().creating_parent_containers().for_path(dir, "").await.unwrap();
-    }
     let dirs: Vec<_> = dirs.iter().map(String::as_str).collect();
-    server.set_create_counters(&dirs, counter).await.unwrap();
-    (server, admin)
+    server_at(counter, &dirs).await
 }
 
 /// The directory that the refusal speaks of.
@@ -55,19 +49,9 @@ async fn acquire(lock: Lock, way: usize) -> Result<Option<LockGuard>> {
     }
 }
 
-async fn nothing_left(clients: &[CuratorClient], kind: Kind) {
-    for client in clients {
-        soon(client.janitor().idle()).await;
-    }
-    for dir in kind.dirs(&path(kind)) {
-        let left = children(&clients[0], &dir).await;
-        assert!(left.is_empty(), "{kind:?}: {left:?}");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_the_end_of_its_counter_no_lock_lets_anybody_in() {
-    let (server, admin) = server_at(i32::MAX).await;
+    let (server, admin) = server_with_all_at(i32::MAX).await;
     let mut clients = vec![admin];
     for _ in 0..2 {
         clients.push(connect(&server.connect_string()).await);
@@ -84,7 +68,9 @@ async fn at_the_end_of_its_counter_no_lock_lets_anybody_in() {
                 let dir = refused(acquired.unwrap());
                 assert!(kind.dirs(&path(kind)).contains(&dir), "{kind:?}: {dir}");
             }
-            nothing_left(&clients, kind).await;
+            for client in &clients {
+                nothing_left(client, &kind.dirs(&path(kind))).await;
+            }
         }
         let lock = kind.lock(&clients[1], &path(kind));
         assert_eq!(lock.participants().await, [], "{kind:?}");
@@ -98,7 +84,7 @@ async fn at_the_end_of_its_counter_no_lock_lets_anybody_in() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_come_before_the_end_of_the_counter_goes_on_holding() {
-    let (server, admin) = server_at(i32::MAX - 1).await;
+    let (server, admin) = server_with_all_at(i32::MAX - 1).await;
     let other = connect(&server.connect_string()).await;
     for kind in KINDS {
         let lock = kind.lock(&admin, &path(kind));
@@ -111,6 +97,8 @@ async fn who_has_come_before_the_end_of_the_counter_goes_on_holding() {
         assert_eq!(owners.len(), kind.kinds().len(), "{kind:?}: {owners:?}");
         assert!(guard.is_valid());
         guard.release().await.unwrap();
-        nothing_left(&[admin.clone(), other.clone()], kind).await;
+        for client in [&admin, &other] {
+            nothing_left(client, &kind.dirs(&path(kind))).await;
+        }
     }
 }

@@ -6,17 +6,12 @@ use curator_test::FaultProxy;
 
 use super::stage::Stage;
 use super::subjects::Kind;
-use crate::support::{connect, soon, until};
+use crate::support::{connect, end_session, soon, until};
 
 /// A client whose session can be ended on the server.
 async fn unlucky(stage: &Stage) -> (CuratorClient, FaultProxy) {
     let proxy = FaultProxy::start(stage.server.address()).unwrap();
     (connect(&proxy.connect_string()).await, proxy)
-}
-
-async fn end_session(stage: &Stage, proxy: &FaultProxy) {
-    let credentials = proxy.sessions().pop().unwrap();
-    curator_test::close_session(stage.server.address(), &credentials).await.unwrap();
 }
 
 pub(super) async fn a_holder_whose_session_is_gone_is_told_and_the_next_one_holds(kind: Kind) {
@@ -29,7 +24,7 @@ pub(super) async fn a_holder_whose_session_is_gone_is_told_and_the_next_one_hold
     });
     stage.contenders(2).await;
     assert!(guard.is_valid());
-    end_session(&stage, &proxy).await;
+    end_session(stage.server, &proxy).await;
     assert_eq!(soon(guard.lost()).await.reason, LossReason::SessionLost(SessionEnd::Expired));
     assert!(!guard.is_valid());
     let next = soon(waiting).await.unwrap();
@@ -38,7 +33,7 @@ pub(super) async fn a_holder_whose_session_is_gone_is_told_and_the_next_one_hold
     assert!(guard.release().await.is_err(), "the loss was not told");
     assert!(next.is_valid());
     next.release().await.unwrap();
-    stage.nothing_left(&holder).await;
+    stage.free(&holder).await;
 }
 
 pub(super) async fn a_waiter_whose_session_is_gone_comes_back_with_a_new_node(kind: Kind) {
@@ -51,7 +46,7 @@ pub(super) async fn a_waiter_whose_session_is_gone_comes_back_with_a_new_node(ki
     let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
     stage.contenders(2).await;
     let before = stage.nodes().await;
-    end_session(&stage, &proxy).await;
+    end_session(stage.server, &proxy).await;
     // As many nodes as before; those of the holder are the same, and those of the waiter are others.
     until(async || {
         let now = stage.nodes().await;
@@ -69,5 +64,5 @@ pub(super) async fn a_waiter_whose_session_is_gone_comes_back_with_a_new_node(ki
         assert_eq!(stage.admin.get_data(node).await.unwrap().1.ephemeral_owner, guard.session_id());
     }
     guard.release().await.unwrap();
-    stage.nothing_left(&unlucky).await;
+    stage.free(&unlucky).await;
 }

@@ -21,7 +21,7 @@ pub(super) async fn a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_
         // Nor was anything lost by asking.
         assert!(outer.is_valid());
         outer.release().await.unwrap();
-        return stage.nothing_left(&client).await;
+        return stage.free(&client).await;
     };
     assert!(kind.is_reentrant(), "{kind:?} let its holder in again");
     assert_eq!([tried.fencing_token(), waited.fencing_token()], [outer.fencing_token(); 2]);
@@ -33,5 +33,5 @@ pub(super) async fn a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_
         assert!(tried.is_valid());
     }
     tried.release().await.unwrap();
-    stage.nothing_left(&client).await;
+    stage.free(&client).await;
 }

@@ -72,5 +72,5 @@ pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: K
     }
     assert_eq!(owning, [], "these are nobody's");
     assert_eq!(shown.participants().await, []);
-    stage.nothing_left(&stage.admin).await;
+    stage.free(&stage.admin).await;
 }

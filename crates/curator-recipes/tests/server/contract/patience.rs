@@ -4,10 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::stage::Stage;
 use super::subjects::{Kind, Lock};
-use crate::support::{PATIENCE, soon};
-
-/// What a loaded machine may need on top of a timeout.
-const SLACK: Duration = Duration::from_secs(3);
+use crate::support::{PATIENCE, SLACK, soon};
 
 pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(kind: Kind) {
     const TIMEOUT: Duration = Duration::from_millis(100);
@@ -23,7 +20,7 @@ pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(k
     stage.watches(0).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();
-    stage.nothing_left(&waiter).await;
+    stage.free(&waiter).await;
 }
 
 pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
@@ -40,7 +37,7 @@ pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
         let guard = soon(waiting).await.unwrap().expect("it was free in time");
         assert!(guard.is_valid());
         guard.release().await.unwrap();
-        stage.nothing_left(&waiter).await;
+        stage.free(&waiter).await;
     }
 }
 
@@ -59,8 +56,8 @@ pub(super) async fn a_zero_wait_acquire_takes_what_is_free_and_waits_for_nobody(
         assert_eq!(beside.is_some(), kind.is_shared());
         drop(beside);
         drop(guard);
-        stage.nothing_left(&other).await;
-        stage.nothing_left(&holder).await;
+        stage.free(&other).await;
+        stage.free(&holder).await;
     }
     let guard = stage.blocker().acquire().await.unwrap();
     let before = stage.nodes().await;
@@ -70,5 +67,5 @@ pub(super) async fn a_zero_wait_acquire_takes_what_is_free_and_waits_for_nobody(
     assert_eq!(stage.nodes().await, before);
     stage.watches(0).await;
     guard.release().await.unwrap();
-    stage.nothing_left(&other).await;
+    stage.free(&other).await;
 }

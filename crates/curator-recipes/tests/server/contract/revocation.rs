@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::stage::Stage;
 use super::subjects::{Kind, Lock};
-use crate::support::soon;
+use crate::support::{round_trips, soon};
 
 /// A holder that listens, with its watches in place.
 async fn listening(stage: &Stage, guard: &Arc<LockGuard>) -> JoinHandle<()> {
@@ -33,7 +33,6 @@ pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kin
         // Any other write says nothing.
         let node = guard.nodes().nth(index).unwrap().clone();
         stage.admin.set_data(&node, "a note", None).await.unwrap();
-        stage.watched([node.as_str()]).await;
         assert!(!told.is_finished());
         let participant = stage.lock(&stage.admin).participants().await.swap_remove(index);
         assert_eq!(participant.path, node);
@@ -42,7 +41,7 @@ pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kin
         assert!(guard.is_valid(), "it was asked, and no more");
         guard.revocation_requested().now_or_never().expect("that is known by now").unwrap();
         release(guard).await;
-        stage.nothing_left(&client).await;
+        stage.free(&client).await;
     }
 }
 
@@ -54,7 +53,7 @@ pub(super) async fn a_request_that_comes_before_the_holder_listens_is_not_missed
         revoke(&stage.admin, guard.nodes().nth(index).unwrap()).await.unwrap();
         soon(guard.revocation_requested()).await.unwrap();
         guard.release().await.unwrap();
-        stage.nothing_left(&client).await;
+        stage.free(&client).await;
     }
 }
 
@@ -87,9 +86,9 @@ pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(k
         let guard = soon(waiting).await.unwrap();
         soon(guard.revocation_requested()).await.unwrap();
         guard.release().await.unwrap();
-        stage.nothing_left(&client).await;
+        stage.free(&client).await;
     }
-    stage.nothing_left(&client).await;
+    stage.free(&client).await;
 }
 
 pub(super) async fn the_next_holder_is_not_asked_for_what_the_last_one_was(kind: Kind) {
@@ -103,11 +102,11 @@ pub(super) async fn the_next_holder_is_not_asked_for_what_the_last_one_was(kind:
     // The same owner, by the same instance.
     let next = Arc::new(lock.acquire().await.unwrap());
     let told = listening(&stage, &next).await;
-    assert!(!told.is_finished());
+    assert!(!told.is_finished(), "it was asked");
     told.abort();
     assert!(told.await.is_err(), "it was asked");
     release(next).await;
-    stage.nothing_left(&client).await;
+    stage.free(&client).await;
 }
 
 pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_another(kind: Kind) {
@@ -134,6 +133,8 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
         revoke(&stage.admin, guards[asked].node()).await.unwrap();
         soon(told.remove(asked)).await.unwrap();
         let not_told = told.remove(0);
+        // Whose of the two it is.
+        round_trips(&other).await;
         assert!(!not_told.is_finished(), "the other is told");
         not_told.abort();
         assert!(not_told.await.is_err(), "the other is told");
@@ -144,7 +145,7 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
         asked.revocation_requested().now_or_never().expect("the release has cleared it").unwrap();
         assert!(asked.is_valid());
         release(asked).await;
-        stage.nothing_left(&client).await;
+        stage.free(&client).await;
     }
 }
 
@@ -162,5 +163,5 @@ async fn of_two_guards(stage: &Stage, lock: &Lock) {
     third.revocation_requested().now_or_never().expect("a guard more has cleared it").unwrap();
     third.release().await.unwrap();
     release(inner).await;
-    stage.nothing_left(&stage.admin).await;
+    stage.free(&stage.admin).await;
 }

@@ -5,7 +5,7 @@ use curator_test::TestingServer;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::subjects::{Kind, Lock};
-use crate::support::{children, connect, path, soon, until};
+use crate::support::{children, connect, nothing_left, path, soon, until};
 
 pub(super) struct Stage {
     pub(super) kind: Kind,
@@ -106,16 +106,15 @@ impl Stage {
     }
 
     /// The client has nothing left to do; there is no node of the lock and no watch; and anybody can have it.
-    pub(super) async fn nothing_left(&self, client: &CuratorClient) {
-        soon(client.janitor().idle()).await;
-        self.nothing_on_the_server().await;
+    pub(super) async fn free(&self, client: &CuratorClient) {
+        self.no_trace(client).await;
         let guard = soon(self.blocker().try_acquire()).await.unwrap();
         guard.expect("somebody is in the way").release().await.unwrap();
-        self.nothing_on_the_server().await;
+        self.no_trace(&self.admin).await;
     }
 
-    async fn nothing_on_the_server(&self) {
-        until(async || self.nodes().await.is_empty()).await;
+    async fn no_trace(&self, client: &CuratorClient) {
+        nothing_left(client, &self.kind.dirs(&self.path)).await;
         self.watches(0).await;
     }
 }

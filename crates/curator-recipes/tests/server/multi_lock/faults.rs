@@ -4,17 +4,10 @@ use std::time::Duration;
 
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use super::{acquiring, holds_all, multi, nothing_left, paths, queues_of};
-use crate::cancel::{drop_after, polled_until};
-use crate::support::{LONG_SESSION, builder, client, connect, mutex, requests_of, soon};
-
-type Fault = fn(&FaultProxy, OpCode);
-
-const FAULTS: [(&str, Fault); 3] = [
-    ("cut before the reply", FaultProxy::cut_before_reply),
-    ("cut before the request", FaultProxy::cut_before_request),
-    ("swallowed reply", FaultProxy::swallow_next_reply),
-];
+use super::{acquiring, holds_all, multi, paths, queues_of};
+use crate::support::{
+    FAULTS, LONG_SESSION, builder, client, connect, drop_after, free, mutex, polled_until, requests_of, soon,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_answer_is_lost_there_is_one_node_in_each_queue_and_then_none() {
@@ -45,7 +38,7 @@ async fn whatever_answer_is_lost_there_is_one_node_in_each_queue_and_then_none()
         let guard = lock.acquire().await.unwrap();
         fault(&proxy, OpCode::Multi);
         drop(guard);
-        nothing_left(&client, &paths).await;
+        free(&client, &paths).await;
     }
 }
 
@@ -59,7 +52,7 @@ async fn an_acquire_of_free_locks_dropped_at_every_await_leaves_nothing() {
         let guard = drop_after(multi(&client, &paths).acquire(), polls).await;
         completed = guard.is_some();
         drop(guard);
-        nothing_left(&client, &paths).await;
+        free(&client, &paths).await;
         if completed {
             break;
         }
@@ -95,7 +88,7 @@ async fn an_acquire_of_taken_locks_dropped_at_every_await_leaves_nothing() {
     }
     assert!(waited > 1, "it was never dropped while waiting");
     held.release().await.unwrap();
-    nothing_left(&waiter, &paths).await;
+    free(&waiter, &paths).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,7 +96,7 @@ async fn an_acquire_dropped_while_its_create_is_in_flight_leaves_nothing() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, steady, paths) = (connect(&proxy.connect_string()).await, client().await, paths::<3>("drop-create"));
-    nothing_left(&client, &paths).await;
+    free(&client, &paths).await;
     let lock = multi(&client, &paths);
     proxy.reset_counts();
     proxy.hold_replies(OpCode::Multi);
@@ -111,7 +104,7 @@ async fn an_acquire_dropped_while_its_create_is_in_flight_leaves_nothing() {
     queues_of(&steady, &paths, &[1; 3]).await;
     drop(acquiring);
     proxy.release_held();
-    nothing_left(&client, &paths).await;
+    free(&client, &paths).await;
 
     // And nobody can ask.
     proxy.cut_before_reply(OpCode::Multi);
@@ -119,7 +112,7 @@ async fn an_acquire_dropped_while_its_create_is_in_flight_leaves_nothing() {
     let acquiring = polled_until(lock.acquire(), queues_of(&steady, &paths, &[1; 3])).await;
     drop(acquiring);
     proxy.refuse(false).unwrap();
-    nothing_left(&client, &paths).await;
+    free(&client, &paths).await;
 }
 
 /// A waiter that gives up half-way is in nobody's way, in no queue.
@@ -138,5 +131,5 @@ async fn waiters_that_give_up_do_not_hold_up_those_behind_them() {
     holds_all(&holder, &guard, &paths[1..]).await;
     guard.release().await.unwrap();
     held.release().await.unwrap();
-    nothing_left(&holder, &paths).await;
+    free(&holder, &paths).await;
 }

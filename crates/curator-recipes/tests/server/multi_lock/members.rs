@@ -8,8 +8,8 @@ use curator_recipes::{
 };
 
 use super::own::{Behaviour, Locks, Own, arc};
-use super::{acquiring, holds_all, multi, nothing_left, paths, queues_of};
-use crate::support::{client, mutex, soon};
+use super::{acquiring, holds_all, multi, paths, queues_of};
+use crate::support::{client, free, mutex, soon};
 
 /// One of each kind.
 fn mixed(client: &CuratorClient, paths: &[String; 5]) -> Locks {
@@ -67,7 +67,7 @@ async fn a_multi_lock_is_a_member_of_another() {
     assert!(again.is_valid() && inner.is_acquired_in_this_process());
     holds_all(&client, &again, &paths).await;
     again.release().await.unwrap();
-    nothing_left(&client, &paths).await;
+    free(&client, &paths).await;
     // The failure of an inner member is told by both.
     let broken = InterProcessMultiLock::of([
         arc(mutex(&client, &paths[0])),
@@ -81,7 +81,7 @@ async fn a_multi_lock_is_a_member_of_another() {
     let Error::MultiLockMember { member, cause, .. } = &error else { panic!("{error}") };
     assert_eq!(*member, format!("{}, {}", paths[1], paths[2]));
     assert!(matches!(&**cause, Error::MultiLockMember { member, .. } if *member == paths[2]), "{error}");
-    nothing_left(&client, &paths).await;
+    free(&client, &paths).await;
     let twice = InterProcessMultiLock::of([arc(inner), arc(mutex(&client, &paths[1]))]).unwrap_err();
     assert!(matches!(&twice, Error::InvalidMultiLock { .. }), "{twice}");
 }

@@ -12,7 +12,7 @@ use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessMultiLock, LockGuard};
 use tokio::task::JoinHandle;
 
-use crate::support::{children, mutex, path, soon, until};
+use crate::support::{children, path, soon, until};
 
 /// Paths that no other test uses.
 fn paths<const N: usize>(name: &str) -> [String; N] {
@@ -40,16 +40,6 @@ async fn queues_of(client: &CuratorClient, paths: &[String], lengths: &[usize]) 
         true
     })
     .await;
-}
-
-/// Nothing of the lock is left, and each of its paths can be had.
-async fn nothing_left(client: &CuratorClient, paths: &[String]) {
-    soon(client.janitor().idle()).await;
-    queues_of(client, paths, &vec![0; paths.len()]).await;
-    for path in paths {
-        let guard = mutex(client, path).try_acquire().await.unwrap();
-        guard.expect("somebody is in the way").release().await.unwrap();
-    }
 }
 
 /// The only child of each path is the guard's.

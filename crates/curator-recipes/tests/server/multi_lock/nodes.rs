@@ -8,8 +8,8 @@ use curator_recipes::{Error, InterProcessMultiLock, LockGuard, LossReason};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use super::own::arc;
-use super::{acquiring, holds_all, multi, nothing_left, paths, queues_of};
-use crate::support::{LONG_SESSION, builder, children, client, connect, mutex, soon, until};
+use super::{acquiring, holds_all, multi, paths, queues_of};
+use crate::support::{FAULTS, LONG_SESSION, builder, children, client, connect, end_session, free, mutex, soon, until};
 
 fn one_by_one(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
     InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(client, path)))).unwrap()
@@ -34,7 +34,7 @@ async fn a_release_of_which_one_node_is_gone_names_it_and_releases_the_others() 
             admin.delete().for_path(&node).await.unwrap();
             is_lost(&soon(guard.release()).await.unwrap_err(), &node);
             queues_of(&admin, &paths, &[0; 3]).await;
-            nothing_left(&client, &paths).await;
+            free(&client, &paths).await;
         }
     }
 }
@@ -62,7 +62,7 @@ async fn a_holder_of_which_one_node_is_deleted_is_told_and_still_releases_the_ot
                 } else {
                     is_lost(&soon(guard.release()).await.unwrap_err(), &node);
                 }
-                nothing_left(&client, &paths).await;
+                free(&client, &paths).await;
             }
         }
     }
@@ -75,7 +75,7 @@ async fn a_known_loss_is_told_by_the_release_even_if_an_answer_is_lost() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
     let (client, admin, paths) = (client.connect().await.unwrap(), self::client().await, paths::<3>("known-loss"));
-    for fault in [FaultProxy::cut_before_reply, FaultProxy::cut_before_request, FaultProxy::swallow_next_reply] {
+    for (_, fault) in FAULTS {
         let guard = multi(&client, &paths).acquire().await.unwrap();
         let node = nodes(&guard).remove(1);
         let (lost, deleted) = soon(async { tokio::join!(guard.lost(), admin.delete().for_path(&node)) }).await;
@@ -83,7 +83,7 @@ async fn a_known_loss_is_told_by_the_release_even_if_an_answer_is_lost() {
         assert_eq!(lost.path, node);
         fault(&proxy, OpCode::Multi);
         is_lost(&soon(guard.release()).await.unwrap_err(), &node);
-        nothing_left(&client, &paths).await;
+        free(&client, &paths).await;
     }
 }
 
@@ -133,7 +133,7 @@ async fn a_waiter_that_loses_one_of_its_places_begins_anew_in_all_queues() {
         }
         guard.release().await.unwrap();
         soon(other.janitor().idle()).await;
-        nothing_left(&holder, &paths).await;
+        free(&holder, &paths).await;
     }
 }
 
@@ -148,7 +148,7 @@ async fn a_lost_session_loses_all_and_a_waiter_comes_back_in_all_queues() {
     let guard = lock.acquire().await.unwrap();
     let waiting = acquiring(&multi(&steady, &paths));
     queues_of(&steady, &paths, &[2; 3]).await;
-    curator_test::close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     let theirs = soon(waiting).await.unwrap();
     assert!(matches!(soon(guard.lost()).await.reason, LossReason::SessionLost(_)));
     assert!(!guard.is_valid() && !lock.is_acquired_in_this_process());
@@ -158,8 +158,8 @@ async fn a_lost_session_loses_all_and_a_waiter_comes_back_in_all_queues() {
     let waiting = acquiring(&lock);
     queues_of(&steady, &paths, &[2; 3]).await;
     let before = children(&steady, &paths[2]).await;
-    let old_session = proxy.sessions().pop().unwrap();
-    curator_test::close_session(server.address(), &old_session).await.unwrap();
+    let old_session = unlucky.session().await.unwrap().id();
+    end_session(server, &proxy).await;
     until(async || {
         let now = children(&steady, &paths[2]).await;
         now.len() == 2 && now.iter().any(|name| !before.contains(name))
@@ -168,8 +168,8 @@ async fn a_lost_session_loses_all_and_a_waiter_comes_back_in_all_queues() {
     assert!(!waiting.is_finished());
     theirs.release().await.unwrap();
     let guard = soon(waiting).await.unwrap();
-    assert_ne!(guard.session_id(), old_session.session_id);
+    assert_ne!(guard.session_id(), old_session);
     holds_all(&steady, &guard, &paths).await;
     guard.release().await.unwrap();
-    nothing_left(&steady, &paths).await;
+    free(&steady, &paths).await;
 }

@@ -7,13 +7,13 @@ use curator_recipes::client::{self, Acl, AuthId, CuratorClient, Permission};
 use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock};
 
 use super::own::{Behaviour, Locks, Own, arc};
-use super::{multi, nothing_left, paths, queues_of};
-use crate::support::{client, mutex, soon};
+use super::{multi, paths, queues_of};
+use crate::support::{PATIENCE, SLACK, client, free, mutex, no_way_out, soon};
 
 /// All three ways to acquire, one after another; they must fail.
 async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
     check(soon(lock.acquire()).await.unwrap_err()).await;
-    check(soon(lock.acquire_timeout(crate::support::PATIENCE)).await.unwrap_err()).await;
+    check(soon(lock.acquire_timeout(PATIENCE)).await.unwrap_err()).await;
     check(soon(lock.try_acquire()).await.unwrap_err()).await;
 }
 
@@ -47,7 +47,7 @@ async fn a_member_that_fails_is_named_and_the_others_are_rolled_back_the_last_fi
         let changes = last_changes(&client, &paths[..2]).await;
         assert!(changes[1] < changes[0], "the first was released before the second");
         assert!(!lock.is_acquired_in_this_process());
-        nothing_left(&client, &paths).await;
+        free(&client, &paths).await;
     })
     .await;
 }
@@ -65,7 +65,7 @@ async fn a_member_that_is_not_permitted_is_named_and_the_others_are_rolled_back(
         assert!(rollback.is_empty() && !error.is_retryable(), "{error}");
     })
     .await;
-    nothing_left(&client, &[paths[0].clone(), paths[2].clone()]).await;
+    free(&client, &[paths[0].clone(), paths[2].clone()]).await;
 
     // The other kind names it too, and creates none of its nodes.
     failures(&multi(&client, &paths), async |error| {
@@ -73,22 +73,16 @@ async fn a_member_that_is_not_permitted_is_named_and_the_others_are_rolled_back(
         assert!(!error.is_retryable(), "{error}");
     })
     .await;
-    nothing_left(&client, &[paths[0].clone(), paths[2].clone()]).await;
-}
-
-/// Directories that let everybody in and nobody out.
-async fn no_way_out(client: &CuratorClient, paths: &[String]) {
-    for path in paths {
-        let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-        client.create().creating_parent_containers().with_acl(no_delete).for_path(path, "").await.unwrap();
-    }
+    free(&client, &[paths[0].clone(), paths[2].clone()]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_error_of_a_rollback_is_kept() {
     for fails in [true, false] {
         let (holder, client, paths) = (client().await, client().await, paths::<4>("rollback-fails"));
-        no_way_out(&client, &paths[..2]).await;
+        for path in &paths[..2] {
+            no_way_out(&client, path).await;
+        }
         let held = mutex(&holder, &paths[3]).acquire().await.unwrap();
         let mut members: Locks = paths[..3].iter().map(|path| arc(mutex(&client, path))).collect();
         members.push(if fails {
@@ -146,13 +140,12 @@ async fn one_deadline_is_over_all_members() {
     {
         let began = Instant::now();
         assert!(soon(lock.acquire_timeout(timeout)).await.unwrap().is_none());
-        let slack = Duration::from_secs(3);
-        assert!((timeout..timeout + slack).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert!((timeout..timeout + SLACK).contains(&began.elapsed()), "{:?}", began.elapsed());
         assert!(soon(lock.try_acquire()).await.unwrap().is_none());
         assert!(!lock.is_acquired_in_this_process());
         soon(client.janitor().idle()).await;
         queues_of(&holder, &paths, &[0, 1, 1]).await;
     }
     held.release().await.unwrap();
-    nothing_left(&client, &paths).await;
+    free(&client, &paths).await;
 }

@@ -1,12 +1,14 @@
 //! Multi-locks of paths: which paths, and what they cost.
 
+use std::collections::BTreeMap;
+
 use curator_recipes::client::{self, Outcome};
 use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use super::own::arc;
-use super::{acquiring, holds_all, multi, nothing_left, paths, queues_of};
-use crate::support::{children, client, connect, mutex, requests_of, soon};
+use super::{acquiring, holds_all, multi, paths, queues_of};
+use crate::support::{children, client, connect, free, mutex, requests_of, soon, without_probes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_path_and_a_path_that_is_there_twice_are_refused() {
@@ -83,7 +85,7 @@ async fn directories_that_do_not_exist_are_made() {
         let guard = soon(multi(&client, &paths).acquire()).await.unwrap();
         holds_all(&client, &guard, &paths).await;
         guard.release().await.unwrap();
-        nothing_left(&client, &paths).await;
+        free(&client, &paths).await;
     }
     // Who may not wait makes them too.
     let paths = paths::<2>("some-missing").map(|path| format!("{path}/deep/lock"));
@@ -97,11 +99,6 @@ async fn re_entry_costs_nothing_and_the_last_guard_releases_all_by_one_request()
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, steady, paths) = (connect(&proxy.connect_string()).await, client().await, paths::<3>("re-entry"));
-    let sent = || {
-        let mut requests = proxy.requests();
-        requests.remove(&OpCode::Sync);
-        requests.into_iter().collect::<Vec<_>>()
-    };
     let lock = multi(&client, &paths);
     for dropped in [false, true] {
         let first = lock.acquire().await.unwrap();
@@ -113,7 +110,10 @@ async fn re_entry_costs_nothing_and_the_last_guard_releases_all_by_one_request()
         first.release().await.unwrap();
         drop(third);
         assert!(lock.is_acquired_in_this_process());
-        assert_eq!(sent(), []);
+        // Nor is anything on its way.
+        soon(client.janitor().idle()).await;
+        client.sync("/").await.unwrap();
+        assert_eq!(without_probes(&proxy), BTreeMap::new());
         holds_all(&steady, &again, &paths).await;
         if dropped {
             drop(again);
@@ -121,9 +121,9 @@ async fn re_entry_costs_nothing_and_the_last_guard_releases_all_by_one_request()
         } else {
             again.release().await.unwrap();
         }
-        assert_eq!(sent(), [(OpCode::Multi, 1)]);
+        assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Multi, 1)]));
         assert!(!lock.is_acquired_in_this_process());
-        nothing_left(&steady, &paths).await;
+        free(&steady, &paths).await;
     }
 }
 
@@ -154,7 +154,7 @@ async fn participants_are_told_path_by_path() {
     assert!(owners.iter().all(|each| each.data == b"the holder"));
     guard.release().await.unwrap();
     soon(waiting).await.unwrap().release().await.unwrap();
-    nothing_left(&client, &paths).await;
+    free(&client, &paths).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,7 +173,7 @@ async fn what_is_too_large_is_refused_and_leaves_nothing() {
             assert_eq!(error.outcome(), Outcome::NotApplied);
             assert!(!error.is_retryable());
         }
-        nothing_left(&client, &paths).await;
+        free(&client, &paths).await;
     }
     assert_eq!(client.session().await.unwrap().id(), session);
 }
@@ -191,5 +191,5 @@ async fn a_multi_lock_of_one_path_is_a_mutex() {
     soon(other.janitor().idle()).await;
     assert_eq!(children(&other, &paths[0]).await, [guard.node().name()]);
     guard.release().await.unwrap();
-    nothing_left(&other, &paths).await;
+    free(&other, &paths).await;
 }

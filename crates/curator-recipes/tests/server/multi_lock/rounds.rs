@@ -1,43 +1,25 @@
 //! Many who want some of the same locks.
 
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use curator_recipes::LockGuard;
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{FencingToken, LockGuard};
 use tokio::task::JoinSet;
 
-use super::{multi, nothing_left, paths};
-use crate::support::{Numbers, client, mutex, soon};
+use super::{multi, paths};
+use crate::support::{Numbers, Witness, client, free, mutex, soon};
 
 const PATHS: usize = 5;
 const ROUNDS: usize = 200;
 
-/// Sees to it that each path has one holder at a time, and that the tokens rise.
-#[derive(Default)]
-struct Witness {
-    inside: AtomicBool,
-    last: Mutex<Option<FencingToken>>,
-}
-
-impl Witness {
-    fn enter(&self, token: FencingToken) {
-        assert!(!self.inside.swap(true, Ordering::SeqCst), "two holders at once");
-        let before = self.last.lock().unwrap().replace(token);
-        assert!(before < Some(token), "{token} after {before:?}");
-    }
-
-    fn leave(&self) {
-        assert!(self.inside.swap(false, Ordering::SeqCst), "two holders at once");
-    }
-}
-
 struct Contender {
     client: CuratorClient,
     paths: [String; PATHS],
-    witnesses: Arc<[Witness; PATHS]>,
+    who: usize,
+    /// One for each path.
+    witnesses: [Witness; PATHS],
     numbers: Numbers,
     given_up: Arc<AtomicUsize>,
 }
@@ -83,10 +65,10 @@ impl Contender {
         assert_eq!(tokens.len(), chosen.len());
         for (index, (node, token)) in chosen.iter().zip(tokens) {
             assert_eq!(node.parent().unwrap().as_str(), self.paths[*index]);
-            self.witnesses[*index].enter(token);
+            self.witnesses[*index].enter_with(self.who, false, token);
         }
         tokio::task::yield_now().await;
-        chosen.iter().for_each(|index| self.witnesses[*index].leave());
+        chosen.iter().for_each(|index| self.witnesses[*index].leave(false));
         if self.numbers.below(3) == 0 {
             drop(guard);
         } else {
@@ -97,14 +79,16 @@ impl Contender {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_tasks_with_three_of_five_paths_in_any_order_never_block_each_other_for_ever() {
-    let (paths, witnesses, given_up) = (paths("rounds"), Arc::default(), Arc::default());
+    let witnesses: [Witness; PATHS] = Default::default();
+    let (paths, given_up) = (paths("rounds"), Arc::default());
     let mut tasks = JoinSet::new();
-    for seed in 0..8 {
+    for who in 0..8 {
         let mut contender = Contender {
             client: client().await,
             paths: paths.clone(),
-            witnesses: Arc::clone(&witnesses),
-            numbers: Numbers(seed),
+            who,
+            witnesses: witnesses.clone(),
+            numbers: Numbers(who as u64),
             given_up: Arc::clone(&given_up),
         };
         tasks.spawn(async move {
@@ -116,5 +100,5 @@ async fn eight_tasks_with_three_of_five_paths_in_any_order_never_block_each_othe
     }
     soon(tasks.join_all()).await;
     assert!(given_up.load(Ordering::Relaxed) > 0, "nobody has given up");
-    nothing_left(&client().await, &paths).await;
+    free(&client().await, &paths).await;
 }

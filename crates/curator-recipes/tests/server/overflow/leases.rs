@@ -7,8 +7,7 @@ use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
 use curator_test::{FaultProxy, OpCode};
 use tokio::task::JoinSet;
 
-use super::server_at;
-use crate::support::{LONG_SESSION, builder, children, connect, requests_of, soon};
+use crate::support::{LONG_SESSION, builder, children, connect, requests_of, server_at, soon};
 
 const LEASES: &str = "/s/leases";
 

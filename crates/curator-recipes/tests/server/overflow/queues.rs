@@ -7,9 +7,8 @@ use curator_recipes::{
     Queue, Verdict,
 };
 
-use super::{overflow, server_at};
-use crate::read_write::lock;
-use crate::support::{children, client, connect, mutex, path, queue_of, soon};
+use super::overflow;
+use crate::support::{children, client, connect, mutex, path, queue_of, read_write as lock, server_at, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_came_before_the_end_can_read_too_and_go_over_to_reading() {

@@ -2,9 +2,8 @@
 
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use super::{leases, nothing_left, queue, semaphore, stands};
-use crate::cancel::{drop_after, polled_until};
-use crate::support::{client, connect, path, requests_of, soon};
+use super::{free, leases, queue, semaphore, stands};
+use crate::support::{client, connect, drop_after, path, polled_until, requests_of, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_of_free_leases_dropped_at_every_await_leaves_nothing() {
@@ -16,7 +15,7 @@ async fn an_acquire_of_free_leases_dropped_at_every_await_leaves_nothing() {
         let leases = drop_after(semaphore(&client, &path, 2).acquire_many(2), polls).await;
         completed = leases.is_some();
         drop(leases);
-        nothing_left(&client, &path, 2).await;
+        free(&client, &path, 2).await;
         if completed {
             break;
         }
@@ -52,7 +51,7 @@ async fn an_acquire_of_taken_leases_dropped_at_every_await_leaves_nothing() {
     }
     assert!(waited > 1, "it was never dropped while waiting");
     held.release().await.unwrap();
-    nothing_left(&waiter, &path, 2).await;
+    free(&waiter, &path, 2).await;
 }
 
 /// The leases are there, and nobody knows.
@@ -61,7 +60,7 @@ async fn an_acquire_dropped_while_its_take_is_in_flight_leaves_nothing() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, steady, path) = (connect(&proxy.connect_string()).await, client().await, path("drop-take"));
-    nothing_left(&client, &path, 3).await;
+    free(&client, &path, 3).await;
     for outside in [false, true] {
         proxy.reset_counts();
         proxy.hold_replies(OpCode::Multi);
@@ -76,7 +75,7 @@ async fn an_acquire_dropped_while_its_take_is_in_flight_leaves_nothing() {
             drop(acquiring);
         }
         proxy.release_held();
-        nothing_left(&client, &path, 3).await;
+        free(&client, &path, 3).await;
     }
 }
 
@@ -85,7 +84,7 @@ async fn an_acquire_dropped_during_a_disconnect_leaves_nothing() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, steady, path) = (connect(&proxy.connect_string()).await, client().await, path("drop-take-cut"));
-    nothing_left(&client, &path, 2).await;
+    free(&client, &path, 2).await;
     // The take is applied and the connection breaks, so nobody knows; and nobody can ask.
     proxy.cut_before_reply(OpCode::Multi);
     proxy.refuse(true).unwrap();
@@ -94,7 +93,7 @@ async fn an_acquire_dropped_during_a_disconnect_leaves_nothing() {
     drop(acquiring);
     assert!(client.janitor().pending() > 0, "nothing is left to do?");
     proxy.refuse(false).unwrap();
-    nothing_left(&client, &path, 2).await;
+    free(&client, &path, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,11 +103,11 @@ async fn leases_that_are_dropped_are_given_back_and_so_are_those_of_a_dropped_re
     let (client, path) = (connect(&proxy.connect_string()).await, path("drop-leases"));
     let semaphore = semaphore(&client, &path, 3);
     drop(semaphore.acquire_many(3).await.unwrap());
-    nothing_left(&client, &path, 3).await;
+    free(&client, &path, 3).await;
     for polls in 0..4 {
         let leases = semaphore.acquire_many(3).await.unwrap();
         drop_after(curator_recipes::SemaphoreLease::release_all(leases), polls).await.unwrap_or(Ok(())).unwrap();
-        nothing_left(&client, &path, 3).await;
+        free(&client, &path, 3).await;
     }
     assert!(requests_of(&proxy, OpCode::Delete) >= 3);
 }

@@ -5,7 +5,7 @@ use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCoun
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use super::{acquiring, leases, queue, stands};
-use crate::support::{PATIENCE, client, connect, path, requests_of, soon};
+use crate::support::{PATIENCE, client, connect, path, requests_of, round_trips, soon, still_waits};
 
 fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
     SharedCount::new(client, format!("{path}/most"), seed).unwrap()
@@ -30,21 +30,13 @@ async fn counted_waiter(
     (proxy, client, waiting)
 }
 
-/// Some round trips of another session: time in which somebody who polls would send something.
-async fn round_trips(client: &CuratorClient) {
-    for _ in 0..50 {
-        client.check_exists("/").await.unwrap();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_number_that_is_raised_wakes_who_waits() {
     let (holder, path) = (client().await, path("raised"));
     let most = count(&holder, &path, 1);
     let held = semaphore(&holder, &path, 1).acquire().await.unwrap();
-    let (proxy, _client, waiting) = counted_waiter(&path, 1).await;
-    round_trips(&holder).await;
-    assert!(!waiting.is_finished());
+    let (proxy, waiter, waiting) = counted_waiter(&path, 1).await;
+    assert!(still_waits(&waiting, &waiter).await);
     assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "it polls");
     assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1, "it polls");
 
@@ -71,10 +63,8 @@ async fn a_number_that_is_lowered_takes_nothing_and_admits_nobody_until_fewer_ar
     assert_eq!(leases(&holder, &path).await.len(), 3);
     for looks in [2, 3] {
         held.remove(0).release().await.unwrap();
-        // It has looked, and what it would have sent then is there before these round trips are over.
         proxy.wait_for_reply(OpCode::GetChildren, looks).await.unwrap();
-        round_trips(&waiter).await;
-        assert!(!waiting.is_finished());
+        assert!(still_waits(&waiting, &waiter).await);
         assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "it has tried to take a lease");
         assert!(semaphore(&holder, &path, 3).try_acquire().await.unwrap().is_none());
     }
@@ -102,8 +92,7 @@ async fn a_number_that_is_lowered_just_before_a_lease_is_taken_is_obeyed() {
     most.set(0).await.unwrap();
     proxy.release_held();
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-    round_trips(&client).await;
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &client).await);
     assert_eq!(requests_of(&proxy, OpCode::Multi), 1, "the take was refused");
     assert!(leases(&admin, &path).await.is_empty());
     // Nor is a negative number more than none.

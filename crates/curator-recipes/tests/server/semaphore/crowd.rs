@@ -1,58 +1,36 @@
 //! Many who want leases.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, client as curator_client};
 use tokio::task::JoinSet;
 
-use super::{acquiring, leases, nothing_left, queue, semaphore, stands};
-use crate::support::{Numbers, PATIENCE, client, path, soon};
-
-/// What a loaded machine may need on top of a timeout.
-const SLACK: Duration = Duration::from_secs(3);
-
-/// Counts the leases that are held in this process.
-#[derive(Clone, Default)]
-struct Witness {
-    held: Arc<AtomicUsize>,
-}
-
-impl Witness {
-    fn enter(&self, leases: &[SemaphoreLease], max: usize) {
-        let held = self.held.fetch_add(leases.len(), Ordering::SeqCst) + leases.len();
-        assert!(held <= max, "{held} of {max} leases are held");
-        assert!(leases.iter().all(|lease| lease.is_valid()));
-    }
-
-    fn leave(&self, leases: usize) {
-        self.held.fetch_sub(leases, Ordering::SeqCst);
-    }
-}
+use super::{acquiring, free, leases, queue, semaphore, stands};
+use crate::support::{Numbers, PATIENCE, SLACK, Witness, client, path, soon};
 
 /// Acquires and gives back `rounds` times, another quantity each time, in every way in which leases can be given back.
-async fn rounds(semaphore: InterProcessSemaphoreV2, witness: Witness, seed: u64, rounds: usize, max: usize) {
-    let mut numbers = Numbers(seed);
+async fn rounds(semaphore: InterProcessSemaphoreV2, witness: Witness, who: usize, rounds: usize, max: usize) {
+    let mut numbers = Numbers(who as u64);
     for _ in 0..rounds {
         let quantity = 1 + numbers.below(max);
         let leases = soon(semaphore.acquire_many(quantity)).await.unwrap();
         assert_eq!(leases.len(), quantity);
-        witness.enter(&leases, max);
+        leases.iter().for_each(|lease| witness.enter(who, true, lease));
         tokio::task::yield_now().await;
         match numbers.below(3) {
             0 => {
-                witness.leave(quantity);
+                leases.iter().for_each(|_| witness.leave(true));
                 SemaphoreLease::release_all(leases).await.unwrap();
             }
             1 => {
                 for lease in leases {
-                    witness.leave(1);
+                    witness.leave(true);
                     lease.release().await.unwrap();
                 }
             }
             _ => {
-                witness.leave(quantity);
+                leases.iter().for_each(|_| witness.leave(true));
                 drop(leases);
             }
         }
@@ -63,11 +41,11 @@ async fn rounds(semaphore: InterProcessSemaphoreV2, witness: Witness, seed: u64,
 async fn ten_sessions_with_a_hundred_quantities_each_never_hold_too_many() {
     const MAX: usize = 5;
     let (observer, path) = (client().await, path("crowd"));
-    let witness = Witness::default();
+    let witness = Witness::with_room_for(MAX);
     let mut contenders = JoinSet::new();
-    for seed in 0..10 {
+    for who in 0..10 {
         let semaphore = semaphore(&client().await, &path, MAX);
-        contenders.spawn(rounds(semaphore, witness.clone(), seed, 100, MAX));
+        contenders.spawn(rounds(semaphore, witness.clone(), who, 100, MAX));
     }
     let (mut most, mut looks) = (0, 0);
     soon(async {
@@ -82,8 +60,8 @@ async fn ten_sessions_with_a_hundred_quantities_each_never_hold_too_many() {
     })
     .await;
     assert!(most > 1 && looks > 100, "at most {most} leases were seen in {looks} looks");
-    assert_eq!(witness.held.load(Ordering::SeqCst), 0);
-    nothing_left(&observer, &path, MAX).await;
+    assert_eq!(witness.inside(), 0);
+    free(&observer, &path, MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +98,7 @@ async fn who_may_not_wait_or_not_for_long_gets_all_or_nothing() {
     one.release().await.unwrap();
     soon(third).await.unwrap().release().await.unwrap();
     SemaphoreLease::release_all(two).await.unwrap();
-    nothing_left(&other, &path, 3).await;
+    free(&other, &path, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -159,7 +137,7 @@ async fn who_asks_for_many_is_not_passed_by_those_who_ask_for_one() {
     SemaphoreLease::release_all(first_two.into_iter().flatten()).await.unwrap();
     let last = soon(waiters.join_next()).await.unwrap().unwrap();
     SemaphoreLease::release_all(last).await.unwrap();
-    nothing_left(&holder, &path, MAX).await;
+    free(&holder, &path, MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,16 +192,16 @@ fn plain_threads_share_leases_too() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (client, path) = (runtime.block_on(client()), path("threads"));
     let shared = semaphore(&client, &path, MAX);
-    let witness = Witness::default();
+    let witness = Witness::with_room_for(MAX);
     let threads: Vec<_> = (0..6)
-        .map(|_| {
+        .map(|who| {
             let (shared, witness) = (shared.clone(), witness.clone());
             std::thread::spawn(move || {
                 for _ in 0..5 {
                     let lease = shared.blocking_acquire_timeout(PATIENCE).unwrap().unwrap();
-                    witness.enter(std::slice::from_ref(&lease), MAX);
+                    witness.enter(who, true, &lease);
                     std::thread::yield_now();
-                    witness.leave(1);
+                    witness.leave(true);
                     lease.blocking_release().unwrap();
                 }
             })
@@ -239,7 +217,7 @@ fn plain_threads_share_leases_too() {
     shared.blocking_try_acquire().unwrap().unwrap().blocking_release().unwrap();
     drop(two);
     runtime.block_on(async {
-        nothing_left(&client, &path, MAX).await;
+        free(&client, &path, MAX).await;
         assert!(queue(&client, &path).await.is_empty());
     });
 }

@@ -6,23 +6,18 @@ use curator_recipes::SemaphoreLease;
 use curator_recipes::client::RetryNTimes;
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use super::{acquiring, leases, nothing_left, queue, semaphore, stands};
-use crate::support::{LONG_SESSION, builder, client, connect, path, requests_of, soon};
-
-type Fault = fn(&FaultProxy, OpCode);
+use super::{acquiring, free, leases, queue, semaphore, stands};
+use crate::support::{
+    FAULTS, LONG_SESSION, builder, client, connect, path, requests_of, round_trips, soon, until, without_probes,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_answer_is_lost_there_are_as_many_leases_as_were_asked_for() {
-    const FAULTS: [(&str, Fault); 3] = [
-        ("cut before the reply", FaultProxy::cut_before_reply),
-        ("cut before the request", FaultProxy::cut_before_request),
-        ("swallowed reply", FaultProxy::swallow_next_reply),
-    ];
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let unlucky = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
     let (client, steady, path) = (unlucky.connect().await.unwrap(), client().await, path("lost-take"));
-    nothing_left(&client, &path, 3).await;
+    free(&client, &path, 3).await;
     for op in [OpCode::Create2, OpCode::MultiRead, OpCode::Multi] {
         for (name, fault) in FAULTS {
             proxy.reset_counts();
@@ -40,7 +35,7 @@ async fn whatever_answer_is_lost_there_are_as_many_leases_as_were_asked_for() {
             }
             assert!(requests_of(&proxy, op) > 0, "nothing was lost");
             SemaphoreLease::release_all(held).await.unwrap();
-            nothing_left(&client, &path, 3).await;
+            free(&client, &path, 3).await;
         }
     }
 }
@@ -68,7 +63,7 @@ async fn the_lost_answer_of_a_waiters_look_does_not_make_it_miss_its_turn() {
         }
         held.release().await.unwrap();
         SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
-        nothing_left(&client, &path, 1).await;
+        free(&client, &path, 1).await;
     }
 }
 
@@ -80,7 +75,7 @@ async fn the_retry_policy_ends_an_acquire_whose_take_always_fails() {
     let few = RetryNTimes::new(4, Duration::from_millis(1)).unwrap();
     let unlucky = builder(&proxy.connect_string(), LONG_SESSION).retry_policy(few).connect().await.unwrap();
     let (client, steady, path) = (unlucky, client().await, path("never-taken"));
-    nothing_left(&client, &path, 1).await;
+    free(&client, &path, 1).await;
     proxy.reset_counts();
     // Between two takes there is the transaction that a resumed session begins with.
     for take in 0..40 {
@@ -114,25 +109,19 @@ async fn a_lease_that_is_given_back_wakes_the_first_in_the_queue_only() {
     }
     // Two or three for the first two of them, one for each of the others.
     let dir = super::locks_dir(&path);
-    crate::support::until(async || {
+    until(async || {
         let watches = server.watches_by_path().await.unwrap();
         watches.iter().filter(|(watched, _)| watched.starts_with(&dir)).map(|(_, by)| by.len()).sum::<usize>() == 13
     })
     .await;
-    let sent = || {
-        let mut requests = others_proxy.requests();
-        requests.remove(&OpCode::Sync);
-        requests
-    };
-    let before = sent();
+    let before = without_probes(&others_proxy);
     held.remove(0).release().await.unwrap();
     // The first looks; it needs two.
     first_proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
-    for _ in 0..50 {
-        holder.check_exists("/").await.unwrap();
-    }
-    assert_eq!(sent(), before, "somebody else has woken");
     assert!(!waiting.is_finished());
+    // Time for those who should sleep; they are not asked, as that would be a request.
+    round_trips(&holder).await;
+    assert_eq!(without_probes(&others_proxy), before, "somebody else has woken");
     held.remove(0).release().await.unwrap();
     let both = soon(waiting).await.unwrap();
     assert_eq!(requests_of(&first_proxy, OpCode::GetChildren), 3);
@@ -141,5 +130,5 @@ async fn a_lease_that_is_given_back_wakes_the_first_in_the_queue_only() {
     for other in others {
         SemaphoreLease::release_all(soon(other).await.unwrap()).await.unwrap();
     }
-    nothing_left(&holder, &path, 2).await;
+    free(&holder, &path, 2).await;
 }

@@ -4,7 +4,7 @@ use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{ParticipantKind, SemaphoreLease};
 use curator_test::TestingServer;
 
-use super::{acquiring, leases, leases_dir, locks_dir, nothing_left, queue, semaphore, stands};
+use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, stands};
 use crate::support::{LONG_SESSION, builder, client, path, soon};
 
 /// The uuid and the number of `_c_<uuid>-<kind>-<number>`.
@@ -56,7 +56,7 @@ async fn nodes_and_data_are_where_curator_has_them() {
     let lease = soon(waiting).await.unwrap().remove(0);
     assert_eq!(lease.data(), b"127.0.0.1");
     lease.release().await.unwrap();
-    nothing_left(&holder, &path, 2).await;
+    free(&holder, &path, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,7 +79,7 @@ async fn each_lease_can_be_given_back_by_itself() {
     assert!(held[0].fencing_token() < again[0].fencing_token());
     SemaphoreLease::release_all(again.into_iter().chain(held)).await.unwrap();
     SemaphoreLease::release_all([]).await.unwrap();
-    nothing_left(&client, &path, 4).await;
+    free(&client, &path, 4).await;
 }
 
 async fn foreign(client: &CuratorClient, dir: &str, name: &str) {

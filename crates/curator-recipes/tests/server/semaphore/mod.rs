@@ -13,7 +13,7 @@ use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
 use tokio::task::JoinHandle;
 
-use crate::support::{children, soon, until};
+use crate::support::{children, nothing_left, soon, until};
 
 fn semaphore(client: &CuratorClient, path: &str, max_leases: usize) -> InterProcessSemaphoreV2 {
     InterProcessSemaphoreV2::new(client, path, max_leases).unwrap()
@@ -46,10 +46,9 @@ fn acquiring(semaphore: &InterProcessSemaphoreV2, quantity: usize) -> JoinHandle
     tokio::spawn(async move { soon(semaphore.acquire_many(quantity)).await.unwrap() })
 }
 
-/// Nothing of the semaphore is left, and all of its leases can be had.
-async fn nothing_left(client: &CuratorClient, path: &str, max_leases: usize) {
-    soon(client.janitor().idle()).await;
-    stands(client, path, 0, 0).await;
+/// Waits until nothing of the semaphore is left; then all of its leases can be had at once.
+async fn free(client: &CuratorClient, path: &str, max_leases: usize) {
+    nothing_left(client, &[leases_dir(path), locks_dir(path)]).await;
     let leases = semaphore(client, path, max_leases).try_acquire_many(max_leases).await.unwrap();
     SemaphoreLease::release_all(leases.expect("somebody is in the way")).await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessSemaphoreMutex, OwnerId, ParticipantKind};
 
-use super::{nothing_left, stands};
+use super::{free, stands};
 use crate::support::{client, path, soon};
 
 fn mutex(client: &CuratorClient, path: &str) -> InterProcessSemaphoreMutex {
@@ -28,7 +28,7 @@ async fn who_holds_it_does_not_get_it_again() {
     let guard = mutex.acquire().await.unwrap();
     assert!(mutex.try_acquire().await.unwrap().is_none(), "the same task has got it again");
     guard.release().await.unwrap();
-    nothing_left(&client, &path, 1).await;
+    free(&client, &path, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,5 +48,5 @@ async fn another_task_or_thread_may_release_it() {
     tokio::spawn(guard.release()).await.unwrap().unwrap();
     let guard = soon(waiting).await.unwrap();
     std::thread::spawn(move || guard.blocking_release().unwrap()).join().unwrap();
-    nothing_left(&client, &path, 1).await;
+    free(&client, &path, 1).await;
 }

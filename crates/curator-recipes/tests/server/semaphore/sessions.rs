@@ -4,8 +4,8 @@ use curator_recipes::client::SessionEnd;
 use curator_recipes::{Error, LossReason, SemaphoreLease};
 use curator_test::{Direction, FaultProxy, TestingServer};
 
-use super::{acquiring, leases, nothing_left, queue, semaphore, stands};
-use crate::support::{SHORT_SESSION, builder, client, connect, path, soon, until};
+use super::{acquiring, free, leases, queue, semaphore, stands};
+use crate::support::{SHORT_SESSION, builder, client, connect, end_session, path, soon, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_loses_its_session_is_told_before_another_has_its_leases() {
@@ -31,7 +31,7 @@ async fn a_holder_that_loses_its_session_is_told_before_another_has_its_leases()
         assert!(failures.len() == 2 && failures.iter().all(|each| matches!(each, Error::Lost(_))), "{error}");
         SemaphoreLease::release_all(all).await.unwrap();
     }
-    nothing_left(&waiter, &path, 3).await;
+    free(&waiter, &path, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,14 +53,16 @@ async fn waiters_that_lose_their_session_come_back_at_the_end_of_the_queue() {
             stands(&holder, &path, 1, place + 1).await;
         }
         let before = queue(&holder, &path).await;
-        let old_session = proxy.sessions().pop().unwrap();
-        curator_test::close_session(server.address(), &old_session).await.unwrap();
+        let old_session = unlucky.session().await.unwrap().id();
+        end_session(server, &proxy).await;
         until(async || {
             let now = queue(&holder, &path).await;
             now.len() == 2 && now.iter().any(|name| !before.contains(name))
         })
         .await;
-        assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+        for (waiter, _) in waiters.iter().zip(clients) {
+            assert!(!waiter.is_finished());
+        }
         if unlucky_is_first {
             waiters.reverse();
         }
@@ -70,10 +72,10 @@ async fn waiters_that_lose_their_session_come_back_at_the_end_of_the_queue() {
         assert!(!waiters[0].is_finished());
         lease.release().await.unwrap();
         let lease = soon(waiters.remove(0)).await.unwrap().remove(0);
-        assert_ne!(lease.session_id(), old_session.session_id);
+        assert_ne!(lease.session_id(), old_session);
         assert_eq!(leases(&holder, &path).await, [lease.name()]);
         lease.release().await.unwrap();
-        nothing_left(&holder, &path, 1).await;
+        free(&holder, &path, 1).await;
     }
 }
 
@@ -84,7 +86,7 @@ async fn leases_of_a_dead_session_are_never_adopted() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let unlucky = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
     let (steady, path) = (client().await, path("dead-leases"));
-    nothing_left(&unlucky, &path, 2).await;
+    free(&unlucky, &path, 2).await;
     let old_session = proxy.sessions().pop().unwrap().session_id;
     proxy.swallow_next_reply(curator_test::OpCode::Multi);
     let waiting = acquiring(&semaphore(&unlucky, &path, 2), 2);
@@ -103,5 +105,5 @@ async fn leases_of_a_dead_session_are_never_adopted() {
         assert!(now.contains(&lease.name().to_owned()));
     }
     SemaphoreLease::release_all(held).await.unwrap();
-    nothing_left(&unlucky, &path, 2).await;
+    free(&unlucky, &path, 2).await;
 }

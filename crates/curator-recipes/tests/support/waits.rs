@@ -1,0 +1,29 @@
+//! Waiting for those who wait.
+
+use curator_recipes::client::CuratorClient;
+use tokio::task::JoinHandle;
+
+use super::{children, until};
+
+/// Waits until the lock's queue has this many places.
+pub(crate) async fn queue_of(client: &CuratorClient, path: &str, length: usize) {
+    until(async || children(client, path).await.len() == length).await;
+}
+
+/// Some round trips of this session: what the server has said so far is here with the first of them, and the others are
+/// more than any lock needs to act upon it.
+pub(crate) async fn round_trips(client: &CuratorClient) {
+    for _ in 0..50 {
+        client.check_exists("/").await.unwrap();
+    }
+}
+
+/// Whether the task still waits, when its client has had the time to see what has happened and to act upon it.
+///
+/// Straight after an action nobody can have finished yet, whatever the code does. Answers and events come to a session in
+/// one order, and whoever should not go on would need a request or two: their answers come before those of these round
+/// trips.
+pub(crate) async fn still_waits<T>(task: &JoinHandle<T>, client: &CuratorClient) -> bool {
+    round_trips(client).await;
+    !task.is_finished()
+}

@@ -1,0 +1,94 @@
+//! Who holds, as the holders themselves see it.
+
+use std::sync::{Arc, Mutex};
+
+use curator_recipes::{FencingToken, LockGuard};
+
+/// Sees to it that nobody holds who should not, and writes down who held.
+///
+/// Clones are the same witness.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Witness(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// How many may share. Any number, if it is not said.
+    room: Option<usize>,
+    alone: usize,
+    sharing: usize,
+    most_sharing: usize,
+    held: Vec<(usize, bool)>,
+    left: usize,
+    greatest_alone: Option<FencingToken>,
+    greatest_sharing: Option<FencingToken>,
+}
+
+impl Witness {
+    /// For a lock that so many can share.
+    pub(crate) fn with_room_for(holders: usize) -> Self {
+        Self(Arc::new(Mutex::new(Seen { room: Some(holders), ..Seen::default() })))
+    }
+
+    /// `who` holds from now on, alone or together with others that share.
+    pub(crate) fn enter(&self, who: usize, shares: bool, guard: &LockGuard) {
+        assert!(guard.is_valid());
+        self.enter_with(who, shares, guard.fencing_token());
+    }
+
+    /// The same for one of several locks that a guard stands for.
+    pub(crate) fn enter_with(&self, who: usize, shares: bool, token: FencingToken) {
+        let mut seen = self.0.lock().unwrap();
+        assert_eq!(seen.alone, 0, "{who} holds beside one that should be alone");
+        assert!(shares || seen.sharing == 0, "{who} should be alone, and others hold");
+        assert!(seen.greatest_alone < Some(token), "{who} has {token} after {:?}", seen.greatest_alone);
+        if shares {
+            seen.sharing += 1;
+            seen.most_sharing = seen.most_sharing.max(seen.sharing);
+            let (sharing, room) = (seen.sharing, seen.room.unwrap_or(usize::MAX));
+            assert!(sharing <= room, "{sharing} hold what {room} can share");
+            // Those that hold together have no order among themselves.
+            seen.greatest_sharing = seen.greatest_sharing.max(Some(token));
+        } else {
+            seen.alone += 1;
+            assert!(seen.greatest_sharing < Some(token), "{who} has {token} after {:?}", seen.greatest_sharing);
+            seen.greatest_alone = Some(token);
+        }
+        seen.held.push((who, shares));
+    }
+
+    /// To be called before the lock is given back.
+    pub(crate) fn leave(&self, shares: bool) {
+        let mut seen = self.0.lock().unwrap();
+        *(if shares { &mut seen.sharing } else { &mut seen.alone }) -= 1;
+        seen.left += 1;
+    }
+
+    /// How many have held, and hold no more.
+    pub(crate) fn left(&self) -> usize {
+        self.0.lock().unwrap().left
+    }
+
+    /// How many hold now.
+    pub(crate) fn inside(&self) -> usize {
+        let seen = self.0.lock().unwrap();
+        seen.alone + seen.sharing
+    }
+
+    /// How many have held together at most.
+    pub(crate) fn most_sharing(&self) -> usize {
+        self.0.lock().unwrap().most_sharing
+    }
+
+    /// Who held, in order. Of those that hold together, any may be the first.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let seen = self.0.lock().unwrap();
+        let together = seen.held.chunk_by(|(_, one_shares), (_, next_shares)| *one_shares && *next_shares);
+        together
+            .flat_map(|together| {
+                let mut together: Vec<_> = together.iter().map(|(who, _)| *who).collect();
+                together.sort_unstable();
+                together
+            })
+            .collect()
+    }
+}
