@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{
     FAULTS, LONG_SESSION, builder, children, client, connect, drop_after, end_session, path, polled_until, queue_of,
-    read_write as lock, soon, until,
+    read_write as lock, soon, still_waits, until,
 };
 
 /// How a writer becomes a reader.
@@ -67,20 +67,20 @@ async fn in_turn(
     reader: (&CuratorClient, JoinHandle<LockGuard>),
     path: &str,
 ) {
-    let ((writer, writing), (_, waiting)) = (writer, reader);
+    let ((writer, writing), (reader, waiting)) = (writer, reader);
     // It has looked, and found that it is not its turn.
     until_watched_by(writer, reading.node().as_str()).await;
     let other = client().await;
     // One who comes later does not pass the writer that waits.
     assert!(lock(&other, path).read().try_acquire().await.unwrap().is_none());
-    assert!(!writing.is_finished() && !waiting.is_finished());
+    assert!(still_waits(&writing, writer).await && still_waits(&waiting, reader).await);
     assert!(reading.is_valid());
     let token = reading.fencing_token();
     reading.release().await.unwrap();
     let writing = soon(writing).await.unwrap();
     assert!(writing.fencing_token() > token);
     assert!(lock(&other, path).read().try_acquire().await.unwrap().is_none());
-    assert!(!waiting.is_finished(), "a reader beside a writer");
+    assert!(still_waits(&waiting, reader).await, "a reader beside a writer");
     writing.release().await.unwrap();
     soon(waiting).await.unwrap().release().await.unwrap();
     queue_of(&other, path, 0).await;
@@ -194,7 +194,7 @@ async fn a_write_guard_that_is_released_after_another_was_downgraded_lets_reader
     let reading = first.downgrade().await.unwrap();
     let waiting = spawn_read(&wanted);
     until_watched_by(&other, second.node().as_str()).await;
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &other).await);
     second.release().await.unwrap();
     soon(waiting).await.unwrap().release().await.unwrap();
     assert!(wanted.write().try_acquire().await.unwrap().is_none());
@@ -225,7 +225,7 @@ async fn a_downgrade_dropped_at_every_await_leaves_nothing_and_lets_others_go_on
                 // What the other guard stands for is untouched.
                 queue_of(&other, &path, 2).await;
                 assert!(children(&other, &path).await.iter().any(|name| name == kept.node().name()));
-                assert!(!waiting.is_finished());
+                assert!(still_waits(&waiting, &other).await);
                 assert!(holding.write().is_owned_by_current() && !holding.read().is_acquired_in_this_process());
                 kept.release().await.unwrap();
             }
@@ -269,7 +269,7 @@ async fn a_downgrade_dropped_before_its_answer_leaves_nothing() {
     let downgrading = polled_until(writing.downgrade(), proxy.wait_for_reply(OpCode::Multi, 1)).await;
     let before = children(&other, &path).await;
     assert!(before.len() == 2 && !before.contains(&written), "it was not applied: {before:?}");
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &other).await);
     drop(downgrading);
     proxy.release_held();
     soon(waiting).await.unwrap().release().await.unwrap();
@@ -301,7 +301,7 @@ async fn a_reader_whose_answer_was_lost_has_exactly_one_node() {
             let left = children(&other, &path).await;
             let readers: Vec<_> = left.iter().filter(|name| name.contains("-__READ__")).collect();
             assert_eq!((left.len(), readers), (2, vec![&reading.node().name().to_owned()]), "{way:?}");
-            assert!(!waiting.is_finished());
+            assert!(still_waits(&waiting, &other).await);
             assert!(reading.is_valid());
             reading.release().await.unwrap();
             soon(waiting).await.unwrap().release().await.unwrap();
@@ -418,7 +418,7 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
     queue_of(&other, &path, 2).await;
     let error = soon(writing.downgrade()).await.unwrap_err();
     assert!(matches!(&error, Error::Lost(lost) if lost.path.as_str().starts_with(&path)), "{error}");
-    assert!(!again.is_finished());
+    assert!(still_waits(&again, &holder).await);
     theirs.release().await.unwrap();
     soon(again).await.unwrap().release().await.unwrap();
 }

@@ -8,7 +8,8 @@ use curator_recipes::{LockLost, LossReason, revoke};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, requests_of, soon, until,
+    LONG_SESSION, SHORT_SESSION, builder, children, client, connect, mutex, path, queue_of, requests_of, soon,
+    still_waits, until,
 };
 
 /// Each with sessions and a network of its own, as a round takes as long as a session's timeout.
@@ -140,7 +141,7 @@ async fn somebody_writing_to_the_node_is_no_loss() {
     });
     for _ in 0..3 {
         admin.set_data(guard.node(), "noted", None).await.unwrap();
-        assert!(!told.is_finished());
+        assert!(still_waits(&told, &holder).await);
         assert!(guard.is_valid());
     }
     admin.delete().for_path(guard.node()).await.unwrap();

@@ -11,7 +11,8 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::support::{
-    PATIENCE, Witness, behind_proxy, children, client, path, queue_of, read_write as lock, soon, without_probes,
+    PATIENCE, Witness, behind_proxy, children, client, path, queue_of, read_write as lock, soon, still_waits,
+    without_probes,
 };
 
 /// Work that takes some round trips, in which somebody who should not be there would show.
@@ -192,7 +193,7 @@ async fn an_upgrade_is_refused_at_once_in_every_way_to_ask_for_it() {
         async move { lock.write().acquire_as(&owner).await.unwrap() }
     });
     queue_of(&client, &path, 2).await;
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &client).await);
     reading.release().await.unwrap();
     soon(waiting).await.unwrap().release().await.unwrap();
 
@@ -240,7 +241,7 @@ async fn a_reader_behind_three_writers_is_woken_once() {
     for writer in writers {
         guard.release().await.unwrap();
         guard = soon(writer).await.unwrap();
-        assert!(!reading.is_finished());
+        assert!(still_waits(&reading, &reader).await);
         let mut requests = without_probes(&proxy);
         requests.remove(&OpCode::Exists);
         assert_eq!(requests, waiting, "the reader was woken by a writer that it does not wait for");

@@ -9,7 +9,9 @@ use curator_recipes::{
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
-use crate::support::{LONG_SESSION, builder, children, client, connect, mutex, path, queue_of, soon, until};
+use crate::support::{
+    LONG_SESSION, builder, children, client, connect, mutex, path, queue_of, soon, still_waits, until,
+};
 
 /// A client that may delete what others may not.
 async fn privileged() -> CuratorClient {
@@ -96,7 +98,7 @@ async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
     proxy.reset_counts();
     revoke(&owner, held.node()).await.unwrap();
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
-    assert!(!waiter.is_finished());
+    assert!(still_waits(&waiter, &client).await);
     held.release().await.unwrap();
     assert!(soon(waiter).await.unwrap().unwrap().is_valid());
 }

@@ -6,7 +6,7 @@ use curator_recipes::client::{ConnectionState, CuratorClient};
 use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, LossReason};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{client, connect, mutex, path, queue_of, read_write, soon};
+use crate::support::{client, connect, mutex, path, queue_of, read_write, soon, still_waits};
 
 /// Cuts the connection, and lets nobody answer the next one until another one is tried.
 async fn outage(proxy: &FaultProxy) {
@@ -89,8 +89,8 @@ async fn holders_keep_their_lock_and_learn_of_a_deletion_that_their_session_miss
     assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
     assert!(!deleted_guard.is_valid());
     assert!(kept_guard.is_valid());
-    assert!(!not_lost.is_finished());
-    assert!(!next.is_finished());
+    assert!(still_waits(&not_lost, &holding).await);
+    assert!(still_waits(&next, &steady).await);
     not_lost.abort();
     drop(not_lost.await);
     Arc::into_inner(kept_guard).unwrap().release().await.unwrap();

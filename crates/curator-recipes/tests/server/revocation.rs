@@ -10,7 +10,9 @@ use curator_recipes::{
 use curator_test::{FaultProxy, TestingServer};
 use tokio::task::JoinHandle;
 
-use crate::support::{children, client, connect, drop_after, end_session, mutex, path, queue_of, soon, until};
+use crate::support::{
+    children, client, connect, drop_after, end_session, mutex, path, queue_of, soon, still_waits, until,
+};
 
 /// Whether it has been asked for, once all that the server has said so far has been looked at.
 async fn is_asked_for(client: &CuratorClient, guard: &LockGuard) -> bool {
@@ -72,7 +74,7 @@ async fn a_request_that_comes_while_the_lock_is_waited_for_is_told_to_the_holder
         revoke(&first, &waiter).await.unwrap();
     }
     for (place, client, waiter) in waiters {
-        assert!(!waiter.is_finished(), "to be asked for it is no reason to get it");
+        assert!(still_waits(&waiter, &client).await, "to be asked for it is no reason to get it");
         guard.release().await.unwrap();
         guard = soon(waiter).await.unwrap();
         if asked.contains(&place) {
@@ -128,7 +130,7 @@ async fn other_data_in_the_node_is_no_request() {
         admin.set_data(guard.node(), data, None).await.unwrap();
         assert!(!is_asked_for(&holder, &guard).await, "{data:?}");
     }
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &holder).await);
     revoke(&admin, guard.node()).await.unwrap();
     soon(waiting).await.unwrap().unwrap();
     // It was said, and cannot be unsaid.
@@ -179,7 +181,7 @@ async fn each_reader_is_asked_for_itself() {
     let (one, two) = (spawn_asked(&first).await, spawn_asked(&second).await);
     revoke(&admin, first.node()).await.unwrap();
     soon(one).await.unwrap().unwrap();
-    assert!(!is_asked_for(&holder, &second).await && !two.is_finished());
+    assert!(!is_asked_for(&holder, &second).await && still_waits(&two, &holder).await);
     revoke(&admin, second.node()).await.unwrap();
     soon(two).await.unwrap().unwrap();
     // The one goes, and the other is asked for still; nobody has asked the third.

@@ -6,7 +6,7 @@ use curator_test::FaultProxy;
 
 use super::stage::Stage;
 use super::subjects::Kind;
-use crate::support::{connect, end_session, soon, until};
+use crate::support::{connect, end_session, soon, still_waits, until};
 
 /// A client whose session can be ended on the server.
 async fn unlucky(stage: &Stage) -> (CuratorClient, FaultProxy) {
@@ -53,7 +53,7 @@ pub(super) async fn a_waiter_whose_session_is_gone_comes_back_with_a_new_node(ki
         now.len() == before.len() && now.iter().all(|node| held.contains(node) || !before.contains(node))
     })
     .await;
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &unlucky).await);
     assert!(guard.is_valid());
     guard.release().await.unwrap();
     let guard = soon(waiting).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::stage::Stage;
 use super::subjects::{Kind, Lock};
-use crate::support::{PATIENCE, SLACK, soon};
+use crate::support::{PATIENCE, SLACK, soon, still_waits};
 
 pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(kind: Kind) {
     const TIMEOUT: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
         let waiting = tokio::spawn(async move { lock.acquire_timeout(timeout).await.unwrap() });
         stage.contenders(2).await;
         stage.watches(kind.watches_of_a_waiter()).await;
-        assert!(!waiting.is_finished());
+        assert!(still_waits(&waiting, &waiter).await);
         guard.release().await.unwrap();
         let guard = soon(waiting).await.unwrap().expect("it was free in time");
         assert!(guard.is_valid());

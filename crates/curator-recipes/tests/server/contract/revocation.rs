@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::stage::Stage;
 use super::subjects::{Kind, Lock};
-use crate::support::{round_trips, soon};
+use crate::support::{round_trips, soon, still_waits};
 
 /// A holder that listens, with its watches in place.
 async fn listening(stage: &Stage, guard: &Arc<LockGuard>) -> JoinHandle<()> {
@@ -33,7 +33,7 @@ pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kin
         // Any other write says nothing.
         let node = guard.nodes().nth(index).unwrap().clone();
         stage.admin.set_data(&node, "a note", None).await.unwrap();
-        assert!(!told.is_finished());
+        assert!(still_waits(&told, &client).await);
         let participant = stage.lock(&stage.admin).participants().await.swap_remove(index);
         assert_eq!(participant.path, node);
         revoke(&stage.admin, &participant.path).await.unwrap();
@@ -81,7 +81,7 @@ pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(k
             break;
         };
         revoke(&stage.admin, &place.path).await.unwrap();
-        assert!(!waiting.is_finished());
+        assert!(still_waits(&waiting, &client).await);
         guard.release().await.unwrap();
         let guard = soon(waiting).await.unwrap();
         soon(guard.revocation_requested()).await.unwrap();
@@ -102,7 +102,7 @@ pub(super) async fn the_next_holder_is_not_asked_for_what_the_last_one_was(kind:
     // The same owner, by the same instance.
     let next = Arc::new(lock.acquire().await.unwrap());
     let told = listening(&stage, &next).await;
-    assert!(!told.is_finished(), "it was asked");
+    assert!(still_waits(&told, &client).await, "it was asked");
     told.abort();
     assert!(told.await.is_err(), "it was asked");
     release(next).await;
@@ -135,7 +135,7 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
         let not_told = told.remove(0);
         // Whose of the two it is.
         round_trips(&other).await;
-        assert!(!not_told.is_finished(), "the other is told");
+        assert!(still_waits(&not_told, &client).await, "the other is told");
         not_told.abort();
         assert!(not_told.await.is_err(), "the other is told");
         let asked = guards.remove(asked);

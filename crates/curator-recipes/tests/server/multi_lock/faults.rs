@@ -7,6 +7,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 use super::{acquiring, holds_all, multi, paths, queues_of};
 use crate::support::{
     FAULTS, LONG_SESSION, builder, client, connect, drop_after, free, mutex, polled_until, requests_of, soon,
+    still_waits,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,7 +126,7 @@ async fn waiters_that_give_up_do_not_hold_up_those_behind_them() {
     queues_of(&holder, &paths, &[2, 1, 1]).await;
     let waiting = acquiring(&multi(&second, &paths[1..]));
     queues_of(&holder, &paths, &[2, 2, 2]).await;
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &second).await);
     gives_up.abort();
     let guard = soon(waiting).await.unwrap();
     holds_all(&holder, &guard, &paths[1..]).await;

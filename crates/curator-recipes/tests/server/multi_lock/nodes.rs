@@ -9,7 +9,9 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use super::own::arc;
 use super::{acquiring, holds_all, multi, paths, queues_of};
-use crate::support::{FAULTS, LONG_SESSION, builder, children, client, connect, end_session, free, mutex, soon, until};
+use crate::support::{
+    FAULTS, LONG_SESSION, builder, children, client, connect, end_session, free, mutex, soon, still_waits, until,
+};
 
 fn one_by_one(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
     InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(client, path)))).unwrap()
@@ -122,7 +124,7 @@ async fn a_waiter_that_loses_one_of_its_places_begins_anew_in_all_queues() {
         .await;
         held.release().await.unwrap();
         queues_of(&holder, &paths, &[2, 1]).await;
-        assert!(!waiting.is_finished() && single.is_valid());
+        assert!(still_waits(&waiting, &waiter).await && single.is_valid());
         let token = single.fencing_token();
         single.release().await.unwrap();
         let guard = soon(waiting).await.unwrap();
@@ -165,7 +167,7 @@ async fn a_lost_session_loses_all_and_a_waiter_comes_back_in_all_queues() {
         now.len() == 2 && now.iter().any(|name| !before.contains(name))
     })
     .await;
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &unlucky).await);
     theirs.release().await.unwrap();
     let guard = soon(waiting).await.unwrap();
     assert_ne!(guard.session_id(), old_session);

@@ -5,7 +5,7 @@ use curator_recipes::{Error, LossReason, SemaphoreLease};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use super::{acquiring, free, leases_dir, locks_dir, queue, semaphore, stands};
-use crate::support::{client, connect, path, requests_of, round_trips, soon, until};
+use crate::support::{client, connect, path, requests_of, round_trips, soon, still_waits, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_place_is_deleted_takes_nothing_without_one_and_comes_back() {
@@ -118,11 +118,11 @@ async fn a_java_waiter_that_has_its_lease_already_is_waited_for() {
 
     held.release().await.unwrap();
     stands(&holder, &path, 1, 2).await;
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &ours).await);
     java.admitted().await;
     // Now ours is the first, and looks; the only lease is Java's.
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &ours).await);
     assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "it has tried to take a lease");
     stands(&holder, &path, 1, 1).await;
     java.release().await;
@@ -141,7 +141,7 @@ async fn a_java_waiter_between_its_place_and_its_lease_is_not_passed() {
     let java = JavaContender::take(queued, &path).await;
     java.admitted().await;
     stands(&admin, &path, 1, 1).await;
-    assert!(!ours.is_finished());
+    assert!(still_waits(&ours, &admin).await);
     java.release().await;
     SemaphoreLease::release_all(soon(ours).await.unwrap()).await.unwrap();
 }
@@ -163,7 +163,7 @@ async fn a_java_waiter_that_gives_up_leaves_its_lease_to_us() {
     gives_up.client.delete().for_path(&gives_up.lease).await.unwrap();
     gives_up.client.delete().for_path(&gives_up.place).await.unwrap();
     stands(&holder, &path, 2, 1).await;
-    assert!(!ours.is_finished());
+    assert!(still_waits(&ours, &holder).await);
     // The session of the other one dies.
     java.pop().unwrap().client.close().await.unwrap();
     let lease = soon(ours).await.unwrap();

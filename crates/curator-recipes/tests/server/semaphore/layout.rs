@@ -5,7 +5,7 @@ use curator_recipes::{ParticipantKind, SemaphoreLease};
 use curator_test::TestingServer;
 
 use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, stands};
-use crate::support::{LONG_SESSION, builder, client, path, soon};
+use crate::support::{LONG_SESSION, builder, client, path, soon, still_waits};
 
 /// The uuid and the number of `_c_<uuid>-<kind>-<number>`.
 fn parse(name: &str, kind: &str) -> (String, i32) {
@@ -103,7 +103,7 @@ async fn foreign_children_use_up_nothing_and_stand_in_nobodys_way() {
     // A change of the list that frees nothing.
     foreign(&client, &leases_dir(&path), "another").await;
     foreign(&client, &locks_dir(&path), "another").await;
-    assert!(!waiting.is_finished());
+    assert!(still_waits(&waiting, &client).await);
     lease.release().await.unwrap();
     SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
     stands(&client, &path, 6, 6).await;

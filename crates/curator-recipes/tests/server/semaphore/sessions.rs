@@ -5,7 +5,7 @@ use curator_recipes::{Error, LossReason, SemaphoreLease};
 use curator_test::{Direction, FaultProxy, TestingServer};
 
 use super::{acquiring, free, leases, queue, semaphore, stands};
-use crate::support::{SHORT_SESSION, builder, client, connect, end_session, path, soon, until};
+use crate::support::{SHORT_SESSION, builder, client, connect, end_session, path, soon, still_waits, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_loses_its_session_is_told_before_another_has_its_leases() {
@@ -60,8 +60,8 @@ async fn waiters_that_lose_their_session_come_back_at_the_end_of_the_queue() {
             now.len() == 2 && now.iter().any(|name| !before.contains(name))
         })
         .await;
-        for (waiter, _) in waiters.iter().zip(clients) {
-            assert!(!waiter.is_finished());
+        for (waiter, client) in waiters.iter().zip(clients) {
+            assert!(still_waits(waiter, client).await);
         }
         if unlucky_is_first {
             waiters.reverse();
@@ -69,7 +69,7 @@ async fn waiters_that_lose_their_session_come_back_at_the_end_of_the_queue() {
         held.release().await.unwrap();
         let lease = soon(waiters.remove(0)).await.unwrap().remove(0);
         assert_eq!(lease.session_id(), steady.session().await.unwrap().id());
-        assert!(!waiters[0].is_finished());
+        assert!(still_waits(&waiters[0], &unlucky).await);
         lease.release().await.unwrap();
         let lease = soon(waiters.remove(0)).await.unwrap().remove(0);
         assert_ne!(lease.session_id(), old_session);
