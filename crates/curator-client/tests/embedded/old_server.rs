@@ -6,6 +6,8 @@ use std::time::Duration;
 use curator_client::{CreateMode, CuratorClient, Error, Outcome, Transaction, TransactionResult};
 use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
+use crate::support::builder;
+
 /// Such a server, a client of it behind a proxy, and one that is not.
 async fn old() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClient) {
     let server = EmbeddedServer::builder().stats_in_transactions(false).start().unwrap();
@@ -16,7 +18,7 @@ async fn old() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClient) {
 }
 
 async fn connect(connect_string: &str) -> CuratorClient {
-    CuratorClient::builder(connect_string).session_timeout(Duration::from_secs(20)).connect().await.unwrap()
+    builder(connect_string).connect().await.unwrap()
 }
 
 fn create(transaction: Transaction, path: &str, mode: CreateMode) -> Transaction {

@@ -6,9 +6,9 @@ use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
 use curator_client::{ClockInstant, CuratorClient, SessionEnd};
 use curator_test::TestingCluster;
 
-use crate::support::{builder, ephemeral, eventually, expect, soon, watch_over};
+use crate::support::{SHORT, builder, ephemeral, expect, soon, until, watch_over};
 
-const SHORT: Duration = Duration::from_millis(1_500);
+/// Long enough for an ensemble to find another leader.
 const LONG: Duration = Duration::from_secs(30);
 
 /// Three members that are patient with each other for longer than a short session lives.
@@ -28,7 +28,7 @@ async fn connect(connect_string: String, session_timeout: Duration) -> CuratorCl
 /// Waits until `observer` sees that `node` is gone, and checks at that moment that `client` knows it.
 async fn gone(observer: &CuratorClient, node: &str, client: &CuratorClient) {
     let session = client.current_session();
-    eventually("the end of the node", async || match observer.check_exists(node).await {
+    until(async || match observer.check_exists(node).await {
         Ok(None) => {
             assert!(session.as_ref().is_none_or(|session| !session.is_valid()), "trusted and gone");
             true
@@ -53,10 +53,10 @@ async fn a_follower_that_freezes_takes_its_sessions_with_it_in_time() {
     let paused_at = ClockInstant::now();
     let (promised, ()) = tokio::join!(watch_over(session.lease()), gone(&observer, &node, &client));
     assert!(promised < paused_at + session.timeout());
-    assert!(soon("Lost", states.wait_for(Lost)).await);
+    assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     cluster.member(follower).resume().unwrap();
-    assert!(soon("Reconnected", states.wait_for(Reconnected)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
     assert!(!session.is_valid());
 }
 
@@ -88,10 +88,10 @@ async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
     assert!(last_answer > paused_at + session.timeout() / 2, "the follower does not answer reads");
     // What the follower answers by itself proves nothing.
     assert!(promised < paused_at + session.timeout(), "the lease was renewed without a leader");
-    assert!(soon("Lost", states.wait_for(Lost)).await);
+    assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     // The others elect a leader, and the client comes back.
-    assert!(soon("Reconnected", states.wait_for(Reconnected)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
     assert_eq!(client.session().await.unwrap().epoch(), 2);
     cluster.member(leader).resume().unwrap();
 }

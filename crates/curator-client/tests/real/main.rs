@@ -2,6 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod cluster;
-#[path = "../server/support.rs"]
-#[allow(dead_code, reason = "each test program uses its own part")]
+#[path = "../support/mod.rs"]
 mod support;

@@ -17,13 +17,13 @@ async fn one_request_too_many_is_refused() {
     let path = client.resolve("/").unwrap();
     proxy.hold_replies(OpCode::Exists);
     let requests: Vec<_> = (0..MOST).map(|_| session.exists(&path)).collect();
-    let error = soon("the refusal", session.exists(&path)).await.unwrap_err();
+    let error = soon(session.exists(&path)).await.unwrap_err();
     assert!(matches!(error, Error::TooManyRequests { limit: MOST, .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
     assert!(error.is_retryable());
     proxy.release_held();
     for request in requests {
-        soon("the answer", request).await.unwrap();
+        soon(request).await.unwrap();
     }
     session.exists(&path).await.unwrap();
 }

@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 use curator_client::{CuratorClient, Error, RetryForever, SessionEnd};
 use curator_test::{OpCode, TestingServer};
 
-use crate::support::{PATIENCE, behind_proxy, builder, direct, ephemeral, eventually, proxy, soon, unique};
+use crate::support::{PATIENCE, SLACK, behind_proxy, builder, direct, ephemeral, proxy, soon, unique_path, until};
 
 /// A close timeout that a test waits for.
 const CLOSE: Duration = Duration::from_millis(500);
-/// What a loaded machine may need on top.
-const SLACK: Duration = Duration::from_millis(1_500);
 
 async fn has_session(id: i64) -> bool {
     TestingServer::shared().await.sessions().await.unwrap().iter().any(|session| session.session_id == id)
@@ -50,7 +48,7 @@ async fn a_dropped_close_goes_on() {
     let mut close = Box::pin(client.close());
     assert!(futures_util::FutureExt::now_or_never(&mut close).is_none());
     drop(close);
-    eventually("the end of the session", async || !has_session(id).await).await;
+    until(async || !has_session(id).await).await;
 }
 
 #[tokio::test]
@@ -62,9 +60,9 @@ async fn nothing_works_after_a_close() {
     let started = Instant::now();
     let errors = [
         client.get_data("/").await.unwrap_err(),
-        client.create().for_path(unique(), "").await.unwrap_err(),
-        client.create().with_protection().for_path(unique(), "").await.unwrap_err(),
-        client.delete().guaranteed().for_path(unique()).await.unwrap_err(),
+        client.create().for_path(unique_path("node"), "").await.unwrap_err(),
+        client.create().with_protection().for_path(unique_path("node"), "").await.unwrap_err(),
+        client.delete().guaranteed().for_path(unique_path("node")).await.unwrap_err(),
         client.transaction().check("/", None).unwrap().commit().await.unwrap_err(),
         client.session().await.unwrap_err(),
     ];
@@ -74,20 +72,20 @@ async fn nothing_works_after_a_close() {
     }
     let error = session.get_data(&client.resolve("/").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
-    assert!(started.elapsed() < PATIENCE / 6);
+    assert!(started.elapsed() < PATIENCE / 12);
     assert_eq!(session.end(), Some(SessionEnd::Closed));
     assert!(!session.is_valid());
     assert!(client.current_session().is_none());
-    assert!(soon("the first state", states.next()).await.is_some());
-    assert_eq!(soon("the end of the states", states.next()).await, None);
-    soon("closing", client.closing()).await;
+    assert!(soon(states.next()).await.is_some());
+    assert_eq!(soon(states.next()).await, None);
+    soon(client.closing()).await;
     assert_eq!(client.janitor().pending(), 0);
 }
 
 #[tokio::test]
 async fn closing_waits_for_pending_deletes() {
     let (proxy, client) = behind_proxy().await;
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     proxy.cut_before_request(OpCode::Delete);
     client.janitor().delete(&path);
     client.close().await.unwrap();
@@ -102,7 +100,7 @@ async fn closing_during_an_outage_is_bounded() {
     proxy.refuse(true).unwrap();
     proxy.cut();
     let started = Instant::now();
-    let error = soon("the close", client.close()).await.unwrap_err();
+    let error = soon(client.close()).await.unwrap_err();
     assert!(matches!(error, Error::CloseUnconfirmed { after: CLOSE }), "{error}");
     assert!(started.elapsed() < CLOSE + SLACK, "{:?}", started.elapsed());
     assert!(matches!(client.close().await, Err(Error::CloseUnconfirmed { .. })));
@@ -115,13 +113,13 @@ async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_
     proxy.refuse(true).unwrap();
     proxy.cut();
     for _ in 0..100 {
-        client.janitor().delete(&client.resolve(unique()).unwrap());
+        client.janitor().delete(&client.resolve(unique_path("node")).unwrap());
     }
     let started = Instant::now();
-    soon("the close", client.close()).await.unwrap_err();
+    soon(client.close()).await.unwrap_err();
     assert!(started.elapsed() < 2 * CLOSE + SLACK, "{:?}", started.elapsed());
     // Nobody works on them any more.
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert_eq!(client.janitor().pending(), 0);
 }
 
@@ -133,10 +131,10 @@ async fn closing_after_a_loss_does_not_wait_for_a_new_session() {
     let session = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
     proxy.cut();
-    soon("the loss", session.ended()).await;
+    soon(session.ended()).await;
     let started = Instant::now();
     // Whether the old session has ended on the server is not known; that it took no longer is what counts.
-    drop(soon("the close", client.close()).await);
+    drop(soon(client.close()).await);
     assert!(started.elapsed() < CLOSE + SLACK, "{:?}", started.elapsed());
 }
 
@@ -151,9 +149,9 @@ async fn a_pause_between_two_tries_ends_with_the_client() {
         async move { client.get_data("/").await }
     });
     let mut states = client.connection_states();
-    assert!(soon("Reconnected", states.wait_for(curator_client::ConnectionState::Reconnected)).await);
+    assert!(soon(states.wait_for(curator_client::ConnectionState::Reconnected)).await);
     client.close().await.unwrap();
-    let error = soon("the error", read).await.unwrap().unwrap_err();
+    let error = soon(read).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Closed), "{error}");
 }
 
@@ -166,12 +164,12 @@ async fn an_operation_under_way_ends_with_the_client() {
         let client = client.clone();
         async move { client.get_data("/").await }
     });
-    soon("the request", proxy.wait_for_request(OpCode::GetData, 1)).await.unwrap();
+    soon(proxy.wait_for_request(OpCode::GetData, 1)).await.unwrap();
     let close = tokio::spawn(async move { client.close().await });
-    let error = soon("the error", read).await.unwrap().unwrap_err();
+    let error = soon(read).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
     proxy.release_held();
-    soon("the close", close).await.unwrap().unwrap();
+    soon(close).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -182,5 +180,5 @@ async fn dropping_the_last_clone_closes_the_session() {
     drop(client);
     clone.get_data("/").await.unwrap();
     drop(clone);
-    eventually("the end of the session", async || !has_session(id).await).await;
+    until(async || !has_session(id).await).await;
 }

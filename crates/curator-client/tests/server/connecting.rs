@@ -6,17 +6,15 @@ use std::time::{Duration, Instant};
 use curator_client::{CuratorClient, Error, Outcome};
 use curator_test::{Direction, FaultProxy, TestingServer};
 
-use crate::support::{builder, eventually, proxy, soon};
+use crate::support::{SLACK, builder, proxy, soon, until};
 
 const CONNECTION: Duration = Duration::from_millis(800);
-/// What a loaded machine may need on top.
-const SLACK: Duration = Duration::from_millis(1_500);
 
 async fn fails_in_time(connect_string: String, session_timeout: Duration) {
     let started = Instant::now();
     let connect =
         CuratorClient::builder(&connect_string).session_timeout(session_timeout).connection_timeout(CONNECTION);
-    let error = soon("the error", connect.connect()).await.unwrap_err();
+    let error = soon(connect.connect()).await.unwrap_err();
     let took = started.elapsed();
     assert!((CONNECTION..CONNECTION + SLACK).contains(&took), "{error} after {took:?}");
     assert!(matches!(error, Error::ConnectFailed { after: CONNECTION, .. }), "{error}");
@@ -62,7 +60,7 @@ async fn a_server_that_comes_up_in_time_is_found() {
     let connecting = tokio::spawn(builder(proxy.connect_string()).connect());
     tokio::task::yield_now().await;
     proxy.refuse(false).unwrap();
-    let client = soon("the connection", connecting).await.unwrap().unwrap();
+    let client = soon(connecting).await.unwrap().unwrap();
     client.get_data("/").await.unwrap();
 }
 
@@ -120,11 +118,11 @@ async fn a_connect_that_failed_or_was_dropped_leaves_no_task_behind() {
     let before = tasks();
     let connect = || builder(proxy.connect_string()).connection_timeout(CONNECTION).connect();
     connect().await.unwrap_err();
-    eventually("the end of all tasks", async || tasks() == before).await;
+    until(async || tasks() == before).await;
     tokio::time::timeout(Duration::from_millis(100), connect()).await.unwrap_err();
-    eventually("the end of all tasks", async || tasks() == before).await;
+    until(async || tasks() == before).await;
     // Nor does one that succeeded, when its client is dropped.
     proxy.refuse(false).unwrap();
     drop(connect().await.unwrap());
-    eventually("the end of all tasks", async || tasks() == before).await;
+    until(async || tasks() == before).await;
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use curator_client::{CreateMode, Error, Outcome, ProtectionId};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{builder, direct, ephemeral, eventually, unique};
+use crate::support::{builder, direct, ephemeral, unique_path, until};
 
 #[tokio::test]
 async fn every_kind_of_node_can_be_created() {
     let client = direct().await;
     let session = client.session().await.unwrap();
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let ttl = Duration::from_secs(60);
     for (name, mode) in [
         ("persistent", CreateMode::Persistent),
@@ -38,7 +38,7 @@ async fn every_kind_of_node_can_be_created() {
 #[tokio::test]
 async fn numbers_rise() {
     let client = direct().await;
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let mut names = Vec::new();
     for _ in 0..3 {
         let builder = client.create().with_mode(CreateMode::EphemeralSequential);
@@ -50,7 +50,7 @@ async fn numbers_rise() {
 #[tokio::test]
 async fn a_sequential_node_may_be_nothing_but_its_number() {
     let client = direct().await;
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let session = client.session().await.unwrap();
     // A path must not end with a slash, so the parent's path with one is not a path to give.
     let error = client.create().with_mode(CreateMode::PersistentSequential).for_path(format!("{dir}/"), "").await;
@@ -73,7 +73,7 @@ async fn missing_parents_become_containers() {
     for path in ["/top/a/b/c", "/top/a/d"] {
         client.delete().for_path(path).await.unwrap();
     }
-    eventually("the end of the containers", async || client.check_exists("/top").await.unwrap().is_none()).await;
+    until(async || client.check_exists("/top").await.unwrap().is_none()).await;
     assert!(client.check_exists("/persistent").await.unwrap().is_some());
 }
 
@@ -83,7 +83,7 @@ async fn a_node_with_a_ttl_goes_when_its_time_is_over() {
     let client = builder(server.connect_string()).connect().await.unwrap();
     let mode = CreateMode::PersistentWithTtl(Duration::from_millis(200));
     client.create().with_mode(mode).for_path("/ttl", "").await.unwrap();
-    eventually("the end of the node", async || client.check_exists("/ttl").await.unwrap().is_none()).await;
+    until(async || client.check_exists("/ttl").await.unwrap().is_none()).await;
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_ttl_that_the_server_cannot_keep_is_refused() {
     let client = direct().await;
     for ttl in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
         for mode in [CreateMode::PersistentWithTtl(ttl), CreateMode::PersistentSequentialWithTtl(ttl)] {
-            let path = unique();
+            let path = unique_path("node");
             let error = client.create().with_mode(mode).for_path(&path, "").await.unwrap_err();
             assert!(matches!(error, Error::InvalidRequest { .. }), "{error}");
             assert_eq!(error.outcome(), Outcome::NotApplied);
@@ -132,7 +132,7 @@ async fn the_root_is_always_there() {
 #[tokio::test]
 async fn without_parents_a_node_is_refused() {
     let client = direct().await;
-    let error = client.create().for_path(format!("{}/child", unique()), "").await.unwrap_err();
+    let error = client.create().for_path(format!("{}/child", unique_path("node")), "").await.unwrap_err();
     assert!(matches!(error, Error::NoNode { operation: "create", .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
     assert!(!error.is_retryable());
@@ -141,7 +141,7 @@ async fn without_parents_a_node_is_refused() {
 #[tokio::test]
 async fn a_node_that_exists_is_refused() {
     let client = direct().await;
-    let path = client.create().for_path(unique(), "first").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "first").await.unwrap();
     let error = client.create().for_path(&path, "second").await.unwrap_err();
     assert!(matches!(&error, Error::NodeExists { path: of, .. } if *of == path), "{error}");
     assert_eq!(client.get_data(&path).await.unwrap().0, b"first");
@@ -160,7 +160,7 @@ async fn an_ephemeral_node_has_no_children() {
 #[tokio::test]
 async fn a_protected_node_carries_a_mark() {
     let client = direct().await;
-    let dir = unique();
+    let dir = unique_path("node");
     let create = client.create().with_protection().with_mode(CreateMode::EphemeralSequential);
     let path = create.creating_parent_containers().for_path(format!("{dir}/lock-"), "").await.unwrap();
     let (id, name) = ProtectionId::parse(path.name()).unwrap();

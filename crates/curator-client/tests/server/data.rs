@@ -2,12 +2,12 @@
 
 use curator_client::{Error, Outcome};
 
-use crate::support::{direct, unique};
+use crate::support::{direct, unique_path};
 
 #[tokio::test]
 async fn data_can_be_written_and_read() {
     let client = direct().await;
-    let path = client.create().for_path(unique(), "first").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "first").await.unwrap();
     let stat = client.set_data(&path, "second", None).await.unwrap();
     assert_eq!(stat.version, 1);
     assert_eq!(client.get_data(&path).await.unwrap(), (b"second".to_vec(), stat));
@@ -19,7 +19,7 @@ async fn data_can_be_written_and_read() {
 #[tokio::test]
 async fn children_are_listed_by_name() {
     let client = direct().await;
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     assert!(client.get_children(&dir).await.unwrap().is_empty());
     for name in ["b", "a", "é"] {
         client.create().for_path(format!("{dir}/{name}"), "").await.unwrap();
@@ -32,7 +32,7 @@ async fn children_are_listed_by_name() {
 #[tokio::test]
 async fn a_missing_node_is_told_apart_from_an_empty_one() {
     let client = direct().await;
-    let path = unique();
+    let path = unique_path("node");
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
     let errors = [
         client.get_data(&path).await.unwrap_err(),
@@ -51,7 +51,7 @@ async fn a_missing_node_is_told_apart_from_an_empty_one() {
 #[tokio::test]
 async fn another_version_is_refused() {
     let client = direct().await;
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     client.set_data(&path, "", None).await.unwrap();
     let set = client.set_data(&path, "", Some(0)).await.unwrap_err();
     assert!(matches!(set, Error::BadVersion { operation: "set data of", .. }), "{set}");
@@ -64,7 +64,7 @@ async fn another_version_is_refused() {
 #[tokio::test]
 async fn a_node_with_children_is_not_deleted() {
     let client = direct().await;
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     client.create().for_path(format!("{path}/child"), "").await.unwrap();
     for delete in [client.delete(), client.delete().guaranteed()] {
         let error = delete.for_path(&path).await.unwrap_err();
@@ -78,5 +78,5 @@ async fn a_node_with_children_is_not_deleted() {
 async fn a_sync_is_answered() {
     let client = direct().await;
     client.sync("/").await.unwrap();
-    client.sync(unique()).await.unwrap();
+    client.sync(unique_path("node")).await.unwrap();
 }

@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 use curator_client::{CuratorClient, Error, Outcome, RetryNTimes};
 use curator_test::{Direction, FaultProxy, OpCode};
 
-use crate::support::{builder, eventually, proxy, soon};
+use crate::support::{SLACK, builder, proxy, soon, until};
 
 const OPERATION: Duration = Duration::from_millis(300);
 const CONNECTION: Duration = Duration::from_millis(600);
-/// What a loaded machine may need on top.
-const SLACK: Duration = Duration::from_millis(1_500);
 
 /// A client that makes one try.
 async fn once(session_timeout: Duration) -> (FaultProxy, CuratorClient) {
@@ -26,7 +24,7 @@ async fn fails_after<T: std::fmt::Debug>(
     operation: impl Future<Output = curator_client::Result<T>>,
 ) -> Error {
     let started = Instant::now();
-    let error = soon("the error", operation).await.unwrap_err();
+    let error = soon(operation).await.unwrap_err();
     let took = started.elapsed();
     assert!((least..least + SLACK).contains(&took), "{error} after {took:?}");
     error
@@ -44,7 +42,7 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
     let mut states = client.connection_states();
     proxy.refuse(true).unwrap();
     proxy.cut();
-    assert!(soon("Suspended", states.wait_for(curator_client::ConnectionState::Suspended)).await);
+    assert!(soon(states.wait_for(curator_client::ConnectionState::Suspended)).await);
     let error = fails_after(CONNECTION, client.delete().for_path("/no-such-node")).await;
     assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
@@ -56,7 +54,7 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
     assert_eq!(error.outcome(), Outcome::NotApplied);
 
     proxy.refuse(false).unwrap();
-    soon("a connection", session.connected()).await.unwrap();
+    soon(session.connected()).await.unwrap();
     client.get_data("/").await.unwrap();
     assert_eq!(proxy.requests().get(&OpCode::Delete), None);
 }
@@ -73,7 +71,7 @@ async fn the_operation_timeout_is_not_for_the_probes_of_the_lease() {
     let session = client.session().await.unwrap();
     let first = session.lease().valid_until();
     proxy.set_delay(Duration::from_millis(50));
-    eventually("the lease to be renewed", async || session.lease().valid_until() > first + session.timeout()).await;
+    until(async || session.lease().valid_until() > first + session.timeout()).await;
     assert_eq!(session.end(), None);
 }
 
@@ -99,7 +97,7 @@ async fn a_request_that_was_not_looked_at_ends_at_the_same_time() {
     answered.await.unwrap();
     // The time counts from the call.
     tokio::time::sleep(OPERATION).await;
-    let error = soon("the error", swallowed).await.unwrap_err();
+    let error = soon(swallowed).await.unwrap_err();
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
     assert!(started.elapsed() < OPERATION + SLACK);
 }
@@ -123,7 +121,7 @@ async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
     let session = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
-    soon("the loss", session.ended()).await;
+    soon(session.ended()).await;
     let error = fails_after(CONNECTION, client.get_data("/")).await;
     assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
@@ -135,7 +133,7 @@ async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
     proxy.heal();
     proxy.refuse(false).unwrap();
     let mut states = client.connection_states();
-    assert!(soon("Reconnected", states.wait_for(curator_client::ConnectionState::Reconnected)).await);
+    assert!(soon(states.wait_for(curator_client::ConnectionState::Reconnected)).await);
     client.get_data("/").await.unwrap();
 }
 
@@ -148,7 +146,7 @@ async fn an_operation_under_way_ends_with_its_session() {
     let path = client.resolve("/").unwrap();
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
-    let error = soon("the error", session.get_data(&path)).await.unwrap_err();
+    let error = soon(session.get_data(&path)).await.unwrap_err();
     let is_over = matches!(error, Error::SessionEnded { end: curator_client::SessionEnd::LeaseOver, .. });
     assert!(is_over || matches!(error, Error::ConnectionLost { .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::Unknown);

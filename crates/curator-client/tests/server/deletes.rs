@@ -5,10 +5,10 @@ use std::time::Duration;
 use curator_client::{ConnectionState, CreateMode, CuratorClient, RetryForever, RetryNTimes, ZPath};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
-use crate::support::{behind_proxy, builder, direct, eventually, proxy, soon, unique};
+use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path, until};
 
 async fn node(client: &CuratorClient) -> ZPath {
-    client.create().for_path(unique(), "").await.unwrap()
+    client.create().for_path(unique_path("node"), "").await.unwrap()
 }
 
 /// A client that makes one try and no more.
@@ -27,7 +27,7 @@ async fn a_delete_whose_answer_was_lost_succeeds() {
     let path = node(&client).await;
     proxy.reset_counts();
     proxy.cut_before_reply(OpCode::Delete);
-    soon("the delete", client.delete().for_path(&path)).await.unwrap();
+    soon(client.delete().for_path(&path)).await.unwrap();
     assert_eq!(proxy.requests()[&OpCode::Delete], 2);
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
 }
@@ -37,7 +37,7 @@ async fn a_delete_whose_request_was_lost_succeeds() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     proxy.cut_before_request(OpCode::Delete);
-    soon("the delete", client.delete().for_path(&path)).await.unwrap();
+    soon(client.delete().for_path(&path)).await.unwrap();
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
 }
 
@@ -48,14 +48,14 @@ async fn a_guaranteed_delete_goes_on_over_an_outage() {
     let mut states = client.connection_states();
     proxy.refuse(true).unwrap();
     proxy.cut();
-    assert!(soon("the outage", states.wait_for(ConnectionState::Suspended)).await);
-    let error = soon("the error", client.delete().guaranteed().for_path(&path)).await.unwrap_err();
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    let error = soon(client.delete().guaranteed().for_path(&path)).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert_eq!(client.janitor().pending(), 1);
     let [pending] = &*client.janitor().pending_deletes() else { panic!("nothing is pending") };
     assert_eq!(pending.path, path.as_str());
     proxy.refuse(false).unwrap();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert_eq!(client.janitor().pending(), 0);
     assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
 }
@@ -67,12 +67,10 @@ async fn a_pending_delete_tells_why_it_is_pending() {
     for _ in 0..4 {
         proxy.swallow_next_reply(OpCode::Delete);
     }
-    soon("the error", client.delete().guaranteed().for_path(&path)).await.unwrap_err();
-    eventually("a failed try of the janitor", async || {
-        client.janitor().pending_deletes().first().is_some_and(|pending| pending.last_error.is_some())
-    })
-    .await;
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.delete().guaranteed().for_path(&path)).await.unwrap_err();
+    until(async || client.janitor().pending_deletes().first().is_some_and(|pending| pending.last_error.is_some()))
+        .await;
+    soon(client.janitor().idle()).await;
 }
 
 #[tokio::test]
@@ -84,10 +82,10 @@ async fn a_guaranteed_delete_goes_on_in_the_next_session() {
     proxy.refuse(true).unwrap();
     close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
     proxy.cut();
-    soon("the error", client.delete().guaranteed().for_path(&path)).await.unwrap_err();
+    soon(client.delete().guaranteed().for_path(&path)).await.unwrap_err();
     assert_eq!(client.janitor().pending(), 1);
     proxy.refuse(false).unwrap();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert_eq!(client.session().await.unwrap().epoch(), session.epoch() + 1);
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
 }
@@ -99,8 +97,8 @@ async fn a_dropped_guaranteed_delete_is_done_all_the_same() {
     proxy.refuse(true).unwrap();
     proxy.cut();
     let delete = tokio::spawn(client.delete().guaranteed().for_path(path.clone()));
-    let ordinary = tokio::spawn(client.delete().for_path(unique()));
-    eventually("the outage", async || proxy.connections() == 0).await;
+    let ordinary = tokio::spawn(client.delete().for_path(unique_path("node")));
+    until(async || proxy.connections() == 0).await;
     tokio::task::yield_now().await;
     delete.abort();
     ordinary.abort();
@@ -108,7 +106,7 @@ async fn a_dropped_guaranteed_delete_is_done_all_the_same() {
     assert!(ordinary.await.unwrap_err().is_cancelled());
     assert_eq!(client.janitor().pending(), 1);
     proxy.refuse(false).unwrap();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
 }
 
@@ -116,13 +114,13 @@ async fn a_dropped_guaranteed_delete_is_done_all_the_same() {
 async fn a_delete_that_belongs_to_a_session_ends_with_it() {
     let server = TestingServer::shared().await;
     let (proxy, client) = behind_proxy().await;
-    let path = client.create().with_mode(CreateMode::Ephemeral).for_path(unique(), "").await.unwrap();
+    let path = client.create().with_mode(CreateMode::Ephemeral).for_path(unique_path("node"), "").await.unwrap();
     let session = client.session().await.unwrap();
     proxy.hold_replies(OpCode::Delete);
     client.janitor().delete_owned(&session, &path);
     assert_eq!(client.janitor().pending(), 1);
     close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     // And one for a session that is over is no work at all.
     client.janitor().delete_owned(&session, &path);
     assert_eq!(client.janitor().pending(), 0);
@@ -143,7 +141,7 @@ async fn a_delete_can_be_handed_over_outside_of_any_runtime() {
     })
     .join()
     .unwrap();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert_eq!(client.check_exists(&owned).await.unwrap(), None);
     assert_eq!(client.check_exists(&other).await.unwrap(), None);
 }
@@ -160,7 +158,7 @@ async fn many_deletes_are_all_done() {
         client.janitor().delete(path);
     }
     assert_eq!(client.janitor().pending(), 200);
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(client.get_children(&dir).await.unwrap().is_empty());
 }
 
@@ -169,7 +167,7 @@ async fn a_guaranteed_delete_that_pauses_between_tries_is_done_before_the_client
     let proxy = proxy().await;
     let pauses = RetryForever::new(Duration::from_secs(600)).unwrap();
     let client = builder(proxy.connect_string()).retry_policy(pauses).connect().await.unwrap();
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     // The first try breaks the connection, and the second is ten minutes away.
     proxy.cut_before_request(OpCode::Delete);
     let mut states = client.connection_states();
@@ -177,10 +175,10 @@ async fn a_guaranteed_delete_that_pauses_between_tries_is_done_before_the_client
         let (client, path) = (client.clone(), path.clone());
         async move { client.delete().guaranteed().for_path(&path).await }
     });
-    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
-    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     assert_eq!(client.janitor().pending(), 1);
     client.close().await.unwrap();
-    assert!(soon("the delete", deleting).await.unwrap().is_err());
+    assert!(soon(deleting).await.unwrap().is_err());
     assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
 }

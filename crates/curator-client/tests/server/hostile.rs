@@ -66,8 +66,8 @@ async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
     });
     let client = builder(address.to_string()).session_timeout(TIMEOUT).connect().await.unwrap();
     let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
-    assert!(soon("the loss", states.wait_for(Lost)).await);
+    assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
-    let hung_up = soon("the end of the talk", tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
+    let hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
     assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
 }

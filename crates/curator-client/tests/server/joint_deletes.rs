@@ -6,11 +6,11 @@ use std::time::Duration;
 use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Permission, ZPath};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
-use crate::support::{behind_proxy, builder, direct, eventually, proxy, soon, unique};
+use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path, until};
 
 /// Ephemeral nodes of the session of now in a directory of their own, and what was sent for them is forgotten.
 async fn nodes(proxy: &FaultProxy, client: &CuratorClient, count: usize) -> Vec<ZPath> {
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let mut paths = Vec::new();
     for _ in 0..count {
         let create = client.create().with_mode(CreateMode::EphemeralSequential);
@@ -52,11 +52,11 @@ async fn nodes_that_are_all_there_go_in_one_request() {
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
     assert_eq!(Arc::strong_count(&baggage), 2);
     proxy.release_held();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Multi, 1)]);
     assert!(left_of(&paths).await.is_empty());
     assert!(pending(&client).is_empty());
-    eventually("the baggage is dropped", async || Arc::strong_count(&baggage) == 1).await;
+    until(async || Arc::strong_count(&baggage) == 1).await;
 }
 
 #[tokio::test]
@@ -77,11 +77,11 @@ async fn the_others_go_when_one_is_gone_already() {
     }));
     assert_eq!(Arc::strong_count(&baggage), 2);
     proxy.release_held();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Delete, 3), (OpCode::Multi, 1)]);
     assert_eq!(proxy.round_trips(), 2);
     assert!(left_of(&paths).await.is_empty());
-    eventually("the baggage is dropped", async || Arc::strong_count(&baggage) == 1).await;
+    until(async || Arc::strong_count(&baggage) == 1).await;
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn several_that_are_gone_are_no_failure() {
         direct().await.delete().for_path(gone).await.unwrap();
     }
     client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     assert!(pending(&client).is_empty());
 }
@@ -106,7 +106,7 @@ async fn one_is_deleted_as_ever_and_none_is_no_request() {
     assert_eq!(client.janitor().pending(), 0);
     client.janitor().delete_owned_together(&session, paths.clone(), None);
     assert_eq!(pending(&client), names(&paths));
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
     assert!(left_of(&paths).await.is_empty());
 }
@@ -117,12 +117,12 @@ async fn a_node_that_the_server_refuses_is_given_up_alone() {
     let (proxy, client) = behind_proxy().await;
     let paths = nodes(&proxy, &client, 2).await;
     let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-    let locked = client.create().with_acl(no_delete).for_path(unique(), "").await.unwrap();
+    let locked = client.create().with_acl(no_delete).for_path(unique_path("node"), "").await.unwrap();
     let refused = client.create().with_mode(CreateMode::Ephemeral).for_path(locked.child("n").unwrap(), "");
     let refused = refused.await.unwrap();
     let together = vec![refused.clone(), paths[0].clone(), paths[1].clone()];
     client.janitor().delete_owned_together(&client.session().await.unwrap(), together, None);
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     let [left] = &*client.janitor().pending_deletes() else { panic!("{:?}", pending(&client)) };
     assert_eq!((left.path.as_str(), left.given_up), (refused.as_str(), true));
@@ -138,14 +138,14 @@ async fn a_joint_delete_goes_on_over_an_outage() {
     proxy.cut_before_request(OpCode::Multi);
     proxy.refuse(true).unwrap();
     client.janitor().delete_owned_together(&session, paths.clone(), None);
-    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
     // And one that cannot be sent at all.
     let more = vec![paths[0].clone(), paths[1].clone()];
     client.janitor().delete_owned_together(&session, more, None);
     assert_eq!(client.janitor().pending(), 5);
     assert_eq!(left_of(&paths).await.len(), 3);
     proxy.refuse(false).unwrap();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(session.is_valid());
     assert!(left_of(&paths).await.is_empty());
 }
@@ -156,7 +156,7 @@ async fn a_joint_delete_whose_answer_is_lost_is_done() {
     let paths = nodes(&proxy, &client, 3).await;
     proxy.cut_before_reply(OpCode::Multi);
     client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     assert!(pending(&client).is_empty());
 }
@@ -171,7 +171,7 @@ async fn a_joint_delete_ends_with_its_session() {
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
     close_session(TestingServer::shared().await.address(), proxy.sessions().last().unwrap()).await.unwrap();
     proxy.cut();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(session.end().is_some());
     assert!(pending(&client).is_empty());
     // And one for a session that is over is no work at all.
@@ -185,7 +185,7 @@ async fn more_than_one_request_can_carry_are_deleted_one_by_one() {
     let client = builder(proxy.connect_string()).max_request_size(1024).connect().await.unwrap();
     let paths = nodes(&proxy, &client, 20).await;
     client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     assert_eq!(sent(&proxy), [(OpCode::Delete, 20)]);
 }
@@ -193,7 +193,7 @@ async fn more_than_one_request_can_carry_are_deleted_one_by_one() {
 #[tokio::test]
 async fn closing_waits_for_a_joint_delete() {
     let (proxy, client) = behind_proxy().await;
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let session = client.session().await.unwrap();
     let mut paths = Vec::new();
     for name in ["a", "b"] {

@@ -6,9 +6,7 @@ use curator_client::ConnectionState::{Connected, Lost, Reconnected};
 use curator_client::{ClockInstant, CuratorClient, SessionEnd, WatchEvent};
 use curator_test::{Direction, OpCode, TestingServer};
 
-use crate::support::{PATIENCE, builder, direct, ephemeral, expect, proxy, soon, watch_over};
-
-const SHORT: Duration = Duration::from_millis(1_500);
+use crate::support::{PATIENCE, SHORT, builder, direct, ephemeral, expect, proxy, soon, watch_over};
 
 /// Long enough that a loaded machine does not lose the session by itself.
 const MIDDLING: Duration = Duration::from_secs(4);
@@ -34,7 +32,7 @@ async fn cut_off_once(direction: Direction, observer: &CuratorClient, round: u32
     proxy.black_hole(direction);
     let cut_at = ClockInstant::now();
     let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {
-        assert_eq!(soon("the end of the node", watch.fired()).await, WatchEvent::Deleted);
+        assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
         assert!(!session.is_valid(), "the node is gone, and its owner still trusts its session");
         ClockInstant::now()
     });
@@ -94,10 +92,10 @@ async fn a_lease_that_is_over_never_comes_back() {
     let session = client.session().await.unwrap();
     proxy.hold_replies(OpCode::Sync);
     watch_over(session.lease()).await;
-    assert!(soon("Lost", states.wait_for(Lost)).await);
+    assert!(soon(states.wait_for(Lost)).await);
     // Answers to the probes of the old session arrive now.
     proxy.release_held();
-    assert!(soon("Reconnected", states.wait_for(Reconnected)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
     let next = client.session().await.unwrap();
     assert!(next.is_valid());
     assert!(!session.is_valid());
@@ -113,9 +111,9 @@ async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
     proxy.hold_replies(OpCode::Sync);
-    assert_eq!(soon("the loss", session.ended()).await, SessionEnd::LeaseOver);
+    assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
     let lost_at = Instant::now();
-    assert_eq!(soon("the end of the node", watch.fired()).await, WatchEvent::Deleted);
+    assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
     // The server was sent requests all the time: on its own it would have waited for its timeout.
     assert!(lost_at.elapsed() < MIDDLING / 2, "the node went {:?} after the session", lost_at.elapsed());
 }
@@ -134,7 +132,7 @@ async fn a_runtime_that_is_stuck_does_not_make_a_lease_last() {
     drop(release);
     // The supervisor finds a lease that is over, and a session that may be alive.
     let mut states = client.connection_states();
-    assert!(soon("a new session", states.wait_for(Reconnected)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
     assert!(!session.is_valid());
     assert_eq!(client.session().await.unwrap().epoch(), session.epoch() + 1);
     runtime.shutdown_background();

@@ -3,7 +3,7 @@
 use curator_client::{ConnectionState, CreateMode, Error, Outcome, WatchEvent};
 use curator_test::TestingServer;
 
-use crate::support::{behind_proxy, builder, soon, unique};
+use crate::support::{behind_proxy, builder, soon, unique_path};
 
 /// ZooKeeper's default for `jute.maxbuffer`.
 const LIMIT: usize = 0xf_ffff;
@@ -11,13 +11,13 @@ const LIMIT: usize = 0xf_ffff;
 #[tokio::test]
 async fn a_request_that_is_too_large_is_refused_and_harms_nobody() {
     let (proxy, client) = behind_proxy().await;
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     let data = vec![0; 2 << 20];
     let transaction = client.transaction().set_data(&path, &data[..LIMIT / 2], None).unwrap();
-    let transaction = transaction.create(unique(), &data[..LIMIT / 2], CreateMode::Persistent).unwrap();
+    let transaction = transaction.create(unique_path("node"), &data[..LIMIT / 2], CreateMode::Persistent).unwrap();
     let errors = [
-        client.create().for_path(unique(), &data).await.unwrap_err(),
-        client.create().with_protection().for_path(unique(), &data).await.unwrap_err(),
+        client.create().for_path(unique_path("node"), &data).await.unwrap_err(),
+        client.create().with_protection().for_path(unique_path("node"), &data).await.unwrap_err(),
         client.set_data(&path, &data, None).await.unwrap_err(),
         transaction.commit().await.unwrap_err(),
     ];
@@ -33,7 +33,7 @@ async fn a_request_that_is_too_large_is_refused_and_harms_nobody() {
 #[tokio::test]
 async fn the_largest_request_that_is_allowed_is_served() {
     let (proxy, client) = behind_proxy().await;
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     // Found by trying: the limit minus the size that the error names for no data at all.
     let Err(Error::RequestTooLarge { size, .. }) = client.set_data(&path, vec![0; LIMIT], None).await else {
         panic!("{LIMIT} bytes of data were not refused")
@@ -42,7 +42,7 @@ async fn the_largest_request_that_is_allowed_is_served() {
     client.set_data(&path, &largest, None).await.unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().0, largest);
     let create = client.create();
-    create.for_path(unique(), &largest[200..]).await.unwrap();
+    create.for_path(unique_path("node"), &largest[200..]).await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
     client.set_data(&path, "", None).await.unwrap();
 }
@@ -51,7 +51,7 @@ async fn the_largest_request_that_is_allowed_is_served() {
 async fn the_limit_can_be_set() {
     let connect_string = TestingServer::shared().await.connect_string();
     let client = builder(connect_string).max_request_size(1024).connect().await.unwrap();
-    let error = client.create().for_path(unique(), vec![0; 1024]).await.unwrap_err();
+    let error = client.create().for_path(unique_path("node"), vec![0; 1024]).await.unwrap_err();
     assert!(matches!(error, Error::RequestTooLarge { limit: 1024, .. }), "{error}");
 }
 
@@ -60,7 +60,7 @@ async fn the_limit_can_be_set() {
 #[tokio::test]
 async fn a_session_comes_back_however_many_watches_it_had() {
     let (proxy, client) = behind_proxy().await;
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let session = client.session().await.unwrap();
     // Half a mebibyte.
     let paths: Vec<_> = (0..512).map(|i| client.resolve(format!("{dir}/{i:01000}")).unwrap()).collect();
@@ -77,9 +77,9 @@ async fn a_session_comes_back_however_many_watches_it_had() {
     }
     let mut states = client.connection_states();
     proxy.cut();
-    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     for watch in &mut watches {
-        assert_eq!(soon("the event", watch.fired()).await, WatchEvent::Interrupted);
+        assert_eq!(soon(watch.fired()).await, WatchEvent::Interrupted);
     }
     assert_eq!(client.session().await.unwrap().id(), session.id());
 }
@@ -106,7 +106,7 @@ async fn a_path_that_is_too_long_is_refused_by_every_request_and_harms_nobody() 
         assert!(is_clear, "{}", error.to_string().get(..200).unwrap_or_default());
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }
-    soon("an idle janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     client.check_exists("/").await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
 }

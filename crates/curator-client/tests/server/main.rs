@@ -27,6 +27,7 @@ mod runtimes;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod sandbox;
 mod states;
+#[path = "../support/mod.rs"]
 mod support;
 mod transactions;
 mod transactions_in_session;

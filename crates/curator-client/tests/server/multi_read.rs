@@ -5,11 +5,11 @@ use std::time::Duration;
 use curator_client::{Acl, AuthId, CuratorClient, Error, Permission, ReadOperation, ReadResult, SessionEnd, ZPath};
 use curator_test::OpCode;
 
-use crate::support::{behind_proxy, builder, direct, proxy, soon, unique};
+use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path};
 
 /// A node with data and two children.
 async fn family(client: &CuratorClient) -> ZPath {
-    let dir = client.create().for_path(unique(), "parent").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "parent").await.unwrap();
     for name in ["a", "b"] {
         client.create().for_path(dir.child(name).unwrap(), name).await.unwrap();
     }
@@ -109,7 +109,7 @@ async fn a_multi_read_without_an_answer_fails_as_a_whole() {
     let client = builder(proxy.connect_string()).operation_timeout(Duration::from_millis(200)).connect().await.unwrap();
     let session = client.session().await.unwrap();
     proxy.swallow_next_reply(OpCode::MultiRead);
-    let error = soon("the timeout", session.read_all(vec![ReadOperation::Data(ZPath::root())])).await.unwrap_err();
+    let error = soon(session.read_all(vec![ReadOperation::Data(ZPath::root())])).await.unwrap_err();
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
     client.close().await.unwrap();
     let error = session.read_all(vec![ReadOperation::Data(ZPath::root())]).await.unwrap_err();

@@ -3,7 +3,7 @@
 use curator_client::{CreateMode, CuratorClient, Error, TransactionResult};
 use curator_test::TestingServer;
 
-use crate::support::{builder, direct, unique};
+use crate::support::{builder, direct, unique_path};
 
 async fn in_namespace(namespace: &str) -> CuratorClient {
     builder(TestingServer::shared().await.connect_string()).namespace(namespace).connect().await.unwrap()
@@ -11,7 +11,7 @@ async fn in_namespace(namespace: &str) -> CuratorClient {
 
 #[tokio::test]
 async fn a_namespace_is_created_on_first_use() {
-    let (observer, namespace) = (direct().await, unique());
+    let (observer, namespace) = (direct().await, unique_path("node"));
     // As in Curator, without the slash.
     let client = in_namespace(&format!("{}/inner", &namespace[1..])).await;
     assert_eq!(observer.check_exists(&namespace).await.unwrap(), None);
@@ -21,11 +21,11 @@ async fn a_namespace_is_created_on_first_use() {
 
 #[tokio::test]
 async fn every_way_to_create_is_a_first_use() {
-    let protected = in_namespace(&unique()).await;
+    let protected = in_namespace(&unique_path("node")).await;
     protected.create().with_protection().for_path("/node", "").await.unwrap();
-    let with_parents = in_namespace(&unique()).await;
+    let with_parents = in_namespace(&unique_path("node")).await;
     with_parents.create().creating_parent_containers().for_path("/a/node", "").await.unwrap();
-    let transaction = in_namespace(&unique()).await;
+    let transaction = in_namespace(&unique_path("node")).await;
     let create = transaction.transaction().create("/node", "", CreateMode::Persistent).unwrap();
     create.create("/node/child", "", CreateMode::Persistent).unwrap().commit().await.unwrap();
     assert_eq!(transaction.get_children("/node").await.unwrap(), ["child"]);
@@ -33,7 +33,7 @@ async fn every_way_to_create_is_a_first_use() {
 
 #[tokio::test]
 async fn results_say_nothing_of_the_namespace() {
-    let client = in_namespace(&unique()).await;
+    let client = in_namespace(&unique_path("node")).await;
     let path = client.create().for_path("/node", "").await.unwrap();
     assert_eq!(path.as_str(), "/node");
     let sequential = client.create().with_mode(CreateMode::EphemeralSequential).for_path("/n-", "").await.unwrap();
@@ -51,7 +51,7 @@ async fn results_say_nothing_of_the_namespace() {
 
 #[tokio::test]
 async fn every_operation_stays_in_its_namespace() {
-    let (one, other) = (in_namespace(&unique()).await, in_namespace(&unique()).await);
+    let (one, other) = (in_namespace(&unique_path("node")).await, in_namespace(&unique_path("node")).await);
     one.create().for_path("/node", "one").await.unwrap();
     other.create().for_path("/node", "other").await.unwrap();
     one.set_data("/node", "changed", None).await.unwrap();
@@ -63,7 +63,7 @@ async fn every_operation_stays_in_its_namespace() {
 
 #[tokio::test]
 async fn a_namespace_lies_in_the_chroot() {
-    let (observer, chroot) = (direct().await, unique());
+    let (observer, chroot) = (direct().await, unique_path("node"));
     let connect_string = format!("{}{chroot}", TestingServer::shared().await.connect_string());
     let client = builder(connect_string).namespace("inner").connect().await.unwrap();
     let path = client.create().creating_parent_containers().for_path("/a/b", "").await.unwrap();
@@ -78,7 +78,7 @@ async fn a_namespace_lies_in_the_chroot() {
 
 #[tokio::test]
 async fn the_root_of_a_namespace_is_a_node() {
-    let client = in_namespace(&unique()).await;
+    let client = in_namespace(&unique_path("node")).await;
     assert_eq!(client.check_exists("/").await.unwrap(), None);
     client.create().for_path("/node", "").await.unwrap();
     assert_eq!(client.check_exists("/").await.unwrap().unwrap().num_children, 1);
@@ -87,7 +87,7 @@ async fn the_root_of_a_namespace_is_a_node() {
 
 #[tokio::test]
 async fn a_missing_parent_inside_a_namespace_is_still_an_error() {
-    let client = in_namespace(&unique()).await;
+    let client = in_namespace(&unique_path("node")).await;
     assert!(client.create().for_path("/missing/node", "").await.is_err());
     client.create().for_path("/node", "").await.unwrap();
     assert!(client.create().for_path("/missing/node", "").await.is_err());

@@ -8,7 +8,7 @@ use curator_client::{
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::runtime::Builder;
 
-use crate::support::{builder, direct, soon, unique};
+use crate::support::{builder, direct, soon, unique_path};
 
 /// Long enough that nothing is answered before the second of two requests is sent.
 const ONE_WAY: Duration = Duration::from_millis(5);
@@ -30,7 +30,7 @@ pub(crate) fn slow_down(proxy: &FaultProxy) {
 /// A create and a list in one pipeline, several times.
 pub(crate) async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, session: &Session) {
     const FLIGHTS: u64 = 5;
-    let dir = direct().await.create().for_path(unique(), "").await.unwrap();
+    let dir = direct().await.create().for_path(unique_path("node"), "").await.unwrap();
     let path = dir.child("n-").unwrap();
     let acl = client.default_acl().clone();
     let node = NodeSpec { path, data: [].into(), mode: CreateMode::EphemeralSequential, acl };
@@ -84,8 +84,8 @@ async fn two_calls_are_one_round_trip_after_an_outage_too() {
     for _ in 0..3 {
         let mut states = client.connection_states();
         proxy.cut();
-        assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
-        assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+        assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+        assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
         two_at_once(&proxy, &client, &session).await;
     }
 }
@@ -96,8 +96,8 @@ async fn two_calls_are_one_round_trip_in_a_new_session_too() {
     let mut states = client.connection_states();
     let server = TestingServer::shared().await;
     curator_test::close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
-    assert!(soon("Lost", states.wait_for(ConnectionState::Lost)).await);
-    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    assert!(soon(states.wait_for(ConnectionState::Lost)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
 }
 
@@ -107,7 +107,7 @@ async fn requests_are_sent_although_nobody_polls_them() {
     let session = client.session().await.unwrap();
     let path = client.resolve("/").unwrap();
     proxy.reset_counts();
-    let missing = client.resolve(unique()).unwrap();
+    let missing = client.resolve(unique_path("node")).unwrap();
     let acl = client.default_acl().clone();
     let node = NodeSpec { path: missing.clone(), data: [].into(), mode: CreateMode::Ephemeral, acl };
     let check = TransactionOperation::Check { path: path.clone(), version: None };
@@ -123,7 +123,7 @@ async fn requests_are_sent_although_nobody_polls_them() {
         (OpCode::Sync, Box::new(session.sync(&path))),
     ];
     for (op, _) in &requests {
-        soon("the request", proxy.wait_for_request(*op, 1)).await.unwrap();
+        soon(proxy.wait_for_request(*op, 1)).await.unwrap();
     }
 }
 
@@ -131,7 +131,7 @@ async fn requests_are_sent_although_nobody_polls_them() {
 async fn a_dropped_request_is_carried_out_all_the_same() {
     let (_proxy, client) = far_away().await;
     let session = client.session().await.unwrap();
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     drop(session.set_data(&path, b"new", None));
     assert_eq!(client.get_data(&path).await.unwrap().0, b"new");
 }
@@ -140,7 +140,7 @@ async fn a_dropped_request_is_carried_out_all_the_same() {
 async fn requests_are_served_in_the_order_of_the_calls() {
     let (_proxy, client) = far_away().await;
     let session = client.session().await.unwrap();
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     let writes: Vec<_> = (0..100).map(|i| session.set_data(&path, format!("{i}").as_bytes(), Some(i))).collect();
     let read = session.get_data(&path);
     let delete = session.delete(&path, Some(100));

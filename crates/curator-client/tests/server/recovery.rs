@@ -5,12 +5,12 @@ use std::time::Duration;
 use curator_client::{ConnectionState, CreateMode, CuratorClient, Error, Outcome, RetryForever, RetryNTimes, ZPath};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
-use crate::support::{behind_proxy, builder, direct, eventually, proxy, soon, unique};
+use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path, until};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
 async fn directory(client: &CuratorClient) -> ZPath {
-    client.create().for_path(unique(), "").await.unwrap()
+    client.create().for_path(unique_path("node"), "").await.unwrap()
 }
 
 /// Starts a protected create under `dir`.
@@ -36,7 +36,7 @@ async fn a_protected_node_is_found_again_when_its_answer_is_cut_off() {
     let dir = directory(&client).await;
     proxy.reset_counts();
     proxy.cut_before_reply(OpCode::Create2);
-    let path = soon("the create", protected(&client, &dir)).await.unwrap();
+    let path = soon(protected(&client, &dir)).await.unwrap();
     is_the_only_one(&client, &dir, &path).await;
     assert_eq!(proxy.requests()[&OpCode::Create2], 1);
     assert_eq!(client.janitor().pending(), 0);
@@ -49,7 +49,7 @@ async fn a_protected_node_is_found_again_when_its_answer_never_comes() {
     let dir = directory(&client).await;
     proxy.reset_counts();
     proxy.swallow_next_reply(OpCode::Create2);
-    let path = soon("the create", protected(&client, &dir)).await.unwrap();
+    let path = soon(protected(&client, &dir)).await.unwrap();
     is_the_only_one(&client, &dir, &path).await;
     assert_eq!(proxy.requests()[&OpCode::Create2], 1);
 }
@@ -60,7 +60,7 @@ async fn a_protected_node_is_created_once_when_its_request_is_cut_off() {
     let dir = directory(&client).await;
     proxy.reset_counts();
     proxy.cut_before_request(OpCode::Create2);
-    let path = soon("the create", protected(&client, &dir)).await.unwrap();
+    let path = soon(protected(&client, &dir)).await.unwrap();
     is_the_only_one(&client, &dir, &path).await;
     assert_eq!(proxy.requests()[&OpCode::Create2], 2);
     assert!(path.name().ends_with("lock-0000000000"), "{path}");
@@ -73,7 +73,7 @@ async fn a_persistent_protected_node_is_found_again_too() {
     for mode in [CreateMode::Persistent, CreateMode::PersistentSequential] {
         proxy.cut_before_reply(OpCode::Create2);
         let create = client.create().with_protection().with_mode(mode).for_path(format!("{dir}/node-"), "");
-        let path = soon("the create", create).await.unwrap();
+        let path = soon(create).await.unwrap();
         assert_eq!(client.get_children(&dir).await.unwrap(), [path.name()], "{mode:?}");
         client.delete().for_path(&path).await.unwrap();
     }
@@ -82,11 +82,11 @@ async fn a_persistent_protected_node_is_found_again_too() {
 #[tokio::test]
 async fn missing_parents_do_not_matter_when_an_answer_is_lost() {
     let (proxy, client) = behind_proxy().await;
-    let dir = format!("{}/a/b", unique());
+    let dir = format!("{}/a/b", unique_path("node"));
     // The first create finds no parent, and the answer about the parent is lost.
     proxy.cut_before_reply(OpCode::CreateContainer);
     let create = client.create().with_protection().creating_parent_containers().with_mode(CreateMode::Ephemeral);
-    let path = soon("the create", create.for_path(format!("{dir}/node"), "data")).await.unwrap();
+    let path = soon(create.for_path(format!("{dir}/node"), "data")).await.unwrap();
     is_the_only_one(&client, &client.resolve(&dir).unwrap(), &path).await;
 }
 
@@ -94,8 +94,8 @@ async fn missing_parents_do_not_matter_when_an_answer_is_lost() {
 async fn a_parent_whose_answer_was_lost_is_created_again() {
     let (proxy, client) = behind_proxy().await;
     proxy.cut_before_reply(OpCode::CreateContainer);
-    let create = client.create().creating_parent_containers().for_path(format!("{}/node", unique()), "");
-    let path = soon("the create", create).await.unwrap();
+    let create = client.create().creating_parent_containers().for_path(format!("{}/node", unique_path("node")), "");
+    let path = soon(create).await.unwrap();
     assert!(client.check_exists(&path).await.unwrap().is_some());
 }
 
@@ -112,11 +112,11 @@ async fn after_a_lost_session_a_protected_create_starts_afresh() {
     proxy.swallow_next_reply(OpCode::Create2);
     proxy.reset_counts();
     let create = tokio::spawn(protected(&client, &dir));
-    soon("the answer", proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
     let [first] = &*observer.get_children(&dir).await.unwrap() else { panic!("there is no node") };
     let first_id = first[..39].to_owned();
     close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
-    let path = soon("the create", create).await.unwrap().unwrap();
+    let path = soon(create).await.unwrap().unwrap();
     assert_eq!(client.session().await.unwrap().epoch(), old.epoch() + 1);
     assert!(!path.name().starts_with(&first_id), "{path} has the id of the node of a dead session");
     is_the_only_one(&client, &dir, &path).await;
@@ -136,15 +136,15 @@ async fn the_node_of_a_dying_session_is_not_adopted() {
         proxy.cut_before_request(OpCode::CloseSession);
     }
     let create = tokio::spawn(protected(&client, &dir));
-    soon("the loss", old.ended()).await;
+    soon(old.ended()).await;
     proxy.release_held();
-    let path = soon("the create", create).await.unwrap().unwrap();
+    let path = soon(create).await.unwrap().unwrap();
     let session = client.session().await.unwrap();
     assert!(session.epoch() > old.epoch());
     let stat = client.check_exists(&path).await.unwrap().unwrap();
     assert_eq!(stat.ephemeral_owner, session.id());
     assert_eq!(observer.get_children(&dir).await.unwrap().len(), 2, "the old node went too early for this test");
-    eventually("the end of the old node", async || observer.get_children(&dir).await.unwrap() == [path.name()]).await;
+    until(async || observer.get_children(&dir).await.unwrap() == [path.name()]).await;
 }
 
 #[tokio::test]
@@ -160,13 +160,13 @@ async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() 
         proxy.reset_counts();
         proxy.cut_before_reply(op);
         let create = client.create().with_mode(mode).for_path(format!("{dir}/{mode:?}"), "");
-        let error = soon("the error", create).await.unwrap_err();
+        let error = soon(create).await.unwrap_err();
         let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
         assert!(matches!(**cause, Error::ConnectionLost { .. }), "{cause}");
         assert_eq!(error.outcome(), Outcome::Unknown);
         assert!(!error.is_retryable());
         assert_eq!(proxy.requests()[&op], 1);
-        assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+        assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     }
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 3);
 }
@@ -178,14 +178,14 @@ async fn a_dropped_protected_create_leaves_nothing() {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::Create2);
     let create = tokio::spawn(protected(&client, &dir));
-    soon("the answer", proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
     let observer = direct().await;
     assert_eq!(observer.get_children(&dir).await.unwrap().len(), 1);
     create.abort();
     assert!(create.await.unwrap_err().is_cancelled());
     assert_eq!(client.janitor().pending(), 1);
     proxy.release_held();
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(observer.get_children(&dir).await.unwrap().is_empty());
 }
 
@@ -196,9 +196,9 @@ async fn a_protected_create_that_is_given_up_leaves_nothing() {
     let client = client.connect().await.unwrap();
     let dir = directory(&client).await;
     proxy.cut_before_reply(OpCode::Create2);
-    let error = soon("the error", protected(&client, &dir)).await.unwrap_err();
+    let error = soon(protected(&client, &dir)).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     assert!(client.get_children(&dir).await.unwrap().is_empty());
 }
 
@@ -207,9 +207,9 @@ async fn a_write_without_a_version_is_tried_again_and_one_with_a_version_is_not(
     let (proxy, client) = behind_proxy().await;
     let path = directory(&client).await;
     proxy.cut_before_reply(OpCode::SetData);
-    assert_eq!(soon("the write", client.set_data(&path, "1", None)).await.unwrap().version, 2);
+    assert_eq!(soon(client.set_data(&path, "1", None)).await.unwrap().version, 2);
     proxy.cut_before_reply(OpCode::SetData);
-    let error = soon("the error", client.set_data(&path, "2", Some(2))).await.unwrap_err();
+    let error = soon(client.set_data(&path, "2", Some(2))).await.unwrap_err();
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
     assert_eq!(client.get_data(&path).await.unwrap().0, b"2");
 }

@@ -3,12 +3,12 @@
 use curator_client::node::find::NodeFinder;
 use curator_client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};
 
-use crate::support::{direct, soon, unique};
+use crate::support::{direct, soon, unique_path};
 
 /// A directory that lets everybody in and nobody out.
 async fn no_way_out(client: &CuratorClient) -> ZPath {
     let acl = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-    client.create().with_acl(acl).for_path(unique(), "").await.unwrap()
+    client.create().with_acl(acl).for_path(unique_path("node"), "").await.unwrap()
 }
 
 async fn numbered(client: &CuratorClient, dir: &ZPath, name: &str) -> ZPath {
@@ -28,13 +28,13 @@ async fn a_refusal_is_told_to_those_who_look_for_that_session() {
     let path = numbered(&client, &dir, "n-").await;
     assert!(refusals.current().is_empty());
     client.janitor().delete_owned(&session, &path);
-    soon("the refusal", refusals.changed()).await;
+    soon(refusals.changed()).await;
     assert_eq!(paths(refusals.current()), [path.as_str()]);
     assert_eq!(client.janitor().pending(), 0);
     // A delete of no session is nobody's node.
     let other = client.create().for_path(dir.child("other").unwrap(), "").await.unwrap();
     client.janitor().delete(&other);
-    soon("the refusal", refusals.changed()).await;
+    soon(refusals.changed()).await;
     assert_eq!(paths(refusals.current()), [path.as_str()]);
     assert_eq!(paths(client.janitor().pending_deletes()), [path.as_str(), other.as_str()]);
     refusals.forget(path.as_str());
@@ -48,7 +48,7 @@ async fn a_node_that_was_found_and_cannot_be_deleted_is_told_by_its_name() {
     let dir = no_way_out(&client).await;
     let path = numbered(&client, &dir, "sought-").await;
     client.janitor().find_and_delete(&session, NodeFinder::by_name(&dir, "sought-"));
-    soon("the janitor", client.janitor().idle()).await;
+    soon(client.janitor().idle()).await;
     let left = client.janitor().pending_deletes();
     assert!(left.iter().all(|delete| delete.given_up && delete.last_error.is_some()));
     assert_eq!(paths(left), [path.as_str()]);
@@ -58,7 +58,7 @@ async fn a_node_that_was_found_and_cannot_be_deleted_is_told_by_its_name() {
 async fn a_node_that_is_not_where_it_was_said_to_be_is_found_and_deleted() {
     let client = direct().await;
     let session = client.session().await.unwrap();
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     for several in [false, true] {
         let mut nodes = Vec::new();
         for name in ["a-", "b-", "c-"].into_iter().take(if several { 3 } else { 1 }) {
@@ -68,7 +68,7 @@ async fn a_node_that_is_not_where_it_was_said_to_be_is_found_and_deleted() {
         let kept = numbered(&client, &dir, "kept-").await;
         nodes[0].0 = dir.child("a-0001234567").unwrap();
         client.janitor().delete_owned_or_find(&session, nodes, None);
-        soon("the janitor", client.janitor().idle()).await;
+        soon(client.janitor().idle()).await;
         assert_eq!(client.get_children(&dir).await.unwrap(), [kept.name()]);
         client.delete().for_path(&kept).await.unwrap();
     }
@@ -78,7 +78,7 @@ async fn a_node_that_is_not_where_it_was_said_to_be_is_found_and_deleted() {
 async fn what_is_excepted_is_not_found() {
     let client = direct().await;
     let session = client.session().await.unwrap();
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let (one, other) = (numbered(&client, &dir, "n-").await, numbered(&client, &dir, "n-").await);
     let finder = NodeFinder::by_name(&dir, "n-").except([one]);
     let found = finder.find(&session).await.unwrap();

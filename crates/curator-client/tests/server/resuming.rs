@@ -7,9 +7,9 @@ use curator_client::{CuratorClient, SessionEnd, WatchEvent};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer, close_session};
 use futures_util::FutureExt as _;
 
-use crate::support::{PATIENCE, builder, direct, ephemeral, expect, proxy, soon, unique, within};
+use crate::support::{builder, direct, ephemeral, expect, proxy, soon, unique_path, until, within};
 
-/// So long that neither the servers nor the lease end a session within [`PATIENCE`].
+/// So long that neither the servers nor the lease end a session within half of it.
 const OUTLASTING: Duration = Duration::from_secs(60);
 
 /// Between two tries there is at most a second; the rest is for a machine that is busy. The client crate's own pauses
@@ -32,7 +32,7 @@ async fn fail_again_and_again(proxy: &FaultProxy) {
     proxy.cut();
     for count in 1..=FAILURES {
         let handshake = proxy.wait_for_request(OpCode::CreateSession, before + count);
-        within(PAUSE, &format!("handshake {count}"), handshake).await.unwrap();
+        within(PAUSE, handshake).await.unwrap();
     }
 }
 
@@ -40,7 +40,7 @@ async fn fail_again_and_again(proxy: &FaultProxy) {
 async fn hang(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
-    within(PAUSE, "another handshake", proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
+    within(PAUSE, proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_session_comes_back_soon_however_often_its_handshake_failed() {
     for _ in 0..2 {
         fail_again_and_again(&proxy).await;
         expect(&mut states, Suspended).await;
-        within(PAUSE, "the connection", states.wait_for(Reconnected)).await;
+        within(PAUSE, states.wait_for(Reconnected)).await;
         assert_eq!(client.session().await.unwrap().id(), session.id());
         assert_eq!(client.check_exists(&node).await.unwrap().unwrap().ephemeral_owner, session.id());
         assert!(session.is_valid());
@@ -69,10 +69,10 @@ async fn a_session_comes_back_soon_however_often_it_was_cut_off_behind_the_hands
     proxy.cut();
     for count in 1..=FAILURES {
         let handshake = proxy.wait_for_request(OpCode::CreateSession, count);
-        within(PAUSE, &format!("handshake {count}"), handshake).await.unwrap();
+        within(PAUSE, handshake).await.unwrap();
     }
     expect(&mut states, Suspended).await;
-    within(PAUSE, "the connection", states.wait_for(Reconnected)).await;
+    within(PAUSE, states.wait_for(Reconnected)).await;
     assert_eq!(client.session().await.unwrap().id(), session.id());
     assert!(session.is_valid());
 }
@@ -87,7 +87,7 @@ async fn a_connection_is_not_given_up_again_and_again_where_answers_are_slow() {
     proxy.set_delay(Duration::from_millis(700));
     proxy.cut();
     expect(&mut states, Suspended).await;
-    within(4 * PAUSE, "the connection", states.wait_for(Reconnected)).await;
+    within(4 * PAUSE, states.wait_for(Reconnected)).await;
     assert_eq!(client.session().await.unwrap().id(), session.id());
     assert!(session.is_valid());
 }
@@ -99,7 +99,7 @@ async fn a_session_does_not_wait_for_a_server_that_says_nothing() {
     let mut states = client.connection_states();
     hang(&proxy).await;
     proxy.release_held();
-    within(PAUSE, "the connection", states.wait_for(Reconnected)).await;
+    within(PAUSE, states.wait_for(Reconnected)).await;
     assert_eq!(client.session().await.unwrap().id(), session.id());
     assert!(client.check_exists(&node).await.unwrap().is_some());
 }
@@ -111,10 +111,10 @@ async fn a_connection_that_was_given_up_never_acts_again() {
     let mut states = client.connection_states();
     hang(&proxy).await;
     proxy.release_held();
-    within(PAUSE, "the connection", states.wait_for(Reconnected)).await;
+    within(PAUSE, states.wait_for(Reconnected)).await;
     // It would have come back at once, and have cut the other one off. A probe comes every ten seconds.
     let probes = proxy.requests()[&OpCode::Sync];
-    soon("another probe", proxy.wait_for_reply(OpCode::Sync, probes + 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::Sync, probes + 1)).await.unwrap();
     assert_eq!((proxy.handshakes(), proxy.connections()), (2, 1));
     assert_eq!(proxy.requests().get(&OpCode::CloseSession), None);
     assert!(client.check_exists(&node).await.unwrap().is_some());
@@ -131,7 +131,7 @@ async fn a_session_that_was_resumed_begins_with_a_write() {
     proxy.cut_before_reply(OpCode::Multi);
     proxy.swallow_nth_reply(OpCode::Multi, 2);
     proxy.release_held();
-    assert!(soon("the connection", states.wait_for(Reconnected)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
     assert_eq!(proxy.requests()[&OpCode::Multi], 3);
     assert_eq!(client.session().await.unwrap().id(), session.id());
 }
@@ -145,8 +145,8 @@ async fn a_client_that_closes_while_its_session_is_resumed_closes_it() {
     let mut closing = std::pin::pin!(client.close());
     assert!((&mut closing).now_or_never().is_none());
     proxy.release_held();
-    assert_eq!(within(PATIENCE, "the end of the node", watch.fired()).await, WatchEvent::Deleted);
-    soon("the close", closing).await.unwrap();
+    assert_eq!(within(OUTLASTING / 2, watch.fired()).await, WatchEvent::Deleted);
+    soon(closing).await.unwrap();
 }
 
 #[tokio::test]
@@ -161,15 +161,15 @@ async fn a_session_that_ended_meanwhile_is_not_resumed() {
     // Held since before the session ended, so it says that there is one; the next says that there is none.
     proxy.cut();
     proxy.release_held();
-    assert_eq!(within(PAUSE, "the end of the session", session.ended()).await, SessionEnd::Expired);
-    assert!(soon("a new session", states.wait_for(Reconnected)).await);
+    assert_eq!(within(PAUSE, session.ended()).await, SessionEnd::Expired);
+    assert!(soon(states.wait_for(Reconnected)).await);
     assert_eq!(client.session().await.unwrap().epoch(), 2);
 }
 
 #[tokio::test]
 async fn a_client_that_closes_while_its_session_is_resumed_makes_its_deletes_first() {
     let (proxy, client) = set_up().await;
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     hang(&proxy).await;
     client.janitor().delete(&path);
     let mut closing = std::pin::pin!(client.close());
@@ -177,7 +177,7 @@ async fn a_client_that_closes_while_its_session_is_resumed_makes_its_deletes_fir
     // This try fails, and the next one is that of a client that closes.
     proxy.cut();
     proxy.release_held();
-    soon("the close", closing).await.unwrap();
+    soon(closing).await.unwrap();
     assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
 }
 
@@ -192,14 +192,14 @@ async fn a_session_that_is_granted_a_shorter_timeout_is_over_at_once() {
     let granted = Duration::from_millis(1_600);
     embedded.set_session_timeouts(Duration::from_millis(800), granted).unwrap();
     embedded.cut();
-    assert_eq!(soon("the end", session.ended()).await, SessionEnd::TimeoutLowered { granted });
+    assert_eq!(soon(session.ended()).await, SessionEnd::TimeoutLowered { granted });
     assert!(!session.is_valid());
-    assert!(soon("a new session", states.wait_for(Reconnected)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
     let next = client.session().await.unwrap();
     assert_eq!((next.epoch(), next.timeout()), (2, granted));
     // The old one does not keep others waiting until its timeout is over.
     let gone = async || client.check_exists(&node).await.unwrap().is_none();
-    crate::support::eventually("the end of the node", gone).await;
+    until(gone).await;
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn a_session_that_is_granted_a_longer_timeout_goes_on() {
     let mut states = client.connection_states();
     embedded.set_session_timeouts(2 * longest, 2 * longest).unwrap();
     embedded.cut();
-    assert!(soon("the connection", states.wait_for(Reconnected)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
     assert_eq!(client.session().await.unwrap().id(), session.id());
     assert_eq!(session.timeout(), longest);
     assert!(session.is_valid());
@@ -227,9 +227,9 @@ async fn a_session_that_was_given_up_is_closed_as_soon_as_a_server_is_back() {
     let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(4)).connect().await.unwrap();
     let session = client.session().await.unwrap();
     proxy.black_hole(Direction::Both);
-    assert_eq!(soon("the end", session.ended()).await, SessionEnd::LeaseOver);
+    assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
     proxy.heal();
     let is_closed = async || embedded.requests().contains_key(&OpCode::CloseSession);
-    crate::support::eventually("the close", is_closed).await;
+    until(is_closed).await;
     assert!(!embedded.session_ids().contains(&session.id()));
 }

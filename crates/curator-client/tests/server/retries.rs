@@ -5,7 +5,7 @@ use std::time::Duration;
 use curator_client::{CuratorClient, Error, RetryForever, RetryNTimes, RetryPolicy};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{builder, eventually, proxy, soon, unique};
+use crate::support::{builder, proxy, soon, unique_path, until};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -19,11 +19,11 @@ async fn with_policy(policy: impl RetryPolicy) -> (FaultProxy, CuratorClient) {
 #[tokio::test]
 async fn a_read_is_tried_again_until_it_succeeds() {
     let (proxy, client) = with_policy(RetryNTimes::new(3, PAUSE).unwrap()).await;
-    let path = client.create().for_path(unique(), "data").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
     for _ in 0..3 {
         proxy.cut_before_reply(OpCode::GetData);
     }
-    assert_eq!(soon("the data", client.get_data(&path)).await.unwrap().0, b"data");
+    assert_eq!(soon(client.get_data(&path)).await.unwrap().0, b"data");
     assert_eq!(proxy.requests()[&OpCode::GetData], 4);
 }
 
@@ -34,7 +34,7 @@ async fn a_policy_that_gives_up_after_n_retries_makes_one_try_more() {
         proxy.cut_before_reply(OpCode::GetChildren2);
         proxy.cut_before_reply(OpCode::GetChildren);
     }
-    let error = soon("the error", client.get_children("/")).await.unwrap_err();
+    let error = soon(client.get_children("/")).await.unwrap_err();
     assert!(matches!(error, Error::ConnectionLost { operation: "list", .. }), "{error}");
     assert!(error.is_retryable());
     let requests = proxy.requests();
@@ -45,7 +45,7 @@ async fn a_policy_that_gives_up_after_n_retries_makes_one_try_more() {
 #[tokio::test]
 async fn a_word_of_the_server_is_not_tried_again() {
     let (proxy, client) = with_policy(RetryForever::new(PAUSE).unwrap()).await;
-    let error = soon("the error", client.get_data(unique())).await.unwrap_err();
+    let error = soon(client.get_data(unique_path("node"))).await.unwrap_err();
     assert!(matches!(error, Error::NoNode { .. }), "{error}");
     assert_eq!(proxy.requests()[&OpCode::GetData], 1);
 }
@@ -53,16 +53,16 @@ async fn a_word_of_the_server_is_not_tried_again() {
 #[tokio::test]
 async fn a_policy_for_ever_outlasts_an_outage() {
     let (proxy, client) = with_policy(RetryForever::new(PAUSE).unwrap()).await;
-    let path = client.create().for_path(unique(), "data").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
     proxy.refuse(true).unwrap();
     proxy.cut();
     let read = tokio::spawn({
         let client = client.clone();
         async move { client.get_data(&path).await }
     });
-    eventually("the outage", async || proxy.connections() == 0).await;
+    until(async || proxy.connections() == 0).await;
     proxy.refuse(false).unwrap();
-    assert_eq!(soon("the data", read).await.unwrap().unwrap().0, b"data");
+    assert_eq!(soon(read).await.unwrap().unwrap().0, b"data");
 }
 
 /// Notes what it is asked.
@@ -83,7 +83,7 @@ async fn a_policy_is_told_how_often_and_since_when() {
     for _ in 0..4 {
         proxy.cut_before_reply(OpCode::Exists);
     }
-    soon("the error", client.check_exists("/")).await.unwrap_err();
+    soon(client.check_exists("/")).await.unwrap_err();
     let notes = notes.lock().unwrap();
     let retries: Vec<u32> = notes.iter().map(|(retries, _)| *retries).collect();
     assert_eq!(retries, [0, 1, 2, 3]);

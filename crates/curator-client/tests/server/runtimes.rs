@@ -7,7 +7,7 @@ use curator_client::{CuratorClient, WatchEvent};
 use curator_test::TestingServer;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{PATIENCE, builder, direct, ephemeral, eventually, unique};
+use crate::support::{PATIENCE, builder, direct, ephemeral, unique_path, until};
 
 fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -51,7 +51,7 @@ fn drive<F: Future>(future: F) -> F::Output {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_without_a_runtime_can_use_a_client() {
     let client = direct().await;
-    let path = client.create().for_path(unique(), "data").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
     let data = tokio::task::spawn_blocking({
         let (client, path) = (client.clone(), path.clone());
         move || on_a_plain_thread(move || drive(client.get_data(&path)))
@@ -68,7 +68,7 @@ async fn a_thread_without_a_runtime_can_use_a_client() {
 async fn another_runtime_can_use_a_client() {
     let (home, other) = (multi_thread(), multi_thread());
     let client = on(&home).await;
-    let path = client.create().for_path(unique(), "data").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
     let data = other.spawn({
         let client = client.clone();
         async move { client.get_data(&path).await }
@@ -92,9 +92,9 @@ async fn after_the_end_of_its_runtime_a_client_returns_errors() {
             let path = clone.resolve("/").unwrap();
             let errors = [
                 drive(clone.get_data("/")).unwrap_err(),
-                drive(clone.create().for_path(unique(), "")).unwrap_err(),
-                drive(clone.create().with_protection().for_path(unique(), "")).unwrap_err(),
-                drive(clone.delete().guaranteed().for_path(unique())).unwrap_err(),
+                drive(clone.create().for_path(unique_path("node"), "")).unwrap_err(),
+                drive(clone.create().with_protection().for_path(unique_path("node"), "")).unwrap_err(),
+                drive(clone.delete().guaranteed().for_path(unique_path("node"))).unwrap_err(),
                 drive(clone.session()).unwrap_err(),
                 drive(clone.close()).unwrap_err(),
                 drive(session.get_data(&path)).unwrap_err(),
@@ -115,7 +115,7 @@ async fn what_waits_while_the_runtime_ends_returns_and_does_not_panic() {
         let home = multi_thread();
         let client = on(&home).await;
         let session = client.session().await.unwrap();
-        let path = client.create().for_path(unique(), "").await.unwrap();
+        let path = client.create().for_path(unique_path("node"), "").await.unwrap();
         let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
         let mut states = client.connection_states();
         let (started, all_wait) = mpsc::channel();
@@ -188,7 +188,7 @@ async fn a_runtime_that_just_stops_leaves_the_session_to_its_timeout() {
     home.shutdown_timeout_in_the_background();
     drop(client);
     let observer = direct().await;
-    eventually("the end of the node", async || observer.check_exists(&node).await.unwrap().is_none()).await;
+    until(async || observer.check_exists(&node).await.unwrap().is_none()).await;
 }
 
 trait Shutdown {

@@ -64,7 +64,7 @@ async fn a_late_reader_is_told_of_every_outage() {
         expect(&mut late, Suspended).await;
         expect(&mut late, Reconnected).await;
     }
-    assert_eq!(soon("the end of the subscription", late.next()).await, None);
+    assert_eq!(soon(late.next()).await, None);
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn reconnected_means_that_a_request_was_answered() {
     proxy.reset_counts();
     proxy.cut();
     expect(&mut states, Suspended).await;
-    soon("a probe", proxy.wait_for_reply(OpCode::Sync, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::Sync, 1)).await.unwrap();
     assert_eq!(client.connection_state(), Suspended);
     proxy.release_held();
     expect(&mut states, Reconnected).await;
@@ -109,7 +109,7 @@ async fn a_pause_past_the_lease_is_a_loss_in_time_and_then_a_new_session() {
     server.pause().unwrap();
     let paused_at = ClockInstant::now();
     let (promised, lost_at) = tokio::join!(watch_over(session.lease()), async {
-        assert!(soon("the loss", states.wait_for(Lost)).await);
+        assert!(soon(states.wait_for(Lost)).await);
         ClockInstant::now()
     });
     assert!(promised < paused_at + session.timeout(), "the lease was renewed by nobody");
@@ -147,16 +147,16 @@ async fn a_server_that_dies_and_comes_back_in_time_keeps_the_session() {
 async fn a_session_that_is_closed_on_the_server_is_lost_at_once() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(proxy.connect_string()).session_timeout(2 * PATIENCE).connect().await.unwrap();
+    let client = builder(proxy.connect_string()).session_timeout(PATIENCE).connect().await.unwrap();
     let mut states = client.connection_states();
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
     // Long before the lease is over.
-    let end = within(PATIENCE / 3, "the end of the session", session.ended()).await;
+    let end = within(PATIENCE / 6, session.ended()).await;
     assert_eq!(end, SessionEnd::Expired);
     assert!(!session.is_valid());
-    assert!(soon("Lost", states.wait_for(Lost)).await);
+    assert!(soon(states.wait_for(Lost)).await);
     expect(&mut states, Reconnected).await;
     let next = client.session().await.unwrap();
     assert_eq!(next.epoch(), 2);
@@ -171,7 +171,7 @@ async fn a_handle_to_a_lost_session_sends_nothing_more() {
     let client = builder(proxy.connect_string()).session_timeout(LONG).connect().await.unwrap();
     let session = client.session().await.unwrap();
     close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
-    soon("the end of the session", session.ended()).await;
+    soon(session.ended()).await;
     let path = client.resolve("/").unwrap();
     let error = session.get_children(&path).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");

@@ -5,12 +5,12 @@ use std::time::Duration;
 use curator_client::{CreateMode, Error, Outcome, TransactionResult};
 use curator_test::{OpCode, TestingServer};
 
-use crate::support::{behind_proxy, direct, unique};
+use crate::support::{behind_proxy, direct, unique_path};
 
 #[tokio::test]
 async fn a_transaction_is_applied_as_a_whole() {
     let client = direct().await;
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let old = client.create().for_path(format!("{dir}/old"), "").await.unwrap();
     let transaction = client.transaction().check(&dir, Some(0)).unwrap();
     let transaction = transaction.check(&dir, None).unwrap();
@@ -41,7 +41,7 @@ async fn a_transaction_is_applied_as_a_whole() {
 #[tokio::test]
 async fn new_nodes_of_every_kind_have_their_stats() {
     let ((proxy, client), direct) = (behind_proxy().await, direct().await);
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let long = Duration::from_secs(1000);
     let modes = [
         CreateMode::Persistent,
@@ -68,7 +68,7 @@ async fn new_nodes_of_every_kind_have_their_stats() {
 #[tokio::test]
 async fn a_failure_names_its_operation_and_undoes_the_rest() {
     let client = direct().await;
-    let dir = client.create().for_path(unique(), "").await.unwrap();
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let (new, missing) = (format!("{dir}/new"), format!("{dir}/missing"));
     let transaction = client.transaction().create(&new, "", CreateMode::Persistent).unwrap();
     let transaction = transaction.set_data(&dir, "changed", None).unwrap();
@@ -85,11 +85,11 @@ async fn a_failure_names_its_operation_and_undoes_the_rest() {
 #[tokio::test]
 async fn a_failed_check_names_what_it_checked() {
     let client = direct().await;
-    let path = client.create().for_path(unique(), "").await.unwrap();
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     let version = client.transaction().check(&path, Some(7)).unwrap().commit().await.unwrap_err();
     let Error::TransactionFailed { index: 0, cause } = version else { panic!("{version}") };
     assert!(matches!(*cause, Error::BadVersion { operation: "check", .. }), "{cause}");
-    let missing = client.transaction().check(unique(), None).unwrap().commit().await.unwrap_err();
+    let missing = client.transaction().check(unique_path("node"), None).unwrap().commit().await.unwrap_err();
     let Error::TransactionFailed { index: 0, cause } = missing else { panic!("{missing}") };
     assert!(matches!(*cause, Error::NoNode { operation: "check", .. }), "{cause}");
 }
@@ -104,7 +104,7 @@ async fn an_empty_transaction_is_not_sent() {
 #[tokio::test]
 async fn a_lost_answer_leaves_it_open_what_happened() {
     let (proxy, client) = behind_proxy().await;
-    let path = unique();
+    let path = unique_path("node");
     proxy.cut_before_reply(OpCode::Multi);
     let transaction = client.transaction().create(&path, "", CreateMode::Persistent).unwrap();
     let error = transaction.commit().await.unwrap_err();

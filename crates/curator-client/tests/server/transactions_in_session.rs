@@ -8,7 +8,7 @@ use curator_client::{
 };
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
-use crate::support::{behind_proxy, builder, direct, proxy, soon, unique};
+use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path};
 
 fn create(client: &CuratorClient, path: impl AsRef<str>) -> Transaction {
     client.transaction().create(path, "", CreateMode::Persistent).unwrap()
@@ -35,7 +35,7 @@ async fn begin<T: std::fmt::Debug>(future: &mut (impl Future<Output = T> + Unpin
 #[tokio::test]
 async fn a_transaction_in_a_session_belongs_to_it() {
     let (proxy, client) = behind_proxy().await;
-    let (path, session) = (unique(), client.session().await.unwrap());
+    let (path, session) = (unique_path("node"), client.session().await.unwrap());
     let transaction = client.transaction().create(&path, "", CreateMode::Ephemeral).unwrap();
     let results = transaction.commit_in(&session).await.unwrap();
     let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
@@ -50,9 +50,9 @@ async fn a_transaction_does_not_move_to_another_session() {
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
     end_session(&proxy).await;
-    assert!(soon("Lost", states.wait_for(ConnectionState::Lost)).await);
-    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
-    let error = soon("the error", create(&client, unique()).commit_in(&session)).await.unwrap_err();
+    assert!(soon(states.wait_for(ConnectionState::Lost)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+    let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
     assert_eq!(multis(&proxy), 0);
@@ -65,29 +65,29 @@ async fn a_transaction_that_waits_for_a_connection_ends_with_its_session() {
     let mut states = client.connection_states();
     proxy.refuse(true).unwrap();
     proxy.cut();
-    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
-    let mut commit = Box::pin(create(&client, unique()).commit_in(&session));
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
     begin(&mut commit).await;
     end_session(&proxy).await;
     proxy.refuse(false).unwrap();
-    let error = soon("the end", commit).await.unwrap_err();
+    let error = soon(commit).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
-    assert!(soon("Reconnected", states.wait_for(ConnectionState::Reconnected)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     assert_eq!(multis(&proxy), 0);
 }
 
 #[tokio::test]
 async fn a_transaction_waits_for_the_connection_of_its_session() {
     let (proxy, client) = behind_proxy().await;
-    let (path, session) = (unique(), client.session().await.unwrap());
+    let (path, session) = (unique_path("node"), client.session().await.unwrap());
     let mut states = client.connection_states();
     proxy.refuse(true).unwrap();
     proxy.cut();
-    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
     begin(&mut commit).await;
     proxy.refuse(false).unwrap();
-    soon("the transaction", commit).await.unwrap();
+    soon(commit).await.unwrap();
     assert!(session.is_valid());
     assert!(client.check_exists(&path).await.unwrap().is_some());
     // The other one is what a resumed session begins with.
@@ -103,8 +103,8 @@ async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
     let mut states = client.connection_states();
     proxy.refuse(true).unwrap();
     proxy.cut();
-    assert!(soon("Suspended", states.wait_for(ConnectionState::Suspended)).await);
-    let error = soon("the error", create(&client, unique()).commit_in(&session)).await.unwrap_err();
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
 }
 
@@ -125,12 +125,12 @@ async fn busy(pause: Duration) -> (FaultProxy, CuratorClient) {
 #[tokio::test]
 async fn a_transaction_that_was_not_sent_is_tried_again() {
     let (proxy, client) = busy(Duration::from_millis(5)).await;
-    let (path, session) = (unique(), client.session().await.unwrap());
+    let (path, session) = (unique_path("node"), client.session().await.unwrap());
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
     begin(&mut commit).await;
     assert_eq!(multis(&proxy), 0);
     proxy.release_held();
-    soon("the transaction", commit).await.unwrap();
+    soon(commit).await.unwrap();
     assert_eq!(multis(&proxy), 1);
 }
 
@@ -138,11 +138,11 @@ async fn a_transaction_that_was_not_sent_is_tried_again() {
 async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
     let (proxy, client) = busy(Duration::from_secs(600)).await;
     let session = client.session().await.unwrap();
-    let mut commit = Box::pin(create(&client, unique()).commit_in(&session));
+    let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
     begin(&mut commit).await;
     end_session(&proxy).await;
     proxy.release_held();
-    let error = soon("the end", commit).await.unwrap_err();
+    let error = soon(commit).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
 }
 
@@ -150,13 +150,13 @@ async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
 async fn a_transaction_in_a_session_ends_when_the_client_closes() {
     let (proxy, client) = busy(Duration::from_secs(600)).await;
     let session = client.session().await.unwrap();
-    let mut commit = Box::pin(create(&client, unique()).commit_in(&session));
+    let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
     begin(&mut commit).await;
     proxy.release_held();
-    let (error, _) = soon("the end", async { tokio::join!(commit, client.close()) }).await;
+    let (error, _) = soon(async { tokio::join!(commit, client.close()) }).await;
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Closed | Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
-    let error = create(&client, unique()).commit_in(&session).await.unwrap_err();
+    let error = create(&client, unique_path("node")).commit_in(&session).await.unwrap_err();
     assert!(matches!(error, Error::Closed), "{error}");
 }
 
@@ -164,9 +164,9 @@ async fn a_transaction_in_a_session_ends_when_the_client_closes() {
 async fn an_answer_that_never_comes_leaves_it_open_what_happened() {
     let proxy = proxy().await;
     let client = builder(proxy.connect_string()).operation_timeout(Duration::from_millis(200)).connect().await.unwrap();
-    let (path, session) = (unique(), client.session().await.unwrap());
+    let (path, session) = (unique_path("node"), client.session().await.unwrap());
     proxy.swallow_next_reply(OpCode::Multi);
-    let error = soon("the timeout", create(&client, &path).commit_in(&session)).await.unwrap_err();
+    let error = soon(create(&client, &path).commit_in(&session)).await.unwrap_err();
     let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
     assert!(matches!(**cause, Error::OperationTimeout { .. }), "{cause}");
     assert_eq!(multis(&proxy), 1);
@@ -177,13 +177,13 @@ async fn an_answer_that_never_comes_leaves_it_open_what_happened() {
 async fn a_session_that_ends_before_the_answer_leaves_it_open_what_happened() {
     let proxy = proxy().await;
     let client = builder(proxy.connect_string()).close_timeout(Duration::from_millis(200)).connect().await.unwrap();
-    let (path, session) = (unique(), client.session().await.unwrap());
+    let (path, session) = (unique_path("node"), client.session().await.unwrap());
     proxy.hold_replies(OpCode::Multi);
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
     begin(&mut commit).await;
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
     // The connection stays, so that it is the end of the session that ends the request.
-    let (error, _) = soon("the end", async { tokio::join!(commit, client.close()) }).await;
+    let (error, _) = soon(async { tokio::join!(commit, client.close()) }).await;
     let error = error.unwrap_err();
     let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
     assert!(matches!(**cause, Error::SessionEnded { outcome: Outcome::Unknown, .. }), "{cause}");
@@ -193,8 +193,8 @@ async fn a_session_that_ends_before_the_answer_leaves_it_open_what_happened() {
 
 #[tokio::test]
 async fn an_operation_has_the_paths_of_the_server() {
-    let (observer, namespace) = (direct().await, unique());
-    let outside = observer.create().for_path(unique(), "").await.unwrap();
+    let (observer, namespace) = (direct().await, unique_path("node"));
+    let outside = observer.create().for_path(unique_path("node"), "").await.unwrap();
     let client = builder(TestingServer::shared().await.connect_string()).namespace(&namespace[1..]);
     let client = client.connect().await.unwrap();
     let session = client.session().await.unwrap();
@@ -225,9 +225,9 @@ async fn an_operation_has_the_paths_of_the_server() {
 
 #[tokio::test]
 async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
-    let (proxy, namespace) = (proxy().await, unique());
+    let (proxy, namespace) = (proxy().await, unique_path("node"));
     let client = builder(proxy.connect_string()).namespace(&namespace[1..]).connect().await.unwrap();
-    let missing = ZPath::new(&unique()).unwrap();
+    let missing = ZPath::new(&unique_path("node")).unwrap();
     let check = TransactionOperation::Check { path: missing.clone(), version: None };
     let transaction = create(&client, "/node").operation(check.clone());
     // The server names what fails first.

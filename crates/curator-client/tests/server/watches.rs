@@ -4,10 +4,10 @@ use curator_client::{CreateMode, CuratorClient, WatchEvent};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 use futures_util::FutureExt as _;
 
-use crate::support::{behind_proxy, builder, direct, ephemeral, eventually, soon, unique};
+use crate::support::{behind_proxy, builder, direct, ephemeral, soon, unique_path, until};
 
 async fn node(client: &CuratorClient) -> String {
-    client.create().for_path(unique(), "").await.unwrap().to_string()
+    client.create().for_path(unique_path("node"), "").await.unwrap().to_string()
 }
 
 /// Whether the server keeps a watch on the data of `path`. It says nothing of watches for children.
@@ -22,7 +22,7 @@ async fn a_change_of_the_data_is_seen() {
     let (data, stat, mut watch) = client.watch_data(&path).await.unwrap();
     assert_eq!((data.as_slice(), stat.version), (b"".as_slice(), 0));
     client.set_data(&path, "new", None).await.unwrap();
-    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
+    assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
 }
 
 #[tokio::test]
@@ -32,8 +32,8 @@ async fn a_deletion_is_seen() {
     let (_, _, mut data) = client.watch_data(&path).await.unwrap();
     let (_, mut children) = client.watch_children(&path).await.unwrap();
     client.delete().for_path(&path).await.unwrap();
-    assert_eq!(soon("the event", data.fired()).await, WatchEvent::Deleted);
-    assert_eq!(soon("the event", children.fired()).await, WatchEvent::Deleted);
+    assert_eq!(soon(data.fired()).await, WatchEvent::Deleted);
+    assert_eq!(soon(children.fired()).await, WatchEvent::Deleted);
 }
 
 #[tokio::test]
@@ -43,11 +43,11 @@ async fn children_that_come_and_go_are_seen() {
     let (children, mut come) = client.watch_children(&dir).await.unwrap();
     assert!(children.is_empty());
     let child = other.create().with_mode(CreateMode::Ephemeral).for_path(format!("{dir}/child"), "").await.unwrap();
-    assert_eq!(soon("the event", come.fired()).await, WatchEvent::ChildrenChanged);
+    assert_eq!(soon(come.fired()).await, WatchEvent::ChildrenChanged);
     let (children, mut gone) = client.watch_children(&dir).await.unwrap();
     assert_eq!(children, [child.name()]);
     other.close().await.unwrap();
-    assert_eq!(soon("the event", gone.fired()).await, WatchEvent::ChildrenChanged);
+    assert_eq!(soon(gone.fired()).await, WatchEvent::ChildrenChanged);
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_watch_fires_once() {
     let path = node(&client).await;
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
     client.set_data(&path, "1", None).await.unwrap();
-    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
+    assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
     assert!(!is_watched(&path).await);
     client.delete().for_path(&path).await.unwrap();
     // It goes on saying what it saw.
@@ -72,7 +72,7 @@ async fn a_watch_survives_dropped_waits() {
         assert_eq!(watch.fired().now_or_never(), None);
     }
     client.set_data(&path, "1", None).await.unwrap();
-    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
+    assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
 }
 
 #[tokio::test]
@@ -88,12 +88,12 @@ async fn a_dropped_watch_is_taken_off_the_server() {
     client.sync(&path).await.unwrap();
     assert!(is_watched(&path).await);
     client.set_data(&path, "", None).await.unwrap();
-    assert_eq!(soon("the event", second.fired()).await, WatchEvent::DataChanged);
+    assert_eq!(soon(second.fired()).await, WatchEvent::DataChanged);
     let (_, _, last) = client.watch_data(&path).await.unwrap();
     drop(last);
-    eventually("the end of the watch", async || !is_watched(&path).await).await;
+    until(async || !is_watched(&path).await).await;
     client.create().for_path(format!("{path}/child"), "").await.unwrap();
-    assert_eq!(soon("the event", children.fired()).await, WatchEvent::ChildrenChanged);
+    assert_eq!(soon(children.fired()).await, WatchEvent::ChildrenChanged);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_dropped_watch_for_children_is_taken_off_the_server() {
     let (_, children) = client.watch_children(&path).await.unwrap();
     assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
     drop(children);
-    soon("the removal", proxy.wait_for_reply(OpCode::RemoveWatches, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::RemoveWatches, 1)).await.unwrap();
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn a_watch_that_has_fired_costs_no_removal() {
     let path = node(&client).await;
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
     client.delete().for_path(&path).await.unwrap();
-    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::Deleted);
+    assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
     drop(watch);
     client.sync("/").await.unwrap();
     assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
@@ -125,17 +125,17 @@ async fn a_dropped_request_for_a_watch_leaves_none() {
     let session = client.session().await.unwrap();
     proxy.hold_replies(OpCode::GetData);
     let request = session.watch_data(&path);
-    soon("the answer", proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
     assert!(is_watched(path.as_str()).await);
     drop(request);
     proxy.release_held();
-    eventually("the end of the watch", async || !is_watched(path.as_str()).await).await;
+    until(async || !is_watched(path.as_str()).await).await;
 }
 
 #[tokio::test]
 async fn a_watch_on_a_missing_node_leaves_nothing_behind() {
     let client = direct().await;
-    let path = unique();
+    let path = unique_path("node");
     client.watch_data(&path).await.unwrap_err();
     client.watch_children(&path).await.unwrap_err();
     assert!(!is_watched(&path).await);
@@ -153,13 +153,13 @@ async fn a_watch_ends_with_its_connection_and_says_so() {
     proxy.cut();
     other.delete().for_path(&gone).await.unwrap();
     for watch in [&mut kept_watch, &mut gone_watch, &mut children] {
-        assert_eq!(soon("the event", watch.fired()).await, WatchEvent::Interrupted);
+        assert_eq!(soon(watch.fired()).await, WatchEvent::Interrupted);
     }
     proxy.refuse(false).unwrap();
     // A new one is as good as ever.
     let (_, _, mut watch) = client.watch_data(&kept).await.unwrap();
     other.set_data(&kept, "", None).await.unwrap();
-    assert_eq!(soon("the event", watch.fired()).await, WatchEvent::DataChanged);
+    assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn a_watch_ends_with_its_session() {
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
     close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
     // The connection ends first, and nobody knows by that what has become of the session.
-    assert_eq!(soon("the end", watch.fired()).await, WatchEvent::Interrupted);
+    assert_eq!(soon(watch.fired()).await, WatchEvent::Interrupted);
     assert_eq!(watch.fired().await, WatchEvent::Interrupted);
 }
 
@@ -181,6 +181,6 @@ async fn a_watch_ends_with_its_client() {
     let (_, _, mut watch) = client.watch_data(ephemeral(&client).await).await.unwrap();
     client.close().await.unwrap();
     // The node goes with the session, and the client may be told of that before it is told of the end.
-    let event = soon("the end", watch.fired()).await;
+    let event = soon(watch.fired()).await;
     assert!(matches!(event, WatchEvent::SessionEnded | WatchEvent::Deleted), "{event:?}");
 }

@@ -6,8 +6,9 @@ use tokio::task::JoinHandle;
 use super::{children, until};
 
 /// Waits until the lock's queue has this many places.
-pub(crate) async fn queue_of(client: &CuratorClient, path: &str, length: usize) {
-    until(async || children(client, path).await.len() == length).await;
+#[track_caller]
+pub(crate) fn queue_of(client: &CuratorClient, path: &str, length: usize) -> impl Future<Output = ()> {
+    until(async move || children(client, path).await.len() == length)
 }
 
 /// Some round trips of this session: what the server has said so far is here with the first of them, and the others are

@@ -1,6 +1,6 @@
 //! What the tests share.
+#![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use curator_client::{
@@ -8,11 +8,16 @@ use curator_client::{
 };
 use curator_test::{FaultProxy, TestingServer};
 
-/// How long a condition may take. Far more than needed: only a failing test waits so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) use curator_test::{PATIENCE, soon, unique_path, until, within};
 
 /// A session timeout that no test outlives by accident.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// A session timeout that a test waits for.
+pub(crate) const SHORT: Duration = Duration::from_millis(1_500);
+
+/// What a loaded machine may need on top of a time that was said.
+pub(crate) const SLACK: Duration = Duration::from_millis(1_500);
 
 /// A client of a server or a proxy, with a session timeout that no test outlives by accident.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
@@ -36,42 +41,16 @@ pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
     (proxy, client)
 }
 
-/// A path that no other test uses.
-pub(crate) fn unique() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("/unique-{}", NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
 /// Creates an ephemeral node on a path that no other test uses.
 pub(crate) async fn ephemeral(client: &CuratorClient) -> String {
-    client.create().with_mode(CreateMode::Ephemeral).for_path(unique(), "").await.unwrap().to_string()
-}
-
-/// Waits for a future, with a bound.
-pub(crate) async fn within<T>(bound: Duration, what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(bound, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("{what} did not happen within {bound:?}"),
-    }
-}
-
-/// Waits for a future that is ready soon.
-pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    within(PATIENCE, what, future).await
-}
-
-/// Polls a condition that nothing tells about.
-pub(crate) async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !condition().await {
-        assert!(Instant::now() < end, "{what} did not come true within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    client.create().with_mode(CreateMode::Ephemeral).for_path(unique_path("node"), "").await.unwrap().to_string()
 }
 
 /// The next state must be this one.
-pub(crate) async fn expect(states: &mut ConnectionStates, state: ConnectionState) {
-    assert_eq!(soon(&format!("{state:?}"), states.next()).await, Some(state));
+#[track_caller]
+pub(crate) fn expect(states: &mut ConnectionStates, state: ConnectionState) -> impl Future<Output = ()> {
+    let next = soon(states.next());
+    async move { assert_eq!(next.await, Some(state)) }
 }
 
 /// Looks at a lease again and again until it is over, and checks at each look that it does not outlive its own word.
