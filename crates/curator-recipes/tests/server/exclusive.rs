@@ -1,6 +1,8 @@
 //! One holder at a time, first come, first served, and nobody stuck.
 
-use curator_recipes::{InterProcessMutex, LockGuard, OwnerId};
+use std::panic::catch_unwind;
+
+use curator_recipes::{FencingToken, InterProcessMutex, LockGuard, OwnerId};
 use futures_util::poll;
 use tokio::task::JoinSet;
 
@@ -76,4 +78,40 @@ fn blocking_rounds(who: usize, shared: &InterProcessMutex, witness: &Witness) {
         again.blocking_release().unwrap();
         guard.blocking_release().unwrap();
     }
+}
+
+/// It is the witness of other tests, too: what it does not see, none of them finds.
+#[test]
+fn a_witness_sees_two_at_once_one_too_many_and_a_token_that_does_not_rise() {
+    let (alone, shared) = (false, true);
+    let token = |number: i64| number.to_string().parse::<FencingToken>().unwrap();
+    // Each with whether it shares, its token, and whether it has left before the next one comes.
+    let is_seen = |entries: &[(bool, i64, bool)]| {
+        let seen = catch_unwind(|| {
+            let witness = Witness::with_room_for(2);
+            for (who, (shares, number, leaves)) in entries.iter().enumerate() {
+                witness.enter_with(who, *shares, token(*number));
+                if *leaves {
+                    witness.leave(*shares);
+                }
+            }
+            witness.order()
+        });
+        seen.map_err(drop)
+    };
+    assert_eq!(
+        is_seen(&[(alone, 1, true), (shared, 3, false), (shared, 2, true), (shared, 4, true)]),
+        Ok(vec![0, 1, 2, 3])
+    );
+    for wrong in [
+        [(alone, 1, false), (alone, 2, false)],
+        [(alone, 1, false), (shared, 2, false)],
+        [(shared, 1, false), (alone, 2, false)],
+        [(alone, 2, true), (alone, 2, true)],
+        [(alone, 2, true), (shared, 1, true)],
+        [(shared, 2, true), (alone, 1, true)],
+    ] {
+        assert_eq!(is_seen(&wrong), Err(()), "{wrong:?}");
+    }
+    assert_eq!(is_seen(&[(shared, 1, false), (shared, 2, false), (shared, 3, false)]), Err(()));
 }
