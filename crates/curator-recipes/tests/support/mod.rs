@@ -5,7 +5,7 @@ mod dropped;
 mod left;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
-mod waits;
+mod still_waits;
 mod witness;
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
 pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::numbers::Numbers;
-pub(crate) use self::waits::{queue_of, round_trips, still_waits};
+pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{PATIENCE, soon, unique_path as path, until};
 
@@ -71,6 +71,12 @@ pub(crate) fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
 
 pub(crate) fn read_write(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
     InterProcessReadWriteLock::new(client, path).unwrap()
+}
+
+/// Waits until the lock's queue has this many places.
+#[track_caller]
+pub(crate) fn queue_of(client: &CuratorClient, path: &str, length: usize) -> impl Future<Output = ()> {
+    until(async move || children(client, path).await.len() == length)
 }
 
 pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> {

@@ -7,6 +7,8 @@ mod agent;
 mod locks;
 mod nodes;
 mod our_mutex;
+#[path = "../../../curator-recipes/tests/support/still_waits.rs"]
+mod still_waits;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use curator_recipes::{InterProcessMutex, LockGuard, StandardLockInternalsDriver,
 use curator_test::{PATIENCE, TestingServer, soon, until};
 use tokio::task::JoinHandle;
 
-use crate::{LONG, agent::Agent};
+use crate::{LONG, agent::Agent, still_waits::still_waits};
 
 const PATH: &str = "/lock";
 /// What kazoo puts between the id and the number in its nodes' names.
@@ -28,14 +28,6 @@ async fn wait_in_queue(mutex: &InterProcessMutex, nodes: usize) -> JoinHandle<Lo
     };
     await_nodes(mutex, nodes).await;
     waiting
-}
-
-/// Whether the task still waits after some round trips of its session: what it was to be told came before their answers.
-async fn still_waits(task: &JoinHandle<LockGuard>, client: &CuratorClient) -> bool {
-    for _ in 0..50 {
-        client.check_exists("/").await.unwrap();
-    }
-    !task.is_finished()
 }
 
 /// Waits until another session watches the guard's node: it has looked, and found that it is not its turn.

@@ -1,15 +1,7 @@
-//! Waiting for those who wait.
+//! Who is to wait, and when one can tell.
 
 use curator_recipes::client::CuratorClient;
 use tokio::task::JoinHandle;
-
-use super::{children, until};
-
-/// Waits until the lock's queue has this many places.
-#[track_caller]
-pub(crate) fn queue_of(client: &CuratorClient, path: &str, length: usize) -> impl Future<Output = ()> {
-    until(async move || children(client, path).await.len() == length)
-}
 
 /// Some round trips of this session: what the server has said so far is here with the first of them, and the others are
 /// more than any lock needs to act upon it.
