@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CreateMode, CuratorClient, RetryForever, RetryNTimes, ZPath};
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use curator_client::{ConnectionState, CreateMode, CuratorClient, RetryForever, RetryNTimes};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path, until};
-
-async fn node(client: &CuratorClient) -> ZPath {
-    client.create().for_path(unique_path("node"), "").await.unwrap()
-}
+use crate::support::{behind_proxy, builder, direct, end_session, node, proxy, soon, unique_path, until};
 
 /// A client that makes one try and no more.
 async fn without_retries() -> (FaultProxy, CuratorClient) {
@@ -80,7 +76,7 @@ async fn a_guaranteed_delete_goes_on_in_the_next_session() {
     let path = node(&client).await;
     let session = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
-    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     proxy.cut();
     soon(client.delete().guaranteed().for_path(&path)).await.unwrap_err();
     assert_eq!(client.janitor().pending(), 1);
@@ -119,7 +115,7 @@ async fn a_delete_that_belongs_to_a_session_ends_with_it() {
     proxy.hold_replies(OpCode::Delete);
     client.janitor().delete_owned(&session, &path);
     assert_eq!(client.janitor().pending(), 1);
-    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     soon(client.janitor().idle()).await;
     // And one for a session that is over is no work at all.
     client.janitor().delete_owned(&session, &path);

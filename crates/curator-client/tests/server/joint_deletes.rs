@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Permission, ZPath};
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path, until};
+use crate::support::{behind_proxy, builder, direct, end_session, proxy, soon, unique_path, until};
 
 /// Ephemeral nodes of the session of now in a directory of their own, and what was sent for them is forgotten.
 async fn nodes(proxy: &FaultProxy, client: &CuratorClient, count: usize) -> Vec<ZPath> {
@@ -169,7 +169,7 @@ async fn a_joint_delete_ends_with_its_session() {
     proxy.hold_replies(OpCode::Multi);
     client.janitor().delete_owned_together(&session, paths.clone(), None);
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
-    close_session(TestingServer::shared().await.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(TestingServer::shared().await, &proxy).await;
     proxy.cut();
     soon(client.janitor().idle()).await;
     assert!(session.end().is_some());

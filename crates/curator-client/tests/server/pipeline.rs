@@ -8,7 +8,7 @@ use curator_client::{
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::runtime::Builder;
 
-use crate::support::{builder, direct, soon, unique_path};
+use crate::support::{builder, direct, end_session, soon, unique_path};
 
 /// Long enough that nothing is answered before the second of two requests is sent.
 const ONE_WAY: Duration = Duration::from_millis(5);
@@ -95,7 +95,7 @@ async fn two_calls_are_one_round_trip_in_a_new_session_too() {
     let (proxy, client) = far_away().await;
     let mut states = client.connection_states();
     let server = TestingServer::shared().await;
-    curator_test::close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     assert!(soon(states.wait_for(ConnectionState::Lost)).await);
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     two_at_once(&proxy, &client, &client.session().await.unwrap()).await;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use curator_client::{ConnectionState, CreateMode, CuratorClient, Error, Outcome, RetryForever, RetryNTimes, ZPath};
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path, until};
+use crate::support::{behind_proxy, builder, direct, end_session, proxy, soon, unique_path, until};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -115,7 +115,7 @@ async fn after_a_lost_session_a_protected_create_starts_afresh() {
     soon(proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
     let [first] = &*observer.get_children(&dir).await.unwrap() else { panic!("there is no node") };
     let first_id = first[..39].to_owned();
-    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     let path = soon(create).await.unwrap().unwrap();
     assert_eq!(client.session().await.unwrap().epoch(), old.epoch() + 1);
     assert!(!path.name().starts_with(&first_id), "{path} has the id of the node of a dead session");

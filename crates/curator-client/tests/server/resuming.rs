@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Reconnected, Suspended};
 use curator_client::{CuratorClient, SessionEnd, WatchEvent};
-use curator_test::{Direction, FaultProxy, OpCode, TestingServer, close_session};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
-use crate::support::{builder, direct, ephemeral, expect, proxy, soon, unique_path, until, within};
+use crate::support::{builder, direct, end_session, ephemeral, expect, proxy, soon, unique_path, until, within};
 
 /// So long that neither the servers nor the lease end a session within half of it.
 const OUTLASTING: Duration = Duration::from_secs(60);
@@ -157,7 +157,7 @@ async fn a_session_that_ended_meanwhile_is_not_resumed() {
     expect(&mut states, Connected).await;
     hang(&proxy).await;
     let server = TestingServer::shared().await;
-    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     // Held since before the session ended, so it says that there is one; the next says that there is none.
     proxy.cut();
     proxy.release_held();

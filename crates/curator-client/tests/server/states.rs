@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
 use curator_client::{ClockInstant, Error, Outcome, SessionEnd};
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG, PATIENCE, behind_proxy, builder, direct, ephemeral, expect, proxy, soon, watch_over, within,
+    LONG, PATIENCE, behind_proxy, builder, direct, end_session, ephemeral, expect, proxy, soon, watch_over, within,
 };
 
 /// What a loaded machine may need to run a task that is due.
@@ -151,7 +151,7 @@ async fn a_session_that_is_closed_on_the_server_is_lost_at_once() {
     let mut states = client.connection_states();
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
-    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     // Long before the lease is over.
     let end = within(PATIENCE / 6, session.ended()).await;
     assert_eq!(end, SessionEnd::Expired);
@@ -170,7 +170,7 @@ async fn a_handle_to_a_lost_session_sends_nothing_more() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(proxy.connect_string()).session_timeout(LONG).connect().await.unwrap();
     let session = client.session().await.unwrap();
-    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     soon(session.ended()).await;
     let path = client.resolve("/").unwrap();
     let error = session.get_children(&path).await.unwrap_err();

@@ -6,17 +6,12 @@ use curator_client::{
     ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Outcome, RetryForever, RetryNTimes, SessionEnd,
     Transaction, TransactionOperation, TransactionResult, ZPath,
 };
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{behind_proxy, builder, direct, proxy, soon, unique_path};
+use crate::support::{behind_proxy, builder, direct, end_session, proxy, soon, unique_path};
 
 fn create(client: &CuratorClient, path: impl AsRef<str>) -> Transaction {
     client.transaction().create(path, "", CreateMode::Persistent).unwrap()
-}
-
-/// Ends the session of now on the server, behind the client's back.
-async fn end_session(proxy: &FaultProxy) {
-    close_session(TestingServer::shared().await.address(), proxy.sessions().last().unwrap()).await.unwrap();
 }
 
 fn multis(proxy: &FaultProxy) -> u64 {
@@ -49,7 +44,7 @@ async fn a_transaction_does_not_move_to_another_session() {
     let (proxy, client) = behind_proxy().await;
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
-    end_session(&proxy).await;
+    end_session(TestingServer::shared().await, &proxy).await;
     assert!(soon(states.wait_for(ConnectionState::Lost)).await);
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
@@ -68,7 +63,7 @@ async fn a_transaction_that_waits_for_a_connection_ends_with_its_session() {
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
     let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
     begin(&mut commit).await;
-    end_session(&proxy).await;
+    end_session(TestingServer::shared().await, &proxy).await;
     proxy.refuse(false).unwrap();
     let error = soon(commit).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
@@ -140,7 +135,7 @@ async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
     let session = client.session().await.unwrap();
     let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
     begin(&mut commit).await;
-    end_session(&proxy).await;
+    end_session(TestingServer::shared().await, &proxy).await;
     proxy.release_held();
     let error = soon(commit).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");

@@ -1,14 +1,10 @@
 //! One-shot watches: what they see, once, and that they leave nothing behind.
 
-use curator_client::{CreateMode, CuratorClient, WatchEvent};
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use curator_client::{CreateMode, WatchEvent};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
-use crate::support::{behind_proxy, builder, direct, ephemeral, soon, unique_path, until};
-
-async fn node(client: &CuratorClient) -> String {
-    client.create().for_path(unique_path("node"), "").await.unwrap().to_string()
-}
+use crate::support::{behind_proxy, builder, direct, end_session, ephemeral, node, soon, unique_path, until};
 
 /// Whether the server keeps a watch on the data of `path`. It says nothing of watches for children.
 async fn is_watched(path: &str) -> bool {
@@ -57,7 +53,7 @@ async fn a_watch_fires_once() {
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
     client.set_data(&path, "1", None).await.unwrap();
     assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
-    assert!(!is_watched(&path).await);
+    assert!(!is_watched(path.as_str()).await);
     client.delete().for_path(&path).await.unwrap();
     // It goes on saying what it saw.
     assert_eq!(watch.fired().now_or_never(), Some(WatchEvent::DataChanged));
@@ -82,16 +78,16 @@ async fn a_dropped_watch_is_taken_off_the_server() {
     let (_, _, first) = client.watch_data(&path).await.unwrap();
     let (_, _, mut second) = client.watch_data(&path).await.unwrap();
     let (_, mut children) = client.watch_children(&path).await.unwrap();
-    assert!(is_watched(&path).await);
+    assert!(is_watched(path.as_str()).await);
     // What others still wait for stays.
     drop(first);
     client.sync(&path).await.unwrap();
-    assert!(is_watched(&path).await);
+    assert!(is_watched(path.as_str()).await);
     client.set_data(&path, "", None).await.unwrap();
     assert_eq!(soon(second.fired()).await, WatchEvent::DataChanged);
     let (_, _, last) = client.watch_data(&path).await.unwrap();
     drop(last);
-    until(async || !is_watched(&path).await).await;
+    until(async || !is_watched(path.as_str()).await).await;
     client.create().for_path(format!("{path}/child"), "").await.unwrap();
     assert_eq!(soon(children.fired()).await, WatchEvent::ChildrenChanged);
 }
@@ -138,7 +134,7 @@ async fn a_watch_on_a_missing_node_leaves_nothing_behind() {
     let path = unique_path("node");
     client.watch_data(&path).await.unwrap_err();
     client.watch_children(&path).await.unwrap_err();
-    assert!(!is_watched(&path).await);
+    assert!(!is_watched(path.as_str()).await);
 }
 
 #[tokio::test]
@@ -169,7 +165,7 @@ async fn a_watch_ends_with_its_session() {
     let client = builder(proxy.connect_string()).connect().await.unwrap();
     let path = node(&client).await;
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
-    close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+    end_session(server, &proxy).await;
     // The connection ends first, and nobody knows by that what has become of the session.
     assert_eq!(soon(watch.fired()).await, WatchEvent::Interrupted);
     assert_eq!(watch.fired().await, WatchEvent::Interrupted);

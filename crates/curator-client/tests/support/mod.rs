@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use curator_client::{
     ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, SessionLease,
+    ZPath,
 };
 use curator_test::{FaultProxy, TestingServer};
 
@@ -39,6 +40,16 @@ pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
     let client = builder(proxy.connect_string()).connect().await.unwrap();
     (proxy, client)
+}
+
+/// Ends the session of the client behind `proxy` on the server, without its client.
+pub(crate) async fn end_session(server: &TestingServer, proxy: &FaultProxy) {
+    curator_test::close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+}
+
+/// Creates a node on a path that no other test uses.
+pub(crate) async fn node(client: &CuratorClient) -> ZPath {
+    client.create().for_path(unique_path("node"), "").await.unwrap()
 }
 
 /// Creates an ephemeral node on a path that no other test uses.
