@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure};
 use curator_recipes::client::CuratorClient;
-use curator_recipes::lock::driver::sequence_after;
-use curator_recipes::{ContenderId, ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Verdict};
+use curator_recipes::{
+    ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after,
+};
 
 /// Exclusive, and its nodes say which host they are from.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ struct HostnameDriver {
 }
 
 impl LockInternalsDriver for HostnameDriver {
-    fn node_prefix(&self, _id: &ContenderId) -> String {
+    fn node_prefix(&self, _id: &Uuid) -> String {
         format!("{}-W-", self.hostname)
     }
 

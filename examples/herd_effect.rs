@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use curator_examples::{Ensemble, Failure};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    ContenderId, InterProcessMutex, LockGuard, LockInternalsDriver, Queue, StandardLockInternalsDriver, Verdict,
+    InterProcessMutex, LockGuard, LockInternalsDriver, Queue, StandardLockInternalsDriver, Uuid, Verdict,
 };
 use curator_test::{FaultProxy, OpCode};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -30,7 +30,7 @@ const HAND_OVERS: usize = 10;
 struct HerdDriver(StandardLockInternalsDriver);
 
 impl LockInternalsDriver for HerdDriver {
-    fn node_prefix(&self, id: &ContenderId) -> String {
+    fn node_prefix(&self, id: &Uuid) -> String {
         self.0.node_prefix(id)
     }
 

@@ -2,7 +2,7 @@
 
 use curator_client::{Outcome, SessionEnd, ZPath};
 
-use crate::lock::OwnerId;
+use crate::lock::owner::OwnerId;
 
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -66,7 +66,7 @@
 
 mod error;
 pub mod fencing;
-pub mod lock;
+mod lock;
 mod shared_count;
 
 pub use curator_client as client;
@@ -74,12 +74,16 @@ pub use curator_client as client;
 pub use crate::error::{Error, LockLost, LossReason, Result};
 pub use crate::fencing::FencingToken;
 pub use crate::lock::{
-    ContenderId, ContenderIdentity, GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LockInternalsDriver,
-    OwnerId, Participant, ParticipantKind, Queue, QueueEntry, ReadLock, ReadLockInternalsDriver, SemaphoreLease,
-    StandardLockInternalsDriver, Verdict, WriteGuard, WriteLock, WriteLockInternalsDriver, revoke,
+    GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, OwnerId, Participant, ReadLock, SemaphoreLease,
+    WriteGuard, WriteLock, revoke,
 };
 pub use crate::shared_count::{SharedCount, VersionedCount};
+#[doc(inline)]
+pub use curator_protocol::{
+    ContenderIdentity, LockInternalsDriver, ParticipantKind, Queue, QueueEntry, ReadLockInternalsDriver,
+    SequenceOverflow, StandardLockInternalsDriver, Uuid, Verdict, WriteLockInternalsDriver, sequence_after,
+};
 
 /// The examples of the README and of the pages of the locks compile; those about tests run.
 #[cfg(doctest)]

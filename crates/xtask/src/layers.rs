@@ -13,18 +13,48 @@ use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree::*};
 type Layers<'a> = &'a [&'a [&'a str]];
 
 /// The crates whose layers are checked.
-const CRATES: &[(&str, Layers<'static>)] = &[(
-    "curator-client",
-    &[
-        &["client"],
-        &["janitor", "node"],
-        &["connection", "session", "session_lease", "sessions", "supervisor"],
-        &["retrier"],
-        &["zk"],
-        &["clock", "closing", "extensions", "timer"],
-        &["connect_string", "error", "operation", "options", "path", "retry_policy", "state"],
-    ],
-)];
+const CRATES: &[(&str, Layers<'static>)] = &[
+    (
+        "curator-client",
+        &[
+            &["client"],
+            &["janitor", "node"],
+            &["connection", "session", "session_lease", "sessions", "supervisor"],
+            &["retrier"],
+            &["zk"],
+            &["clock", "closing", "extensions", "timer"],
+            &["connect_string", "error", "operation", "options", "path", "retry_policy", "state"],
+        ],
+    ),
+    (
+        "curator-protocol",
+        &[
+            &["contest"],
+            &["contest::claim", "contest::entry", "contest::wait"],
+            &["contest::plan"],
+            &["contest::step"],
+            &["driver"],
+            &["queue"],
+        ],
+    ),
+    (
+        "curator-recipes",
+        &[
+            &["lock"],
+            &["lock::multi", "lock::mutex", "lock::read_write", "lock::semaphore"],
+            &["lock::inter_process_lock", "lock::participants", "lock::reentrant"],
+            &["lock::internals"],
+            &["lock::line", "lock::pipeline", "lock::refused"],
+            &["lock::contender", "lock::guard"],
+            &["lock::holds"],
+            &["lock::hold", "lock::watches"],
+            &["lock::own_nodes"],
+            &["lock::watched_node"],
+            &["fencing", "lock::acquire_methods", "lock::revoke", "shared_count"],
+            &["error", "lock::owner"],
+        ],
+    ),
+];
 
 /// The imports of a crate. Modules and names are paths from its root, such as `a::b`.
 #[derive(Default)]

@@ -1,121 +1,163 @@
-//! Which owner holds a lock: what makes it reentrant.
+//! Who holds a lock inside this process.
 
-use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::mem;
+use std::sync::Arc;
 
 use dashmap::DashMap;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
+use super::acquire_methods::Wait;
 use super::hold::Hold;
+use super::own_nodes::OwnNodes;
 use super::owner::OwnerId;
+use crate::error::Result;
 
 /// The holds of one lock, by owner.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
-    slots: DashMap<OwnerId, Arc<Slot>>,
+    slots: DashMap<OwnerId, Slot>,
 }
 
 /// What one owner has of the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
-    hold: Mutex<Option<Arc<Hold>>>,
-    /// Taken while the owner contends. Futures joined in one task are one owner: the second waits here and then
-    /// re-enters, where two contenders of one owner would wait for each other in the queue.
-    pub(crate) gate: AsyncMutex<()>,
+struct Slot {
+    hold: Option<Arc<Hold>>,
+    gate: Arc<AsyncMutex<()>>,
+    /// How many futures of the owner are about to pass the gate, or have.
+    contending: usize,
 }
 
-impl Slot {
-    /// Another guard on what is held already. `None` if nothing is, or if it is lost.
-    pub(crate) fn enter(&self) -> Option<Arc<Hold>> {
-        self.lock().as_ref().filter(|hold| hold.enter()).cloned()
-    }
-
-    pub(crate) fn set(&self, hold: &Arc<Hold>) {
-        *self.lock() = Some(Arc::clone(hold));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Hold>>> {
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Taken while an owner contends. Futures joined in one task are one owner: the second waits here and then re-enters, where
+/// two contenders of one owner would wait for each other in the queue.
+#[derive(Debug)]
+pub(crate) struct Gate<'a> {
+    holds: &'a Holds,
+    owner: &'a OwnerId,
+    mutex: Arc<AsyncMutex<()>>,
 }
 
 impl Holds {
-    /// The slot of `owner`, for as long as the result lives.
-    pub(crate) fn slot(&self, owner: &OwnerId) -> SlotUse<'_> {
-        let slot = Arc::clone(&self.slots.entry(owner.clone()).or_default());
-        SlotUse { holds: self, owner: owner.clone(), slot }
+    /// Another guard on what `owner` holds already. `None` if that is nothing, or lost.
+    pub(crate) fn enter(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
+        self.hold_of(owner).filter(|hold| hold.enter())
+    }
+
+    /// `owner` holds the lock now.
+    pub(crate) fn insert(&self, owner: &OwnerId, hold: &Arc<Hold>) {
+        self.slots.entry(owner.clone()).or_default().hold = Some(Arc::clone(hold));
+    }
+
+    /// The gate of `owner`.
+    pub(crate) fn gate<'a>(&'a self, owner: &'a OwnerId) -> Gate<'a> {
+        let mut slot = self.slots.entry(owner.clone()).or_default();
+        slot.contending += 1;
+        Gate { holds: self, owner, mutex: Arc::clone(&slot.gate) }
     }
 
     /// Whether `owner` holds the lock now.
     pub(crate) fn is_held_by(&self, owner: &OwnerId) -> bool {
-        self.slots.get(owner).is_some_and(|slot| is_held(&slot))
+        self.hold_of(owner).is_some_and(|hold| hold.is_held())
     }
 
     /// Whether anybody in this process holds the lock now.
     pub(crate) fn is_held(&self) -> bool {
-        self.slots.iter().any(|slot| is_held(&slot))
+        let holds: Vec<_> = self.slots.iter().filter_map(|slot| slot.hold.clone()).collect();
+        holds.iter().any(|hold| hold.is_held())
     }
 
-    /// Takes a guard of `hold` away: whether it was the last, and so the nodes must go.
-    pub(crate) fn leave(&self, owner: &OwnerId, hold: &Arc<Hold>) -> bool {
-        let last = hold.leave();
-        if last {
-            self.forget(owner, hold);
-        }
-        last
-    }
-
-    /// As [`leave`](Self::leave), if it is the last guard; else nothing.
-    pub(crate) fn leave_if_last(&self, owner: &OwnerId, hold: &Arc<Hold>) -> bool {
-        let last = hold.leave_if_last();
-        if last {
-            self.forget(owner, hold);
-        }
-        last
+    /// A hold is asked only after this has let go of the map: to be told of a loss can wake somebody.
+    fn hold_of(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
+        self.slots.get(owner)?.hold.clone()
     }
 
     fn forget(&self, owner: &OwnerId, hold: &Arc<Hold>) {
-        let Some(slot) = self.slots.get(owner).map(|slot| Arc::clone(&slot)) else { return };
-        let mut current = slot.lock();
-        // After a loss the owner may have acquired anew.
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, hold)) {
-            *current = None;
+        if let Some(mut slot) = self.slots.get_mut(owner) {
+            // After a loss the owner may have acquired anew.
+            slot.hold.take_if(|current| Arc::ptr_eq(current, hold));
         }
-        drop(current);
-        drop(slot);
-        self.tidy(owner);
-    }
-
-    /// Forgets the slot of `owner` if it is empty and nobody uses it.
-    fn tidy(&self, owner: &OwnerId) {
-        self.slots.remove_if(owner, |_, slot| Arc::strong_count(slot) == 1 && slot.lock().is_none());
+        self.slots.remove_if(owner, |_, slot| slot.is_unused());
     }
 }
 
-fn is_held(slot: &Slot) -> bool {
-    slot.lock().as_ref().is_some_and(|hold| hold.depth() > 0 && hold.loss().is_none())
-}
-
-/// A slot in use: it is forgotten after use if nothing is in it.
-#[derive(Debug)]
-pub(crate) struct SlotUse<'a> {
-    holds: &'a Holds,
-    owner: OwnerId,
-    slot: Arc<Slot>,
-}
-
-impl Deref for SlotUse<'_> {
-    type Target = Slot;
-
-    fn deref(&self) -> &Slot {
-        &self.slot
+impl Slot {
+    fn is_unused(&self) -> bool {
+        self.hold.is_none() && self.contending == 0
     }
 }
 
-impl Drop for SlotUse<'_> {
+impl Gate<'_> {
+    /// Waits for another future of the same owner, if it may.
+    pub(crate) async fn pass(&self, wait: Wait) -> Option<MutexGuard<'_, ()>> {
+        match wait {
+            Wait::No => self.mutex.try_lock().ok(),
+            Wait::Until(_) => Some(self.mutex.lock().await),
+        }
+    }
+}
+
+impl Drop for Gate<'_> {
     fn drop(&mut self) {
-        // The count must not include this use when it is looked at.
-        self.slot = Arc::default();
-        self.holds.tidy(&self.owner);
+        if let Some(mut slot) = self.holds.slots.get_mut(self.owner) {
+            slot.contending -= 1;
+        }
+        self.holds.slots.remove_if(self.owner, |_, slot| slot.is_unused());
+    }
+}
+
+/// One guard's share in one hold.
+pub(crate) struct Share {
+    holds: Arc<Holds>,
+    owner: OwnerId,
+    hold: Arc<Hold>,
+    has_left: bool,
+}
+
+impl Share {
+    /// `hold` already counts this guard.
+    pub(crate) fn new(holds: &Arc<Holds>, owner: &OwnerId, hold: Arc<Hold>) -> Self {
+        Self { holds: Arc::clone(holds), owner: owner.clone(), hold, has_left: false }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    pub(crate) fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    /// See [`LockGuard::release`](super::LockGuard::release).
+    pub(crate) async fn release(mut self) -> Result<()> {
+        match self.leave() {
+            Some(nodes) => nodes.delete(self.hold.loss()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes this share away. If it was the last, the nodes must go: they do when the result is dropped.
+    fn leave(&mut self) -> Option<OwnNodes> {
+        let nodes = if mem::replace(&mut self.has_left, true) { None } else { self.hold.leave() };
+        self.forget_released(nodes)
+    }
+
+    /// As [`leave`](Self::leave), if it is the last share; else nothing.
+    pub(crate) fn leave_if_last(&mut self) -> Option<OwnNodes> {
+        let nodes = self.hold.leave_if_last();
+        self.has_left = nodes.is_some();
+        self.forget_released(nodes)
+    }
+
+    fn forget_released(&self, nodes: Option<OwnNodes>) -> Option<OwnNodes> {
+        if nodes.is_some() {
+            self.holds.forget(&self.owner, &self.hold);
+        }
+        nodes
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        // Dropped, the nodes are handed to the client.
+        drop(self.leave());
     }
 }

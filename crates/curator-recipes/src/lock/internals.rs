@@ -1,21 +1,21 @@
-//! Runs a contest against a session.
+//! The engine under every lock: runs one contest after another, until one is won.
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ReadOperation, Retrier, Session, SessionEnd, Turn, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, Outcome, Retrier, Session, SessionEnd, Turn, ZPath};
+use curator_protocol::{ContenderIdentity, Contest, ContestError, LockInternalsDriver, Pace, Step, Uuid};
 
-use super::contest::{ContestError, JointContest, JointStep, Pace, Request};
-use super::driver::{ContenderId, ContenderIdentity, LockInternalsDriver};
+use super::acquire_methods::Wait;
+use super::contender::{Contender, LeasesWanted};
 use super::hold::Hold;
 use super::line::{InQueue, Line};
-use super::patience::{Failures, Patience};
-use super::place::Place;
-use super::shell::Shell;
+use super::refused::refused_before;
 use crate::error::{Error, Result};
 
 /// The engine under every lock: takes one place in each of its queues, and waits until it is first in all of them.
 ///
-/// After Curator's class of the same name. What it does is decided by [`JointContest`]; the [`Shell`] sends the requests.
+/// After Curator's class of the same name. What it does is decided by the [`Contest`]; the [`Contender`] sends the
+/// requests.
 #[derive(Debug, Clone)]
 pub(crate) struct LockInternals {
     client: CuratorClient,
@@ -28,9 +28,9 @@ pub(crate) struct LockInternals {
 
 /// How one contest in one session came out.
 enum ContestEnd {
-    Won(Box<Place>),
+    Won(Vec<Hold>),
     /// Somebody is before us, and we may not wait.
-    Taken,
+    Refused,
     /// The session ended; the next contest is another one, with another id.
     SessionOver(SessionEnd),
     /// Somebody deleted our node.
@@ -53,8 +53,7 @@ impl LockInternals {
             check_prefix(dir, &*driver)?;
         }
         // The same for all contenders, whatever their ids.
-        let kind = driver.node_prefix(&ContenderId::from_uuid(uuid::Uuid::nil()));
-        let line = Line::of(client, Arc::clone(&dirs), kind);
+        let line = Line::of(client, Arc::clone(&dirs), driver.node_prefix(&Uuid::nil()));
         Ok(Self { client: client.clone(), dirs, driver, data: Arc::clone(client.default_lock_data()), line })
     }
 
@@ -90,21 +89,46 @@ impl LockInternals {
         &self.data
     }
 
-    /// Owns the lock, or returns `None` when patience ends first.
-    pub(crate) async fn acquire(&self, patience: Patience) -> Result<Option<Hold>> {
-        // Boxed, so that a user's future that acquires stays small.
-        let contend = Box::pin(async {
-            let mut failures = Failures::new(&self.client);
-            let mut in_queue = self.line_up(patience, &mut failures).await?;
-            let place = self.win(patience, &[], &mut in_queue, &mut failures).await?;
-            Ok(place.map(|place| place.into_hold()))
-        });
-        self.within(patience, contend).await
+    /// Runs one contest after another until one is won: a single hold; or, once first in a semaphore's queue, a hold for each
+    /// of the leases that are wanted. `None` if it may not wait and would have to.
+    pub(crate) async fn acquire(&self, wait: Wait, wanted: Option<LeasesWanted<'_>>) -> Result<Option<Vec<Hold>>> {
+        // How often requests have failed in a row, which a place in the queue ends; and how often somebody has deleted it.
+        let (mut failures, mut places_lost) = (None, None);
+        let mut in_queue = self.line_up(wait, &mut failures).await?;
+        loop {
+            let session = match (self.client.try_session(), wait) {
+                (Ok(session), _) => session,
+                (Err(error), Wait::No) => return Err(error.into()),
+                (Err(_), Wait::Until(_)) => match self.client.session().await {
+                    Ok(session) => session,
+                    Err(error) => {
+                        self.retrier(&mut failures).pause(error).await?;
+                        continue;
+                    }
+                },
+            };
+            match self.run_contest(&session, wait, wanted, &mut in_queue, &mut failures).await? {
+                ContestEnd::Won(holds) => return Ok(Some(holds)),
+                ContestEnd::Refused => return Ok(None),
+                ContestEnd::SessionOver(end) if wait == Wait::No || end == SessionEnd::Closed => {
+                    let (operation, path, outcome) = ("wait for", self.dir().clone(), Outcome::NotApplied);
+                    return Err(ClientError::SessionEnded { operation, path, end, outcome }.into());
+                }
+                ContestEnd::SessionOver(end) => {
+                    tracing::debug!(dir = %self.dir(), %end, "lost the place in the queue with the session");
+                }
+                ContestEnd::PlaceDeleted => {
+                    if wait == Wait::No || !self.retrier(&mut places_lost).again().await? {
+                        return Err(Error::PlaceDeleted { dir: self.dir().clone() });
+                    }
+                }
+            }
+        }
     }
 
     /// Waits until fewer contenders of this client stand in the queue than may. Who may not wait goes there at once.
-    pub(crate) async fn line_up(&self, patience: Patience, failures: &mut Failures) -> Result<InQueue> {
-        if patience == Patience::OneFlight {
+    async fn line_up(&self, wait: Wait, failures: &mut Option<Retrier>) -> Result<InQueue> {
+        if wait == Wait::No {
             return Ok(InQueue::aside());
         }
         let mut entering = std::pin::pin!(self.line.enter());
@@ -113,17 +137,17 @@ impl LockInternals {
                 biased;
                 in_queue = &mut entering => return Ok(in_queue),
                 // Who waits here fails as those do who stand in the queue.
-                error = self.without_session(&mut failures.requests) => failures.requests.pause(error).await?,
+                error = self.without_session(failures) => self.retrier(failures).pause(error).await?,
             }
         }
     }
 
     /// Waits until there has been no session for too long. One that comes ends the row of failures.
-    async fn without_session(&self, retrier: &mut Retrier) -> curator_client::Error {
+    async fn without_session(&self, failures: &mut Option<Retrier>) -> ClientError {
         loop {
             match self.client.session().await {
                 Ok(session) => {
-                    retrier.reset();
+                    *failures = None;
                     session.ended().await;
                 }
                 Err(error) => return error,
@@ -131,163 +155,121 @@ impl LockInternals {
         }
     }
 
-    /// One contest after another, until one is won: then we are first in all queues.
-    ///
-    /// `read_beside` is read in the same request as the first lists.
-    pub(crate) async fn win(
-        &self,
-        patience: Patience,
-        read_beside: &[ReadOperation],
-        in_queue: &mut InQueue,
-        failures: &mut Failures,
-    ) -> Result<Option<Box<Place>>> {
-        loop {
-            let session = match patience {
-                Patience::OneFlight => self.client.try_session()?,
-                Patience::Until(_) => match self.client.session().await {
-                    Ok(session) => session,
-                    Err(error) => {
-                        failures.requests.pause(error).await?;
-                        continue;
-                    }
-                },
-            };
-            match self.run_contest(&session, patience, read_beside, in_queue, &mut failures.requests).await? {
-                ContestEnd::Won(place) => return Ok(Some(place)),
-                ContestEnd::Taken => return Ok(None),
-                ContestEnd::SessionOver(end) => self.session_over(end, patience)?,
-                ContestEnd::PlaceDeleted => self.place_deleted(patience, failures).await?,
-            }
-        }
-    }
-
-    /// The place in the queue is lost with the session.
-    ///
-    /// # Errors
-    ///
-    /// It is no time to begin anew.
-    pub(crate) fn session_over(&self, end: SessionEnd, patience: Patience) -> Result<()> {
-        if patience == Patience::OneFlight || end == SessionEnd::Closed {
-            let (operation, path, outcome) = ("wait for", self.dir().clone(), curator_client::Outcome::NotApplied);
-            return Err(curator_client::Error::SessionEnded { operation, path, end, outcome }.into());
-        }
-        tracing::debug!(dir = %self.dir(), %end, "lost the place in the queue with the session");
-        Ok(())
-    }
-
-    /// Somebody has deleted our place in the queue.
-    ///
-    /// # Errors
-    ///
-    /// It is no time to begin anew.
-    pub(crate) async fn place_deleted(&self, patience: Patience, failures: &mut Failures) -> Result<()> {
-        if patience == Patience::OneFlight || !failures.places_lost.again().await? {
-            return Err(Error::PlaceDeleted { dir: self.dir().clone() });
-        }
-        Ok(())
-    }
-
-    /// Waits until the next flight may be sent: as the policy says if `pace` asks for that, for a connection, and for our
-    /// turn, which is to be kept until it is answered. `failure` is what was wrong with the last one. Who has one flight
-    /// only has no second try, and waits for nothing.
-    ///
-    /// The inner error is that the session ended first.
-    pub(crate) async fn before_flight(
-        &self,
-        session: &Session,
-        patience: Patience,
-        pace: Pace,
-        failure: Option<curator_client::Error>,
-        retrier: &mut Retrier,
-    ) -> Result<Result<Option<Turn>, SessionEnd>> {
-        match (pace, failure) {
-            (_, Some(error)) if patience == Patience::OneFlight => return Err(error.into()),
-            (Pace::Now, _) => {}
-            (Pace::Retry, Some(error)) => retrier.pause(error).await?,
-            // The directory vanishes as often as it is made.
-            (Pace::Retry, None) => {
-                if !retrier.again().await? {
-                    let (operation, path) = ("contend for", self.dir().clone());
-                    return Err(curator_client::Error::NoNode { operation, path }.into());
-                }
-            }
-        }
-        if patience == Patience::OneFlight {
-            return Ok(Ok(None));
-        }
-        // A flight that fails for want of a connection is no failure of the lock: it waits for one.
-        Ok(session.turn().await.map(Some))
-    }
-
     async fn run_contest(
         &self,
         session: &Session,
-        patience: Patience,
-        read_beside: &[ReadOperation],
+        wait: Wait,
+        wanted: Option<LeasesWanted<'_>>,
         in_queue: &mut InQueue,
-        retrier: &mut Retrier,
+        failures: &mut Option<Retrier>,
     ) -> Result<ContestEnd> {
-        let id = ContenderId::new();
-        let mut shell = Shell::new(self, session, id, read_beside.to_vec())?;
-        let mut contest = JointContest::new(id, session.id(), self.dirs.len());
-        let mut refusals = self.client.janitor().refusals(session);
-        let mut step = contest.start(self.driver());
+        let id = Uuid::new_v4();
+        let mut contender = Contender::new(&self.client, session, &id, &self.dirs, &*self.driver, &self.data)?;
+        let mut contest = Contest::new(id, session.id(), self.dirs.len());
+        if let Some(wanted) = wanted {
+            contender = contender.with_leases(&id, &wanted)?;
+            contest = Contest::for_leases(id, session.id(), wanted.quantity, wanted.limit);
+        }
+        if wait == Wait::No {
+            contest = contest.without_waiting();
+        }
+        let mut refusals = None;
+        let mut step = contest.start();
         loop {
             step = match step {
-                JointStep::Send { requests, pace } => {
-                    let waits = requests.iter().any(|(_, request)| matches!(request, Request::WatchAhead { .. }));
-                    if waits && patience == Patience::OneFlight && shell.failure.is_none() {
-                        return Ok(ContestEnd::Taken);
-                    }
-                    let failure = shell.failure.take();
-                    let turn = match self.before_flight(session, patience, pace, failure, retrier).await? {
+                Step::Send { requests, pace } => {
+                    let failure = contender.failure.take();
+                    let turn = match self.next_turn(session, wait, pace, failure, failures).await? {
                         Ok(turn) => turn,
                         Err(end) => return Ok(ContestEnd::SessionOver(end)),
                     };
-                    let flight = shell.send(requests)?;
+                    let pipeline = contender.send(&requests)?;
                     in_queue.sent();
-                    let answers = shell.answers(flight).await?;
+                    let answers = contender.answers(&requests, pipeline).await?;
                     drop(turn);
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));
                     }
-                    let complete = shell.failure.is_none();
                     let next = contest.answered(self.driver(), answers);
-                    // That we can look is no progress yet: a create may fail for ever.
-                    if complete && contest.nodes().next().is_some() {
-                        retrier.reset();
+                    // After a restart or a failure, what is known of the nodes is what was known before.
+                    if !matches!(next, Step::Restart(_) | Step::Failed { .. }) {
+                        contender.note_nodes(&contest)?;
+                    }
+                    // That we can look is no progress yet: a create, or the taking of leases, may fail for ever.
+                    if contender.failure.is_none() && contest.is_queued() {
+                        *failures = None;
                     }
                     next
                 }
-                JointStep::Wait => {
-                    if let Some(refused) = self.refused_before(&contest, session, &mut refusals).await {
+                Step::Wait => {
+                    let refusals = refusals.get_or_insert_with(|| self.client.janitor().refusals(session));
+                    if let Some(refused) = refused_before(self.driver(), &contest, &mut contender, refusals).await {
                         return Err(refused);
                     }
+                    *failures = None;
                     tokio::select! {
                         biased;
-                        seen = shell.watches.next(session) => match seen {
-                            Ok((queue, event)) => contest.observed(self.driver(), queue, event),
+                        seen = contender.watches.next(session) => match seen {
+                            Ok(event) => contest.observed(event),
                             Err(end) => return Ok(ContestEnd::SessionOver(end)),
                         },
-                        () = refusals.changed() => JointStep::Wait,
+                        () = refusals.changed() => Step::Wait,
                     }
                 }
-                JointStep::Owned(nodes) => {
-                    // The clock is read last: what came before may have taken longer than the lease.
+                Step::Won(nodes) => {
+                    // The clock is read last: what came before may have taken longer than the session's lease.
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));
                     }
-                    shell.clean_up(contest.surplus())?;
-                    return Ok(ContestEnd::Won(Box::new(shell.into_place(nodes)?)));
+                    contender.delete_surplus(&contest)?;
+                    return Ok(ContestEnd::Won(contender.into_holds(&nodes)?));
                 }
-                JointStep::Restart(reason) => {
-                    shell.clean_up(contest.surplus())?;
-                    shell.place_is_gone(reason);
+                Step::Refused => return Ok(ContestEnd::Refused),
+                Step::Restart(reason) => {
+                    contender.delete_surplus(&contest)?;
+                    contender.restart(reason);
                     return Ok(ContestEnd::PlaceDeleted);
                 }
-                JointStep::Failed { queue, error } => return Err(self.failed(queue, error)),
+                Step::Failed { queue, error } => return Err(self.failed(queue, error)),
             };
         }
+    }
+
+    /// Waits until the next pipeline may be sent: as the policy says if `pace` asks for that, for a connection, and for our
+    /// turn, which is to be kept until it is answered. `failure` is what was wrong with the last one. Who may not wait tries
+    /// nothing twice, and waits for nothing.
+    ///
+    /// The inner error is that the session ended first.
+    async fn next_turn(
+        &self,
+        session: &Session,
+        wait: Wait,
+        pace: Pace,
+        failure: Option<ClientError>,
+        failures: &mut Option<Retrier>,
+    ) -> Result<Result<Option<Turn>, SessionEnd>> {
+        match (pace, failure) {
+            (_, Some(error)) if wait == Wait::No => return Err(error.into()),
+            (Pace::Now, _) => {}
+            (Pace::Retry, Some(error)) => self.retrier(failures).pause(error).await?,
+            // The directory vanishes as often as it is made.
+            (Pace::Retry, None) => {
+                if !self.retrier(failures).again().await? {
+                    let (operation, path) = ("contend for", self.dir().clone());
+                    return Err(ClientError::NoNode { operation, path }.into());
+                }
+            }
+        }
+        if wait == Wait::No {
+            return Ok(Ok(None));
+        }
+        // A pipeline that fails for want of a connection is no failure of the lock: it waits for one.
+        Ok(session.turn().await.map(Some))
+    }
+
+    /// What the retry policy says to one more failure in a row. Without one, the row begins.
+    fn retrier<'r>(&self, failures: &'r mut Option<Retrier>) -> &'r mut Retrier {
+        failures.get_or_insert_with(|| self.client.retrier())
     }
 
     fn failed(&self, queue: usize, error: ContestError) -> Error {
@@ -307,7 +289,7 @@ impl LockInternals {
 
 /// A bad name would be found out by the first create at the latest; this says it when the lock is made.
 fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
-    let id = ContenderId::new();
+    let id = Uuid::new_v4();
     let prefix = driver.node_prefix(&id);
     let invalid = |expected| Error::InvalidDriver { prefix: prefix.clone(), expected };
     if prefix.is_empty() || prefix.contains('/') {

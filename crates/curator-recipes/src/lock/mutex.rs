@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use curator_client::{CuratorClient, ZPath};
+use curator_protocol::{LockInternalsDriver, StandardLockInternalsDriver};
 
-use super::driver::{LockInternalsDriver, StandardLockInternalsDriver};
-use super::face::{acquire_methods, holder_methods};
+use super::acquire_methods::{Wait, acquire_methods, holder_methods};
 use super::guard::LockGuard;
 use super::holds::Holds;
 use super::inter_process_lock::implement_inter_process_lock;
 use super::internals::LockInternals;
 use super::owner::OwnerId;
 use super::participants::Participant;
-use super::patience::Patience;
 use super::reentrant::Reentrant;
 use crate::error::Result;
 
@@ -126,8 +125,8 @@ impl InterProcessMutex {
         self.inner.holds()
     }
 
-    async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
-        self.inner.enter(owner, patience).await
+    async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
+        self.inner.enter(owner, wait, || Ok(())).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who holds a lock inside this process.
+//! Who asks for a lock inside this process: what makes a second acquire a re-entry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;

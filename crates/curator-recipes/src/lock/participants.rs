@@ -3,10 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use curator_client::{Session, ZPath};
+use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, Verdict};
 
-use super::driver::{LockInternalsDriver, ParticipantKind, Verdict};
 use super::internals::LockInternals;
-use super::queue::Queue;
 use crate::error::{Error, Result};
 
 /// One node in a lock's queue.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::guard::{LockGuard, Part};
+use super::acquire_methods::Wait;
+use super::guard::LockGuard;
 use super::hold::Hold;
-use super::holds::Holds;
+use super::holds::{Holds, Share};
 use super::internals::LockInternals;
 use super::owner::OwnerId;
-use super::patience::Patience;
 use crate::error::Result;
 
 /// What is behind every reentrant lock. Clones are the same lock.
@@ -35,45 +35,45 @@ impl Reentrant {
         &self.holds
     }
 
-    /// A guard of what `owner` holds already; else the lock is acquired.
-    pub(crate) async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
-        self.enter_if(owner, patience, || Ok(())).await
-    }
-
-    /// As [`enter`](Self::enter), but what is not held already is acquired only if it is `permitted`.
+    /// Another guard of what `owner` holds already; else the lock is acquired, if that is `permitted`.
     ///
     /// # Errors
     ///
     /// That of `permitted`. It is asked before the wait for the owner's other futures, and after it.
-    pub(crate) async fn enter_if(
+    pub(crate) async fn enter(
         &self,
         owner: &OwnerId,
-        patience: Patience,
-        permitted: impl Fn() -> Result<()>,
+        wait: Wait,
+        permitted: impl Fn() -> Result<()> + Send + Sync,
     ) -> Result<Option<LockGuard>> {
-        let slot = self.holds.slot(owner);
-        if let Some(hold) = slot.enter() {
-            return Ok(Some(self.guard(owner, hold)));
+        if let Some(guard) = self.enter_again(owner) {
+            return Ok(Some(guard));
         }
         permitted()?;
-        let Some(_gate) = self.internals.pass_gate(&slot.gate, patience).await? else { return Ok(None) };
-        if let Some(hold) = slot.enter() {
-            return Ok(Some(self.guard(owner, hold)));
-        }
-        permitted()?;
-        let Some(hold) = self.internals.acquire(patience).await? else { return Ok(None) };
-        Ok(Some(self.hold(owner, hold)))
+        let gate = self.holds.gate(owner);
+        // Boxed, so that a user's future that acquires stays small.
+        let acquiring = Box::pin(async {
+            let Some(_passed) = gate.pass(wait).await else { return Ok(None) };
+            if let Some(guard) = self.enter_again(owner) {
+                return Ok(Some(guard));
+            }
+            permitted()?;
+            let acquired = self.internals.acquire(wait, None).await?;
+            Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| self.hold(owner, hold)))
+        });
+        wait.bound(self.internals.client(), acquiring).await
+    }
+
+    /// Another guard of what `owner` holds already.
+    pub(crate) fn enter_again(&self, owner: &OwnerId) -> Option<LockGuard> {
+        let hold = self.holds.enter(owner)?;
+        Some(LockGuard::new(Share::new(&self.holds, owner, hold)))
     }
 
     /// `owner` holds the lock now.
     pub(crate) fn hold(&self, owner: &OwnerId, hold: Hold) -> LockGuard {
         let hold = Arc::new(hold);
-        self.holds.slot(owner).set(&hold);
-        self.guard(owner, hold)
-    }
-
-    /// `hold` already counts this guard.
-    pub(crate) fn guard(&self, owner: &OwnerId, hold: Arc<Hold>) -> LockGuard {
-        LockGuard::new(Part::new(&self.holds, owner, hold))
+        self.holds.insert(owner, &hold);
+        LockGuard::new(Share::new(&self.holds, owner, hold))
     }
 }

@@ -5,33 +5,33 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 
 use curator_client::{Session, SessionEnd, Watch, WatchEvent};
+use curator_protocol::Event;
 
-use super::contest::Event;
-use super::own_node::OwnWatch;
+use super::watched_node::OwnWatch;
 
-/// Watches on the contender's own nodes and on nodes ahead of them, in all its queues.
+/// Watches on the contender's own nodes and on nodes ahead of them, in all its queues; and on a semaphore's leases.
 #[derive(Debug)]
 pub(crate) struct Watches {
     /// One for each queue.
-    own: Vec<Option<OwnWatch>>,
-    ahead: Vec<Ahead>,
-    /// Seen ahead, and not told yet because something of an own node came first.
-    kept: Option<Seen>,
+    pub(super) own: Vec<Option<OwnWatch>>,
+    others: Vec<Other>,
+    /// Seen on another's node, and not told yet because something of an own node came first.
+    kept: Option<Event>,
 }
 
+/// A watch, and what to say when its node is deleted or changed.
 #[derive(Debug)]
-struct Ahead {
-    queue: usize,
-    name: String,
+struct Other {
+    deleted: Event,
+    changed: Event,
     watch: Watch,
 }
 
-/// An event, and the queue that it is of.
-type Seen = (usize, Event);
+type Seen = Result<Event, SessionEnd>;
 
 impl Watches {
     pub(crate) fn new(queues: usize) -> Self {
-        Self { own: (0..queues).map(|_| None).collect(), ahead: Vec::new(), kept: None }
+        Self { own: (0..queues).map(|_| None).collect(), others: Vec::new(), kept: None }
     }
 
     pub(crate) fn set_own(&mut self, queue: usize, watch: OwnWatch) {
@@ -40,95 +40,86 @@ impl Watches {
         }
     }
 
-    /// At most one watch for each node.
-    pub(crate) fn set_ahead(&mut self, queue: usize, name: String, watch: Watch) {
-        self.ahead.retain(|ahead| ahead.queue != queue || ahead.name != name);
-        self.ahead.push(Ahead { queue, name, watch });
+    pub(crate) fn set_ahead(&mut self, queue: usize, name: &str, watch: Watch) {
+        let name = || name.to_owned();
+        let deleted = Event::AheadDeleted { queue, name: name() };
+        self.set(deleted, Event::AheadChanged { queue, name: name() }, watch);
     }
 
-    /// Keeps the watches on the own nodes, for a hold to learn of its loss.
-    pub(crate) fn into_own(self) -> Vec<Option<OwnWatch>> {
-        self.own
+    /// For the leases, or for their limit.
+    pub(crate) fn set_claim(&mut self, event: &Event, watch: Watch) {
+        self.set(event.clone(), event.clone(), watch);
+    }
+
+    /// At most one watch for each node.
+    fn set(&mut self, deleted: Event, changed: Event, watch: Watch) {
+        self.others.retain(|other| other.deleted != deleted);
+        self.others.push(Other { deleted, changed, watch });
     }
 
     /// Waits for the next event.
     ///
     /// On one connection events arrive in the order of the server, but each watch has its own channel, so this looks at
-    /// the own nodes again when something was seen ahead: had one been deleted before, it shows by then.
+    /// the own nodes again when something was seen on another: had one been deleted before, it shows by then.
     ///
     /// # Errors
     ///
     /// The session is over.
-    pub(crate) async fn next(&mut self, session: &Session) -> Result<Seen, SessionEnd> {
+    pub(crate) async fn next(&mut self, session: &Session) -> Seen {
         let mut ended = pin!(session.ended());
         poll_fn(|cx| {
             if let Poll::Ready(end) = ended.as_mut().poll(cx) {
                 return Poll::Ready(Err(end));
             }
-            let seen = self.poll_own(cx);
-            if seen.is_ready() {
-                return seen.map(|event| event.ok_or_else(|| over(session)));
+            if let Poll::Ready(event) = self.poll_own(cx, session) {
+                return Poll::Ready(event);
             }
-            let ahead = match self.kept.take() {
-                Some(event) => Some(event),
-                None => match self.poll_ahead(cx) {
+            let other = match self.kept.take() {
+                Some(event) => Ok(event),
+                None => match self.poll_others(cx, session) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(event) => event,
                 },
             };
-            let Some(ahead) = ahead else { return Poll::Ready(Err(over(session))) };
-            match self.poll_own(cx) {
-                Poll::Pending => Poll::Ready(Ok(ahead)),
-                Poll::Ready(earlier) => {
-                    // What was seen over a connection that broke is shown by the look that follows.
-                    let is_void = matches!(&earlier, Some((queue, Event::Uncertain)) if *queue == ahead.0);
-                    self.kept = (!is_void).then_some(ahead);
-                    Poll::Ready(earlier.ok_or_else(|| over(session)))
-                }
-            }
+            let Poll::Ready(earlier) = self.poll_own(cx, session) else { return Poll::Ready(other) };
+            // What was seen over a connection that broke is shown by the look that follows.
+            self.kept = other.ok().filter(|_| !matches!(earlier, Ok(Event::Interrupted)));
+            Poll::Ready(earlier)
         })
         .await
     }
 
-    fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<Option<Seen>> {
+    fn poll_own(&mut self, cx: &mut Context<'_>, session: &Session) -> Poll<Seen> {
         for queue in 0..self.own.len() {
-            let Some(OwnWatch { watch, .. }) = &mut self.own[queue] else { continue };
-            let Poll::Ready(event) = watch.poll_fired(cx) else { continue };
-            self.own[queue] = None;
-            return Poll::Ready(match event {
-                WatchEvent::Deleted => Some((queue, Event::OwnDeleted)),
-                WatchEvent::SessionEnded => None,
-                WatchEvent::Interrupted => Some(self.interrupted(queue)),
-                _ => Some((queue, Event::OwnChanged)),
-            });
+            let Some(own) = &mut self.own[queue] else { continue };
+            if let Poll::Ready(event) = own.watch.poll_fired(cx) {
+                self.own[queue] = None;
+                return Poll::Ready(self.seen(event, session, Event::OwnDeleted(queue), Event::OwnChanged(queue)));
+            }
         }
         Poll::Pending
     }
 
-    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Option<Seen>> {
-        for index in 0..self.ahead.len() {
-            let Poll::Ready(event) = self.ahead[index].watch.poll_fired(cx) else { continue };
-            let Ahead { queue, name, .. } = self.ahead.remove(index);
-            return Poll::Ready(match event {
-                // It has come over the connection that the other watches are on, too, so its order can be trusted.
-                WatchEvent::Deleted => Some((queue, Event::AheadDeleted { name, certain: true })),
-                WatchEvent::SessionEnded => None,
-                WatchEvent::Interrupted => Some(self.interrupted(queue)),
-                _ => Some((queue, Event::AheadChanged { name })),
-            });
+    fn poll_others(&mut self, cx: &mut Context<'_>, session: &Session) -> Poll<Seen> {
+        for index in 0..self.others.len() {
+            if let Poll::Ready(event) = self.others[index].watch.poll_fired(cx) {
+                let Other { deleted, changed, .. } = self.others.remove(index);
+                return Poll::Ready(self.seen(event, session, deleted, changed));
+            }
         }
         Poll::Pending
     }
 
-    /// The connection broke, and with it all watches of this queue: one look tells what they have missed.
-    fn interrupted(&mut self, queue: usize) -> Seen {
-        self.own[queue] = None;
-        self.ahead.retain(|ahead| ahead.queue != queue);
-        self.kept.take_if(|(kept, _)| *kept == queue);
-        (queue, Event::Uncertain)
+    fn seen(&mut self, event: WatchEvent, session: &Session, deleted: Event, changed: Event) -> Seen {
+        match event {
+            WatchEvent::Deleted => Ok(deleted),
+            WatchEvent::SessionEnded => Err(session.end().unwrap_or(SessionEnd::Expired)),
+            // The connection broke, and with it all watches: one look tells what they have missed.
+            WatchEvent::Interrupted => {
+                *self = Self::new(self.own.len());
+                Ok(Event::Interrupted)
+            }
+            _ => Ok(changed),
+        }
     }
-}
-
-fn over(session: &Session) -> SessionEnd {
-    session.end().unwrap_or(SessionEnd::Expired)
 }

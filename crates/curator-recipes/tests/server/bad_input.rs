@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::client::{self, Acl, AuthId, CreateMode, CuratorClient, Permission};
-use curator_recipes::{ContenderId, Error, InterProcessMutex, LockInternalsDriver, Queue, Verdict};
+use curator_recipes::{Error, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict};
 use curator_test::TestingServer;
 
 use crate::support::{builder, client, mutex, path, soon};
@@ -126,11 +126,11 @@ async fn a_driver_that_breaks_the_rules_is_refused_when_the_lock_is_made() {
     #[derive(Debug)]
     struct Named(&'static str);
     impl LockInternalsDriver for Named {
-        fn node_prefix(&self, id: &ContenderId) -> String {
+        fn node_prefix(&self, id: &Uuid) -> String {
             self.0.replace("ID", &id.to_string())
         }
         fn sequence(&self, child: &str) -> Option<i32> {
-            curator_recipes::lock::driver::sequence_after(child, "-X-")
+            curator_recipes::sequence_after(child, "-X-")
         }
         fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
             own.checked_sub(1).map_or(Verdict::Owns, Verdict::WaitsFor)

@@ -1,7 +1,8 @@
 //! A node layout of the user's own, whose names carry no id.
 
-use curator_recipes::lock::driver::sequence_after;
-use curator_recipes::{ContenderId, ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Verdict};
+use curator_recipes::{
+    ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{children, client, connect, path, queue_of, soon, still_waits};
@@ -10,7 +11,7 @@ use crate::support::{children, client, connect, path, queue_of, soon, still_wait
 struct HostnameDriver;
 
 impl LockInternalsDriver for HostnameDriver {
-    fn node_prefix(&self, _id: &ContenderId) -> String {
+    fn node_prefix(&self, _id: &Uuid) -> String {
         "host-W-".to_owned()
     }
     fn identity(&self) -> ContenderIdentity {

@@ -141,7 +141,7 @@ async fn the_reader_has_the_writers_number_session_and_token() {
         let name = reading.node().name();
         let (id, read_number) = name.strip_prefix("_c_").unwrap().split_once("-__READ__").unwrap();
         assert_eq!(read_number, number);
-        assert_eq!(uuid::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
+        assert_eq!(curator_recipes::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
         let (data, stat) = holder.get_data(reading.node()).await.unwrap();
         assert_eq!(data, b"the data");
         assert_eq!(stat.ephemeral_owner, reading.session_id());

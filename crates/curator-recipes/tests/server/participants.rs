@@ -25,7 +25,7 @@ async fn nodes_look_as_curator_writes_them() {
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let name = guard.node().name();
     let (id, sequence) = name.strip_prefix("_c_").and_then(|rest| rest.split_once("-lock-")).unwrap();
-    assert_eq!(uuid::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
+    assert_eq!(curator_recipes::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
     assert_eq!(id, id.to_lowercase());
     assert_eq!((sequence.len(), sequence.parse()), (10, Ok(0)));
     let (data, _) = client.get_data(&path).await.unwrap();

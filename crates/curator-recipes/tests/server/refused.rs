@@ -162,13 +162,13 @@ async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without(
     };
     let locks = format!("{path}/locks");
     let greedy = acquiring(2);
-    queue_of(&client, &locks, 1).await;
+    queue_of(&owner, &locks, 1).await;
     let modest = acquiring(1);
-    queue_of(&client, &locks, 2).await;
+    queue_of(&owner, &locks, 2).await;
     assert!(is_refused(ours.release().await, &node));
     assert!(is_refused(soon(greedy).await.unwrap(), &node));
-    // One of two is enough for it, and will be given back: it has looked whether the refused one is there, and waits.
-    proxy.wait_for_reply(OpCode::Exists, 2).await.unwrap();
+    // One of two is enough for it, and will be given back: it has looked at the leases, and waits.
+    proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
     theirs.release().await.unwrap();
     assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
 }

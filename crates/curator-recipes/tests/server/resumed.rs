@@ -6,7 +6,7 @@ use curator_recipes::client::{ConnectionState, CuratorClient};
 use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, LossReason};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{client, connect, mutex, path, queue_of, read_write, soon, still_waits};
+use crate::support::{client, connect, mutex, path, queue_of, read_write, requests_of, soon, still_waits};
 
 /// Cuts the connection, and lets nobody answer the next one until another one is tried.
 async fn outage(proxy: &FaultProxy) {
@@ -95,4 +95,29 @@ async fn holders_keep_their_lock_and_learn_of_a_deletion_that_their_session_miss
     drop(not_lost.await);
     Arc::into_inner(kept_guard).unwrap().release().await.unwrap();
     assert!(soon(next).await.unwrap().is_valid());
+}
+
+/// All watches of a client break together, so one look tells what all of them have missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_connection_breaks_looks_at_all_its_queues_with_one_pipeline() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (steady, waiting, base) = (client().await, connect(&proxy.connect_string()).await, path("one-look"));
+    let paths = ["1", "2"].map(|queue| format!("{base}/{queue}"));
+    let multi = |client: &CuratorClient| InterProcessMultiLock::new(client, &paths).unwrap();
+    let held = multi(&steady).acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let multi = multi(&waiting);
+        async move { multi.acquire().await.unwrap() }
+    });
+    // In each queue the node ahead is watched, and the own one.
+    proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
+    assert!(still_waits(&waiter, &waiting).await);
+    proxy.reset_counts();
+    proxy.cut();
+    proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
+    assert!(still_waits(&waiter, &waiting).await);
+    let sent = [OpCode::GetData, OpCode::MultiRead, OpCode::GetChildren].map(|op| requests_of(&proxy, op));
+    assert_eq!(sent, [4, 1, 0]);
+    held.release().await.unwrap();
+    assert!(soon(waiter).await.unwrap().is_valid());
 }

@@ -1,6 +1,5 @@
 //! What a holder has in hand.
 
-mod part;
 mod transaction;
 
 use std::future::{Future, poll_fn};
@@ -11,8 +10,9 @@ use std::time::Duration;
 use curator_client::{ClockInstant, CuratorClient, Deadline, ZPath};
 use futures_util::future::select_all;
 
-pub(crate) use self::part::{Part, Releasing};
 pub use self::transaction::GuardedTransaction;
+use super::hold::Hold;
+use super::holds::Share;
 use super::owner::OwnerId;
 use crate::error::{Error, LockLost, Result};
 use crate::fencing::FencingToken;
@@ -25,9 +25,9 @@ use crate::fencing::FencingToken;
 /// The guard of a multi-lock stands for several nodes, or for several locks. It is lost when one of them is lost.
 #[must_use = "the lock is released at once if the guard is dropped at once"]
 pub struct LockGuard {
-    first: Part,
+    first: Share,
     /// The other locks of a multi-lock that was made of locks, in the order in which they were acquired.
-    others: Vec<Part>,
+    others: Vec<Share>,
 }
 
 impl std::fmt::Debug for LockGuard {
@@ -42,8 +42,8 @@ impl std::fmt::Debug for LockGuard {
 }
 
 impl LockGuard {
-    pub(crate) fn new(part: Part) -> Self {
-        Self { first: part, others: Vec::new() }
+    pub(crate) fn new(share: Share) -> Self {
+        Self { first: share, others: Vec::new() }
     }
 
     /// One guard for the locks of both. `self` was acquired first.
@@ -53,7 +53,7 @@ impl LockGuard {
         self
     }
 
-    fn parts(&self) -> impl Iterator<Item = &Part> {
+    fn shares(&self) -> impl Iterator<Item = &Share> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
@@ -69,12 +69,12 @@ impl LockGuard {
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         let first = self.first.hold().token();
-        self.others.iter().map(|part| part.hold().token()).fold(first, FencingToken::max)
+        self.others.iter().map(|share| share.hold().token()).fold(first, FencingToken::max)
     }
 
     /// The node of each lock that the guard stands for, with its token.
     pub fn fencing_tokens(&self) -> impl Iterator<Item = (&ZPath, FencingToken)> {
-        self.parts().flat_map(|part| part.hold().nodes().iter().map(|node| (node, part.hold().token())))
+        self.shares().flat_map(|share| share.hold().paths().iter().map(|node| (node, share.hold().token())))
     }
 
     /// Whether the session of the lock is certainly alive now, and nothing is known of a deletion of the lock's node.
@@ -91,14 +91,14 @@ impl LockGuard {
 
     /// Why the lock is lost, as far as that is known without a request.
     pub(crate) fn loss(&self) -> Option<LockLost> {
-        self.parts().find_map(|part| part.hold().loss())
+        self.shares().find_map(|share| share.hold().loss())
     }
 
     /// Until when the session of the lock is certainly alive if nothing more is heard from the servers. While all is well
     /// this moves on. A moment in the past after a loss of the session.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
-        let until = |part: &Part| part.hold().session().lease().valid_until();
+        let until = |share: &Share| share.hold().session().lease().valid_until();
         self.others.iter().map(until).fold(until(&self.first), ClockInstant::min)
     }
 
@@ -114,7 +114,7 @@ impl LockGuard {
         if self.others.is_empty() {
             return self.first.hold().lost().await;
         }
-        first_of(self.parts().map(|part| part.hold().lost())).await
+        first_of(self.shares().map(|share| share.hold().lost())).await
     }
 
     /// The client of the first lock.
@@ -124,7 +124,7 @@ impl LockGuard {
 
     /// Waits until a session of the guard is lost. Needs no request.
     pub(crate) async fn session_lost(&self) -> LockLost {
-        first_of(self.parts().map(|part| part.hold().session_lost())).await
+        first_of(self.shares().map(|share| share.hold().session_lost())).await
     }
 
     /// Waits until somebody asks for the lock back, by [`revoke`](super::revoke) or by Curator's `Revoker`.
@@ -144,7 +144,7 @@ impl LockGuard {
         if self.others.is_empty() {
             return self.first.hold().revocation_requested().await;
         }
-        first_of(self.parts().map(|part| part.hold().revocation_requested())).await
+        first_of(self.shares().map(|share| share.hold().revocation_requested())).await
     }
 
     /// Writes that are done only if the lock is still held: in ZooKeeper itself, no fencing token is needed.
@@ -197,7 +197,7 @@ impl LockGuard {
 
     /// All nodes that the guard stands for: one, or those of a multi-lock in the order of its paths or locks.
     pub fn nodes(&self) -> impl Iterator<Item = &ZPath> {
-        self.parts().flat_map(|part| part.hold().nodes())
+        self.shares().flat_map(|share| share.hold().paths())
     }
 
     /// The id of the session that the lock belongs to; of the first lock, if they are of several clients.
@@ -231,8 +231,8 @@ impl LockGuard {
     /// A dropped release goes on in the background.
     pub async fn release(self) -> Result<()> {
         let mut failures = Vec::new();
-        for part in self.into_parts() {
-            failures.extend(part.release().await.err());
+        for share in self.into_shares() {
+            failures.extend(share.release().await.err());
         }
         Error::of_releases(failures)
     }
@@ -242,15 +242,15 @@ impl LockGuard {
     pub(crate) async fn release_within(self, timeout: Duration) -> Vec<Error> {
         let deadline = Deadline::after(timeout);
         let mut failures = Vec::new();
-        for part in self.into_parts() {
-            let (client, path) = (part.hold().client().clone(), part.hold().path().clone());
+        for share in self.into_shares() {
+            let (client, path) = (share.hold().client().clone(), share.hold().path().clone());
             let overdue = || {
                 let (operation, path, after) = ("release", path.clone(), timeout);
                 curator_client::Error::OperationTimeout { operation, path, after }
             };
             let released = tokio::select! {
                 biased;
-                released = part.release() => released,
+                released = share.release() => released,
                 // Dropped, the release goes on.
                 () = client.closing() => Err(Error::ReleasePending { path, cause: curator_client::Error::Closed }),
                 () = client.sleep_until(deadline) => Err(Error::ReleasePending { cause: overdue(), path }),
@@ -264,7 +264,7 @@ impl LockGuard {
     }
 
     /// The last one first.
-    fn into_parts(self) -> impl Iterator<Item = Part> {
+    fn into_shares(self) -> impl Iterator<Item = Share> {
         let Self { first, others } = self;
         others.into_iter().rev().chain([first])
     }
@@ -283,8 +283,13 @@ impl LockGuard {
         client.block_on(self.release())
     }
 
+    /// What the first lock's guards share.
+    pub(crate) fn first_hold(&self) -> &Hold {
+        self.first.hold()
+    }
+
     /// The share in the lock, for a lock that makes another guard of it.
-    pub(crate) fn into_part(self) -> Part {
+    pub(crate) fn into_share(self) -> Share {
         self.first
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use curator_client::{CreateMode, Transaction, TransactionOperation, TransactionResult};
 
-use super::{LockGuard, Part};
+use super::LockGuard;
 use crate::error::{Error, LockLost, LossReason, Result};
 use crate::lock::hold::Hold;
+use crate::lock::holds::Share;
 
 /// Operations that are applied together, and only if the lock is still held; made by [`LockGuard::transaction`].
 ///
@@ -94,7 +95,7 @@ impl<'a> GuardedTransaction<'a> {
         }
         let session = guard.first.hold().session();
         // Of one client, since a client has one live session at a time.
-        if let Some(other) = guard.parts().map(Part::hold).find(|hold| !hold.session().is_same(session)) {
+        if let Some(other) = guard.shares().map(Share::hold).find(|hold| !hold.session().is_same(session)) {
             return Err(Error::SeveralSessions { path: other.path().clone() });
         }
         match transaction.commit_in(session).await {
@@ -102,8 +103,8 @@ impl<'a> GuardedTransaction<'a> {
             Err(curator_client::Error::TransactionFailed { index, cause }) => {
                 match (guard.nodes().nth(index), &*cause) {
                     (Some(path), curator_client::Error::NoNode { .. }) => {
-                        let is_its = |hold: &&Arc<Hold>| hold.nodes().contains(path);
-                        guard.parts().map(Part::hold).filter(is_its).for_each(|hold| hold.note_deletion(path));
+                        let is_its = |hold: &&Arc<Hold>| hold.paths().contains(path);
+                        guard.shares().map(Share::hold).filter(is_its).for_each(|hold| hold.note_deletion(path));
                         Err(LockLost { path: path.clone(), reason: LossReason::NodeDeleted }.into())
                     }
                     (Some(_), _) => Err((*cause).into()),

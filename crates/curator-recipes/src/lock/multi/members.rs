@@ -6,10 +6,10 @@ use std::time::Duration;
 use curator_client::{CuratorClient, Deadline};
 
 use crate::error::{Error, Result};
+use crate::lock::acquire_methods::Wait;
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::InterProcessLock;
 use crate::lock::owner::OwnerId;
-use crate::lock::patience::Patience;
 
 /// The locks, in the order in which they are acquired. At least one.
 #[derive(Debug, Clone)]
@@ -32,17 +32,17 @@ impl Members {
         self.first.client()
     }
 
-    pub(super) async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
+    pub(super) async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         let mut held: Option<LockGuard> = None;
         for lock in self.iter() {
             let acquired = match &held {
-                None => acquire(&**lock, owner, patience).await,
+                None => acquire(&**lock, owner, wait).await,
                 Some(guard) => tokio::select! {
                     biased;
                     () = guard.client().closing() => Err(curator_client::Error::Closed.into()),
                     // To go on waiting would be in vain.
                     lost = guard.session_lost() => Err(lost.into()),
-                    acquired = acquire(&**lock, owner, patience) => acquired,
+                    acquired = acquire(&**lock, owner, wait) => acquired,
                 },
             };
             let acquired = match (acquired, held.as_ref().and_then(LockGuard::loss)) {
@@ -55,7 +55,7 @@ impl Members {
             match acquired {
                 Ok(Some(guard)) => held = joined(held, guard),
                 Ok(None) => {
-                    let mut failures = roll_back(held, patience).await;
+                    let mut failures = roll_back(held, wait).await;
                     // Nobody is kept waiting for what goes on in the background, and the client's janitor shows it.
                     failures.retain(|failure| !matches!(failure, Error::ReleasePending { .. }));
                     return if failures.is_empty() { Ok(None) } else { Err(Error::ReleasesFailed { failures }) };
@@ -63,7 +63,7 @@ impl Members {
                 // Nothing of one lock, and nothing that is held survives it.
                 Err(closed @ Error::Client(curator_client::Error::Closed)) => return Err(closed),
                 Err(cause) => {
-                    let rollback = roll_back(held, patience).await;
+                    let rollback = roll_back(held, wait).await;
                     return Err(Error::MultiLockMember { member: name(&**lock), cause: Box::new(cause), rollback });
                 }
             }
@@ -79,12 +79,12 @@ fn joined(held: Option<LockGuard>, next: LockGuard) -> Option<LockGuard> {
     })
 }
 
-async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
-    match patience {
-        Patience::OneFlight => lock.try_acquire_as(owner).await,
-        Patience::Until(Deadline::NEVER) => lock.acquire_as(owner).await.map(Some),
-        Patience::Until(deadline) if deadline.has_passed() => Ok(None),
-        Patience::Until(deadline) => lock.acquire_timeout_as(owner, deadline.remaining().unwrap_or_default()).await,
+async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
+    match wait {
+        Wait::No => lock.try_acquire_as(owner).await,
+        Wait::Until(Deadline::NEVER) => lock.acquire_as(owner).await.map(Some),
+        Wait::Until(deadline) if deadline.has_passed() => Ok(None),
+        Wait::Until(deadline) => lock.acquire_timeout_as(owner, deadline.remaining().unwrap_or_default()).await,
     }
 }
 
@@ -92,11 +92,11 @@ async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, patience: Patienc
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The last one first. Every error is kept. What cannot be done in time goes on in the background.
-async fn roll_back(held: Option<LockGuard>, patience: Patience) -> Vec<Error> {
+async fn roll_back(held: Option<LockGuard>, wait: Wait) -> Vec<Error> {
     let Some(held) = held else { return Vec::new() };
-    let left = match patience {
-        Patience::OneFlight => Some(Duration::ZERO),
-        Patience::Until(deadline) => deadline.remaining(),
+    let left = match wait {
+        Wait::No => Some(Duration::ZERO),
+        Wait::Until(deadline) => deadline.remaining(),
     };
     held.release_within(left.map_or(Duration::MAX, |left| left.max(GRACE))).await
 }

@@ -6,16 +6,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use curator_client::{CuratorClient, ZPath};
+use curator_protocol::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
 use self::members::Members;
-use super::driver::{LockInternalsDriver as _, StandardLockInternalsDriver};
-use super::face::acquire_methods;
+use super::acquire_methods::{Wait, acquire_methods};
 use super::guard::LockGuard;
 use super::inter_process_lock::{InterProcessLock, implement_inter_process_lock};
 use super::internals::LockInternals;
 use super::owner::OwnerId;
 use super::participants::Participant;
-use super::patience::Patience;
 use super::reentrant::Reentrant;
 use crate::error::{Error, Result};
 
@@ -181,10 +180,10 @@ impl InterProcessMultiLock {
         }
     }
 
-    async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
+    async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         match &self.kind {
-            Kind::Paths(lock) => lock.enter(owner, patience).await,
-            Kind::Locks(members) => members.enter(owner, patience).await,
+            Kind::Paths(lock) => lock.enter(owner, wait, || Ok(())).await,
+            Kind::Locks(members) => members.enter(owner, wait).await,
         }
     }
 }

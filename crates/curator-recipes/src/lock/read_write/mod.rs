@@ -1,16 +1,16 @@
 //! The lock that many read under and one writes under.
 
-mod beside;
+mod downgrade;
 mod read;
 mod write;
 
 use std::sync::Arc;
 
 use curator_client::{CuratorClient, ZPath};
+use curator_protocol::{ReadLockInternalsDriver, WriteLockInternalsDriver};
 
 pub use self::read::ReadLock;
 pub use self::write::{WriteGuard, WriteLock};
-use super::driver::{ReadLockInternalsDriver, WriteLockInternalsDriver};
 use super::internals::LockInternals;
 use super::participants::Participant;
 use super::reentrant::Reentrant;

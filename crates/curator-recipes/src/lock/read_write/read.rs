@@ -1,19 +1,16 @@
 //! The lock to read under.
 
-use std::sync::Arc;
-
 use curator_client::CuratorClient;
+use curator_protocol::ParticipantKind;
 
 use super::Sides;
-use super::beside;
+use super::downgrade;
 use crate::error::{Error, Result};
-use crate::lock::driver::ParticipantKind;
-use crate::lock::face::{acquire_methods, holder_methods};
+use crate::lock::acquire_methods::{Wait, acquire_methods, holder_methods};
 use crate::lock::guard::LockGuard;
 use crate::lock::holds::Holds;
 use crate::lock::owner::OwnerId;
 use crate::lock::participants::Participant;
-use crate::lock::patience::Patience;
 
 /// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many owners may hold it at once.
 ///
@@ -54,27 +51,29 @@ impl ReadLock {
         self.sides.read.holds()
     }
 
-    async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
+    async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         let Sides { read, write } = &self.sides;
-        let (reading, writing) = (read.holds().slot(owner), write.holds().slot(owner));
-        if let Some(hold) = reading.enter() {
-            return Ok(Some(read.guard(owner, hold)));
+        if let Some(guard) = read.enter_again(owner) {
+            return Ok(Some(guard));
         }
-        let Some(_gate) = read.internals().pass_gate(&writing.gate, patience).await? else { return Ok(None) };
-        if let Some(hold) = reading.enter() {
-            return Ok(Some(read.guard(owner, hold)));
-        }
-        if let Some(held) = writing.enter() {
-            // So that the write lock stays until the read lock is there too.
-            let _stays = write.guard(owner, Arc::clone(&held));
-            let taking = async { beside::take(&self.sides, &held, patience).await.map(Some) };
-            match read.internals().within(patience, taking).await {
-                // It was no write lock any more.
-                Err(Error::Lost(_)) => {}
-                taken => return Ok(taken?.map(|hold| read.hold(owner, hold))),
+        let gate = write.holds().gate(owner);
+        // Boxed, so that a user's future that acquires stays small.
+        let acquiring = Box::pin(async {
+            let Some(_passed) = gate.pass(wait).await else { return Ok(None) };
+            if let Some(guard) = read.enter_again(owner) {
+                return Ok(Some(guard));
             }
-        }
-        let Some(hold) = read.internals().acquire(patience).await? else { return Ok(None) };
-        Ok(Some(read.hold(owner, hold)))
+            // The guard is kept, so that the write lock stays until the read lock is there too.
+            if let Some(writing) = write.enter_again(owner) {
+                match downgrade::take(read.internals(), writing.first_hold(), wait).await {
+                    // It was no write lock any more.
+                    Err(Error::Lost(_)) => {}
+                    taken => return Ok(Some(read.hold(owner, taken?))),
+                }
+            }
+            let acquired = read.internals().acquire(wait, None).await?;
+            Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| read.hold(owner, hold)))
+        });
+        wait.bound(read.internals().client(), acquiring).await
     }
 }

@@ -3,18 +3,17 @@
 use std::ops::Deref;
 
 use curator_client::{CuratorClient, ZPath};
+use curator_protocol::ParticipantKind;
 
 use super::Sides;
-use super::beside;
+use super::downgrade;
 use crate::error::{Error, Result};
-use crate::lock::driver::ParticipantKind;
-use crate::lock::face::{acquire_methods, holder_methods};
+use crate::lock::acquire_methods::{Wait, acquire_methods, holder_methods};
 use crate::lock::guard::LockGuard;
 use crate::lock::holds::Holds;
 use crate::lock::inter_process_lock::implement_inter_process_lock;
 use crate::lock::owner::OwnerId;
 use crate::lock::participants::Participant;
-use crate::lock::patience::Patience;
 
 /// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): its holder is alone.
 ///
@@ -68,7 +67,7 @@ impl WriteLock {
         self.sides.write.holds()
     }
 
-    async fn enter(&self, owner: &OwnerId, patience: Patience) -> Result<Option<WriteGuard>> {
+    async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<WriteGuard>> {
         let Sides { read, write } = &self.sides;
         let refuse_upgrade = || {
             if read.holds().is_held_by(owner) {
@@ -77,7 +76,7 @@ impl WriteLock {
             }
             Ok(())
         };
-        let guard = write.enter_if(owner, patience, refuse_upgrade).await?;
+        let guard = write.enter(owner, wait, refuse_upgrade).await?;
         Ok(guard.map(|guard| WriteGuard { guard, sides: self.sides.clone() }))
     }
 }
@@ -129,24 +128,25 @@ impl WriteGuard {
             return Err(lost.into());
         }
         let owner = guard.owner().clone();
-        let (reading, writing) = (sides.read.holds().slot(&owner), sides.write.holds().slot(&owner));
-        let _gate = match writing.gate.try_lock() {
-            Ok(gate) => gate,
-            Err(_) => tokio::select! {
+        let Sides { read, write } = &sides;
+        let gate = write.holds().gate(&owner);
+        let _passed = match gate.pass(Wait::No).await {
+            Some(passed) => passed,
+            None => tokio::select! {
                 biased;
                 // Whoever has the gate may by then wait in the queue, with nothing left to downgrade.
                 lost = guard.lost() => return Err(lost.into()),
-                gate = writing.gate.lock() => gate,
+                Some(passed) = gate.pass(Wait::FOREVER) => passed,
             },
         };
-        if let Some(hold) = reading.enter() {
-            let reading = sides.read.guard(&owner, hold);
+        if let Some(reading) = read.enter_again(&owner) {
             guard.release().await?;
             return Ok(reading);
         }
-        let downgrading = Box::pin(beside::downgrade(&sides, guard.into_part()));
-        let hold = sides.read.internals().while_open(downgrading).await?;
-        Ok(sides.read.hold(&owner, hold))
+        let downgrading =
+            Box::pin(async { downgrade::downgrade(read.internals(), guard.into_share()).await.map(Some) });
+        let hold = Wait::FOREVER.bound(read.internals().client(), downgrading).await?;
+        Ok(read.hold(&owner, hold.ok_or(curator_client::Error::Closed)?))
     }
 
     /// As [`LockGuard::release`].

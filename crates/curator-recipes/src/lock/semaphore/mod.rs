@@ -1,24 +1,20 @@
 //! A number of leases that all processes share.
 
-pub mod claim;
-mod claim_shell;
-mod engine;
+mod internals;
 mod lease;
-mod limit;
 mod mutex;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Deadline, ZPath};
+use curator_client::{CuratorClient, ZPath};
+use curator_protocol::ParticipantKind;
 
-use self::engine::SemaphoreEngine;
+use self::internals::{LimitSource, SemaphoreInternals};
 pub use self::lease::SemaphoreLease;
-use self::limit::LimitSource;
 pub use self::mutex::InterProcessSemaphoreMutex;
-use super::driver::ParticipantKind;
+use super::acquire_methods::Wait;
 use super::participants::Participant;
-use super::patience::Patience;
 use crate::error::{Error, Result};
 use crate::shared_count::SharedCount;
 
@@ -60,7 +56,7 @@ use crate::shared_count::SharedCount;
 /// were given, which orders their holders only if there is a single lease. Leases that were given together have the same.
 #[derive(Debug, Clone)]
 pub struct InterProcessSemaphoreV2 {
-    engine: SemaphoreEngine,
+    internals: SemaphoreInternals,
 }
 
 impl InterProcessSemaphoreV2 {
@@ -71,11 +67,11 @@ impl InterProcessSemaphoreV2 {
     ///
     /// An invalid path; [`InvalidQuantity`](crate::Error::InvalidQuantity) if there are to be no leases at all.
     pub fn new(client: &CuratorClient, path: impl AsRef<str>, max_leases: usize) -> Result<Self> {
-        let engine = SemaphoreEngine::new(client, path.as_ref(), LimitSource::Fixed(max_leases))?;
+        let internals = SemaphoreInternals::new(client, path.as_ref(), LimitSource::Fixed(max_leases))?;
         if max_leases == 0 {
-            return Err(Error::InvalidQuantity { path: engine.path().clone(), asked: 0, max: usize::MAX });
+            return Err(Error::InvalidQuantity { path: internals.path().clone(), asked: 0, max: usize::MAX });
         }
-        Ok(Self { engine })
+        Ok(Self { internals })
     }
 
     /// A semaphore whose number of leases stands in a node, and may be changed at any time. The waiting notice at once.
@@ -87,8 +83,8 @@ impl InterProcessSemaphoreV2 {
     ///
     /// An invalid path.
     pub fn with_shared_count(client: &CuratorClient, path: impl AsRef<str>, max_leases: SharedCount) -> Result<Self> {
-        let engine = SemaphoreEngine::new(client, path.as_ref(), LimitSource::Shared(max_leases))?;
-        Ok(Self { engine })
+        let internals = SemaphoreInternals::new(client, path.as_ref(), LimitSource::Shared(max_leases))?;
+        Ok(Self { internals })
     }
 
     /// The same semaphore with other data in the nodes of its leases, for [`participants`](Self::participants) to show. If
@@ -97,7 +93,7 @@ impl InterProcessSemaphoreV2 {
     /// To be said when the semaphore is made: what was held before is not known to the new one.
     #[must_use]
     pub fn with_lease_data(self, data: impl Into<Arc<[u8]>>) -> Self {
-        Self { engine: self.engine.with_lease_data(data.into()) }
+        Self { internals: self.internals.with_lease_data(data.into()) }
     }
 
     /// Waits for a lease, for as long as it takes.
@@ -122,7 +118,7 @@ impl InterProcessSemaphoreV2 {
     pub async fn acquire(&self) -> Result<SemaphoreLease> {
         loop {
             // Without a deadline, `None` cannot be; were it ever, waiting on is what was asked for.
-            if let Some(lease) = self.one(Patience::Until(Deadline::NEVER)).await? {
+            if let Some(lease) = self.one(Wait::FOREVER).await? {
                 return Ok(lease);
             }
         }
@@ -140,7 +136,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<SemaphoreLease>> {
-        self.one(Patience::of(timeout)).await
+        self.one(Wait::timeout(timeout)).await
     }
 
     /// Takes a lease if one is free and nobody waits: else `None`.
@@ -155,7 +151,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<SemaphoreLease>> {
-        self.one(Patience::OneFlight).await
+        self.one(Wait::No).await
     }
 
     /// Waits for as many leases, for as long as it takes. They are given all at once; each can be given back by itself.
@@ -173,7 +169,7 @@ impl InterProcessSemaphoreV2 {
     pub async fn acquire_many(&self, quantity: usize) -> Result<Vec<SemaphoreLease>> {
         loop {
             // As in `acquire`.
-            if let Some(leases) = self.many(quantity, Patience::Until(Deadline::NEVER)).await? {
+            if let Some(leases) = self.many(quantity, Wait::FOREVER).await? {
                 return Ok(leases);
             }
         }
@@ -193,7 +189,7 @@ impl InterProcessSemaphoreV2 {
         quantity: usize,
         timeout: Duration,
     ) -> Result<Option<Vec<SemaphoreLease>>> {
-        self.many(quantity, Patience::of(timeout)).await
+        self.many(quantity, Wait::timeout(timeout)).await
     }
 
     /// Takes as many leases if they are free and nobody waits: else `None`.
@@ -206,7 +202,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, quantity: usize) -> Result<Option<Vec<SemaphoreLease>>> {
-        self.many(quantity, Patience::OneFlight).await
+        self.many(quantity, Wait::No).await
     }
 
     /// [`acquire`](Self::acquire) for plain threads. The client's runtime must be running elsewhere.
@@ -219,7 +215,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
     pub fn blocking_acquire(&self) -> Result<SemaphoreLease> {
-        self.engine.client().block_on(self.acquire())
+        self.internals.client().block_on(self.acquire())
     }
 
     /// [`acquire_timeout`](Self::acquire_timeout) for plain threads.
@@ -232,7 +228,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
     pub fn blocking_acquire_timeout(&self, timeout: Duration) -> Result<Option<SemaphoreLease>> {
-        self.engine.client().block_on(self.acquire_timeout(timeout))
+        self.internals.client().block_on(self.acquire_timeout(timeout))
     }
 
     /// [`try_acquire`](Self::try_acquire) for plain threads.
@@ -245,13 +241,13 @@ impl InterProcessSemaphoreV2 {
     ///
     /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
     pub fn blocking_try_acquire(&self) -> Result<Option<SemaphoreLease>> {
-        self.engine.client().block_on(self.try_acquire())
+        self.internals.client().block_on(self.try_acquire())
     }
 
     /// Whether anybody holds a lease through this semaphore or a clone of it.
     #[must_use]
     pub fn is_acquired_in_this_process(&self) -> bool {
-        self.engine.holds().is_held()
+        self.internals.holds().is_held()
     }
 
     /// Who holds leases and who waits for some, in all processes: first the holders, then the waiters, first comer first in
@@ -265,23 +261,23 @@ impl InterProcessSemaphoreV2 {
     ///
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
-        self.engine.participants(ParticipantKind::Lease).await
+        self.internals.participants(ParticipantKind::Lease).await
     }
 
     /// The semaphore's path, as it is called on the server (chroot and namespace included).
     #[must_use]
     pub fn path(&self) -> &ZPath {
-        self.engine.path()
+        self.internals.path()
     }
 
-    async fn one(&self, patience: Patience) -> Result<Option<SemaphoreLease>> {
+    async fn one(&self, wait: Wait) -> Result<Option<SemaphoreLease>> {
         // One was asked for, so one it is.
-        Ok(self.many(1, patience).await?.and_then(|mut leases| leases.pop()))
+        Ok(self.many(1, wait).await?.and_then(|mut leases| leases.pop()))
     }
 
-    async fn many(&self, quantity: usize, patience: Patience) -> Result<Option<Vec<SemaphoreLease>>> {
-        let guards = self.engine.acquire(quantity, patience).await?;
-        let lease = |guard| SemaphoreLease::new(guard, self.engine.lease_data());
+    async fn many(&self, quantity: usize, wait: Wait) -> Result<Option<Vec<SemaphoreLease>>> {
+        let guards = self.internals.acquire(quantity, wait).await?;
+        let lease = |guard| SemaphoreLease::new(guard, self.internals.lease_data());
         Ok(guards.map(|guards| guards.into_iter().map(lease).collect()))
     }
 }

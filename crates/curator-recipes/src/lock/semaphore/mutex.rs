@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use curator_client::{CuratorClient, ZPath};
+use curator_protocol::ParticipantKind;
 
-use super::engine::SemaphoreEngine;
-use super::limit::LimitSource;
+use super::internals::{LimitSource, SemaphoreInternals};
 use crate::error::Result;
-use crate::lock::driver::ParticipantKind;
-use crate::lock::face::acquire_methods;
+use crate::lock::acquire_methods::{Wait, acquire_methods};
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::implement_inter_process_lock;
 use crate::lock::owner::OwnerId;
 use crate::lock::participants::Participant;
-use crate::lock::patience::Patience;
 
 /// A lock that is held once at a time, in all processes that use the same path, whoever asks: it is not reentrant.
 ///
@@ -38,7 +36,7 @@ use crate::lock::patience::Patience;
 /// Those of [`InterProcessMutex`](crate::InterProcessMutex), except that it is not reentrant.
 #[derive(Debug, Clone)]
 pub struct InterProcessSemaphoreMutex {
-    engine: SemaphoreEngine,
+    internals: SemaphoreInternals,
 }
 
 impl InterProcessSemaphoreMutex {
@@ -48,7 +46,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// An invalid path.
     pub fn new(client: &CuratorClient, path: impl AsRef<str>) -> Result<Self> {
-        Ok(Self { engine: SemaphoreEngine::new(client, path.as_ref(), LimitSource::Fixed(1))? })
+        Ok(Self { internals: SemaphoreInternals::new(client, path.as_ref(), LimitSource::Fixed(1))? })
     }
 
     /// The same mutex with other data in the node of its holder, for [`participants`](Self::participants) to show. If not
@@ -57,7 +55,7 @@ impl InterProcessSemaphoreMutex {
     /// To be said when the lock is made: what was held before is not known to the new one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
-        Self { engine: self.engine.with_lease_data(data.into()) }
+        Self { internals: self.internals.with_lease_data(data.into()) }
     }
 
     acquire_methods!(
@@ -68,7 +66,7 @@ impl InterProcessSemaphoreMutex {
     /// Whether anybody holds the lock through this instance or a clone of it.
     #[must_use]
     pub fn is_acquired_in_this_process(&self) -> bool {
-        self.engine.holds().is_held()
+        self.internals.holds().is_held()
     }
 
     /// Who holds the lock and who waits for it, in all processes: first the holder, then the waiters. Two round
@@ -82,26 +80,26 @@ impl InterProcessSemaphoreMutex {
     ///
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
-        self.engine.participants(ParticipantKind::Exclusive).await
+        self.internals.participants(ParticipantKind::Exclusive).await
     }
 
     /// The mutex's path, as it is called on the server (chroot and namespace included).
     #[must_use]
     pub fn path(&self) -> &ZPath {
-        self.engine.path()
+        self.internals.path()
     }
 
     /// Its queue is that of a mutex on this very path.
     fn paths(&self) -> Vec<ZPath> {
-        vec![self.engine.queue_dir().clone()]
+        vec![self.internals.queue_dir().clone()]
     }
 
     fn client(&self) -> &CuratorClient {
-        self.engine.client()
+        self.internals.client()
     }
 
-    async fn enter(&self, _owner: &OwnerId, patience: Patience) -> Result<Option<LockGuard>> {
-        Ok(self.engine.acquire(1, patience).await?.and_then(|mut guards| guards.pop()))
+    async fn enter(&self, _owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
+        Ok(self.internals.acquire(1, wait).await?.and_then(|mut guards| guards.pop()))
     }
 }
 

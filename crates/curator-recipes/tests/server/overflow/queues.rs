@@ -1,10 +1,9 @@
 //! Queues near the end of their counters.
 
 use curator_recipes::client::CreateMode;
-use curator_recipes::lock::driver::sequence_after;
 use curator_recipes::{
-    ContenderId, ContenderIdentity, InterProcessMultiLock, InterProcessMutex, LockInternalsDriver, ParticipantKind,
-    Queue, Verdict,
+    ContenderIdentity, InterProcessMultiLock, InterProcessMutex, LockInternalsDriver, ParticipantKind, Queue, Uuid,
+    Verdict, sequence_after,
 };
 
 use super::overflow;
@@ -87,7 +86,7 @@ async fn two_contenders_with_one_number_stop_the_lock() {
 struct Bare;
 
 impl LockInternalsDriver for Bare {
-    fn node_prefix(&self, _id: &ContenderId) -> String {
+    fn node_prefix(&self, _id: &Uuid) -> String {
         "W-".to_owned()
     }
     fn identity(&self) -> ContenderIdentity {

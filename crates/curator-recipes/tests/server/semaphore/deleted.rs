@@ -98,7 +98,7 @@ impl JavaContender {
 }
 
 async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
-    let name = format!("{dir}/_c_{}-{kind}-", uuid::Uuid::new_v4());
+    let name = format!("{dir}/_c_{}-{kind}-", curator_recipes::Uuid::new_v4());
     let create = client.create().creating_parent_containers().with_mode(CreateMode::EphemeralSequential);
     create.for_path(name, "127.0.0.1").await.unwrap()
 }

@@ -10,7 +10,7 @@ use crate::support::{LONG_SESSION, builder, client, path, soon, still_waits};
 /// The uuid and the number of `_c_<uuid>-<kind>-<number>`.
 fn parse(name: &str, kind: &str) -> (String, i32) {
     let (id, sequence) = name.strip_prefix("_c_").and_then(|rest| rest.split_once(&format!("-{kind}-"))).unwrap();
-    assert_eq!(uuid::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
+    assert_eq!(curator_recipes::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
     assert_eq!(sequence.len(), 10, "{name}");
     (id.to_owned(), sequence.parse().unwrap())
 }

@@ -1,0 +1,352 @@
+//! How the first in the queue of a semaphore comes to its leases.
+//!
+//! Only the first in the queue takes leases. So while it is the first, there can only be fewer leases than it has seen,
+//! and it need not look again after it has taken some, as Curator does. It takes all its leases and gives its place up
+//! in *one* transaction: either all of that is done or nothing, and if somebody has deleted its place meanwhile, nothing.
+
+use std::mem;
+
+use uuid::Uuid;
+
+use super::step::{Answer, End, Event, Limit, OwnNode, Pace, Request, RestartReason};
+use crate::driver::{LockInternalsDriver as _, StandardLockInternalsDriver};
+
+/// The number of the directory of the queue, and that of the leases.
+const QUEUE: usize = 0;
+pub(super) const LEASES: usize = 1;
+
+/// How many leases there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseLimit {
+    /// So many; every contender says the same.
+    Fixed(usize),
+    /// A node says it.
+    Shared,
+}
+
+/// The claim of one contender, in one session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Claim {
+    /// What the leases bear.
+    id: Uuid,
+    session_id: i64,
+    quantity: usize,
+    limit: LeaseLimit,
+    /// Whether to wait for leases.
+    pub(super) waits: bool,
+    state: State,
+    place: OwnNode,
+    /// As far as it was read.
+    place_version: i32,
+    /// Whether leases of ours may exist: a take was sent, and it is not known to have failed.
+    may_exist: bool,
+    parents_were_created: bool,
+    /// Since it waited last, if it did.
+    limit_was_created: bool,
+    asks: Vec<(usize, Request)>,
+    pace: Pace,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// Not the first in the queue yet. This was read together with the last list.
+    Queued(Known),
+    Looking(Known),
+    CreatingLimit(Known),
+    Waiting(Known),
+    Taking(Limit),
+    PreparingParents(Limit),
+    ReadingPlace(Limit),
+    /// It is not known whether the leases were taken.
+    Recovering(Limit),
+    /// These leases are ours: which transaction has created them?
+    Inspecting(Limit, Vec<String>),
+    Taken(Vec<OwnNode>),
+}
+
+/// What was seen, and cannot have changed to our harm without an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Known {
+    leases: Option<usize>,
+    limit: Option<Limit>,
+}
+
+type Outcome = Result<(), End>;
+
+impl Claim {
+    pub(super) fn new(id: Uuid, session_id: i64, quantity: usize, limit: LeaseLimit) -> Self {
+        Self {
+            id,
+            session_id,
+            quantity,
+            limit,
+            waits: true,
+            state: State::Queued(Known::default()),
+            place: OwnNode { name: String::new(), czxid: 0 },
+            place_version: 0,
+            may_exist: false,
+            parents_were_created: false,
+            limit_was_created: false,
+            asks: Vec::new(),
+            pace: Pace::Now,
+        }
+    }
+
+    /// Whether its contender is the first in the queue.
+    pub(super) fn has_begun(&self) -> bool {
+        !matches!(self.state, State::Queued(_))
+    }
+
+    /// What to read together with the first list of the queue.
+    pub(super) fn early_reads(&self) -> impl Iterator<Item = (usize, Request)> {
+        let limit = (self.limit == LeaseLimit::Shared).then_some((LEASES, Request::Limit));
+        [(LEASES, Request::List)].into_iter().chain(limit)
+    }
+
+    /// Takes what was read together with a list of the queue; nothing, if that was listed without.
+    pub(super) fn read_early(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
+        let mut known = Known::default();
+        self.note(&mut known, answers)?;
+        self.state = State::Queued(known);
+        Ok(())
+    }
+
+    /// Our place is the first in the queue, by the list that something may have been read together with.
+    pub(super) fn begin(&mut self, place: OwnNode) -> Outcome {
+        let State::Queued(known) = self.state else { return Ok(()) };
+        self.place = place;
+        let known = self.with_fixed_limit(known);
+        match known {
+            Known { leases: Some(leases), limit: Some(limit) } if self.suffices(leases, limit) => self.take(limit),
+            Known { leases: Some(_), limit: Some(_) } if !self.waits => return Err(End::Refused),
+            // Nothing is watched yet.
+            _ => self.look(Known::default(), Pace::Now),
+        }
+        Ok(())
+    }
+
+    /// Takes the answers to what it has sent.
+    pub(super) fn answered(&mut self, mut answers: Vec<(Request, Answer)>) -> Outcome {
+        let state = mem::replace(&mut self.state, State::Looking(Known::default()));
+        if let State::Looking(known) = state {
+            return self.looked(known, answers);
+        }
+        let last = answers.pop().map(|(_, answer)| answer);
+        match (state, last.ok_or_else(|| End::protocol("no answers"))?) {
+            (State::CreatingLimit(known), Answer::Done) => {
+                self.limit_was_created = true;
+                self.look(known, Pace::Now);
+            }
+            (State::CreatingLimit(known), Answer::Unknown) => self.look(known, Pace::Retry),
+            (State::Taking(limit), answer) => return self.tried(limit, answer),
+            (State::PreparingParents(limit), Answer::Done) => self.take(limit),
+            (State::PreparingParents(limit), Answer::NoParent | Answer::Unknown) => {
+                self.prepare_parents(limit, Pace::Retry);
+            }
+            (State::ReadingPlace(limit), Answer::Node { czxid, version, .. }) if czxid == self.place.czxid => {
+                self.place_version = version;
+                self.take(limit);
+            }
+            (State::ReadingPlace(_) | State::Inspecting(..), Answer::Missing)
+            | (State::ReadingPlace(_), Answer::Node { .. }) => return Err(End::Restart(RestartReason::NodeMissing)),
+            (State::ReadingPlace(limit), Answer::Unknown) => self.read_place(limit, Pace::Retry),
+            (State::Recovering(limit), listed) => {
+                let is_synced = match answers.pop() {
+                    Some((_, Answer::Done)) => true,
+                    Some((_, Answer::Unknown)) => false,
+                    other => return Err(End::protocol(format!("{other:?} is no answer to a sync"))),
+                };
+                return self.recovered(limit, is_synced, listed);
+            }
+            (State::Inspecting(_, names), Answer::Node { ephemeral_owner, czxid, .. })
+                if ephemeral_owner == self.session_id =>
+            {
+                let own = |name| OwnNode { name, czxid };
+                self.state = State::Taken(names.into_iter().map(own).collect());
+            }
+            (State::Inspecting(..), Answer::Node { .. }) => return Err(End::Restart(RestartReason::NodeMissing)),
+            (State::Inspecting(limit, _), Answer::Unknown) => self.recover(limit),
+            (state, answer) => return Err(End::protocol(format!("{answer:?} is no answer while {state:?}"))),
+        }
+        Ok(())
+    }
+
+    /// Takes one event, while it waits.
+    pub(super) fn observed(&mut self, event: &Event) -> Outcome {
+        let State::Waiting(mut known) = self.state else {
+            return Err(End::protocol("an event while nothing is waited for"));
+        };
+        match event {
+            Event::LeasesChanged => known.leases = None,
+            Event::LimitChanged => known.limit = None,
+            Event::Interrupted => known = Known::default(),
+            Event::OwnDeleted(_) => return Err(End::Restart(RestartReason::NodeDeleted)),
+            // The take will find out what was written.
+            Event::OwnChanged(_) | Event::AheadDeleted { .. } | Event::AheadChanged { .. } => return Ok(()),
+        }
+        self.look(known, Pace::Now);
+        Ok(())
+    }
+
+    /// What has to be sent now.
+    pub(super) fn take_asks(&mut self) -> (Vec<(usize, Request)>, Pace) {
+        (mem::take(&mut self.asks), self.pace)
+    }
+
+    /// The leases, once they are taken.
+    pub(super) fn taken(&self) -> Option<Vec<OwnNode>> {
+        match &self.state {
+            State::Taken(leases) => Some(leases.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn may_exist(&self) -> bool {
+        self.may_exist
+    }
+
+    /// Whether it waits in vain as long as these children of the leases' directory are there, whatever others give back.
+    /// Who wants more than there may be waits for another limit.
+    pub(super) fn is_blocked_by(&self, stuck: usize) -> bool {
+        let State::Waiting(Known { limit: Some(limit), .. }) = self.state else { return false };
+        (limit.leases.saturating_sub(stuck) + 1..=limit.leases).contains(&self.quantity)
+    }
+
+    /// Whether this child of the leases' directory is a lease. Children that are none use up nothing.
+    pub(super) fn is_lease(name: &str) -> bool {
+        StandardLockInternalsDriver::LEASES.sequence(name).is_some()
+    }
+}
+
+impl Claim {
+    fn suffices(&self, leases: usize, limit: Limit) -> bool {
+        leases.checked_add(self.quantity).is_some_and(|then| then <= limit.leases)
+    }
+
+    fn with_fixed_limit(&self, known: Known) -> Known {
+        match self.limit {
+            LeaseLimit::Fixed(leases) => Known { limit: Some(Limit { leases, version: None }), ..known },
+            LeaseLimit::Shared => known,
+        }
+    }
+
+    fn ask(&mut self, state: State, requests: impl IntoIterator<Item = (usize, Request)>, pace: Pace) {
+        (self.state, self.asks, self.pace) = (state, requests.into_iter().collect(), pace);
+    }
+
+    /// Asks for what is not known.
+    fn look(&mut self, known: Known, pace: Pace) {
+        let known = self.with_fixed_limit(known);
+        let (limit, list) = match self.waits {
+            true => (Request::WatchLimit, Request::WatchList),
+            false => (Request::Limit, Request::List),
+        };
+        let limit = known.limit.is_none().then_some((LEASES, limit));
+        let leases = known.leases.is_none().then_some((LEASES, list));
+        self.ask(State::Looking(known), limit.into_iter().chain(leases), pace);
+    }
+
+    fn looked(&mut self, mut known: Known, answers: Vec<(Request, Answer)>) -> Outcome {
+        let no_limit = self.note(&mut known, answers)?;
+        match (known.leases, known.limit) {
+            _ if no_limit => {
+                // As with the parents: someone keeps deleting it.
+                let pace = if self.limit_was_created { Pace::Retry } else { Pace::Now };
+                self.ask(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
+            }
+            (Some(leases), Some(limit)) if self.suffices(leases, limit) => self.take(limit),
+            (Some(_), Some(_)) if !self.waits => return Err(End::Refused),
+            (Some(_), Some(_)) => {
+                self.limit_was_created = false;
+                self.state = State::Waiting(known);
+            }
+            _ => self.look(known, Pace::Retry),
+        }
+        Ok(())
+    }
+
+    /// Whether there is no node that says the limit.
+    fn note(&self, known: &mut Known, answers: Vec<(Request, Answer)>) -> Result<bool, End> {
+        let mut no_limit = false;
+        for answer in answers {
+            match answer {
+                (Request::List | Request::WatchList, Answer::Children(children)) => {
+                    known.leases = Some(children.iter().filter(|name| Self::is_lease(name)).count());
+                }
+                (Request::List | Request::WatchList, Answer::NoParent) => known.leases = Some(0),
+                (Request::Limit | Request::WatchLimit, Answer::Limit(limit)) => known.limit = Some(limit),
+                (Request::Limit | Request::WatchLimit, Answer::Missing) => no_limit = true,
+                (_, Answer::Unknown) => {}
+                (request, answer) => return Err(End::unfit(&request, &answer)),
+            }
+        }
+        Ok(no_limit)
+    }
+
+    fn take(&mut self, limit: Limit) {
+        self.may_exist = true;
+        let (quantity, place, place_version) = (self.quantity, self.place.name.clone(), self.place_version);
+        let take = Request::Take { quantity, limit, place, place_version };
+        self.ask(State::Taking(limit), [(LEASES, take)], Pace::Now);
+    }
+
+    fn tried(&mut self, limit: Limit, answer: Answer) -> Outcome {
+        self.may_exist = matches!(answer, Answer::Taken(_) | Answer::Unknown);
+        match answer {
+            Answer::Taken(leases) if leases.len() == self.quantity => self.state = State::Taken(leases),
+            Answer::LimitChanged => self.look(Known::default(), Pace::Now),
+            Answer::PlaceWritten => self.read_place(limit, Pace::Now),
+            Answer::Missing => return Err(End::Restart(RestartReason::NodeMissing)),
+            Answer::NoParent => self.prepare_parents(limit, Pace::Now),
+            Answer::Unknown => self.recover(limit),
+            other => return Err(End::protocol(format!("{other:?} is no answer to the taking of leases"))),
+        }
+        Ok(())
+    }
+
+    fn prepare_parents(&mut self, limit: Limit, pace: Pace) {
+        // If they go again as soon as they are made, someone keeps deleting them.
+        let pace = if mem::replace(&mut self.parents_were_created, true) { Pace::Retry } else { pace };
+        self.ask(State::PreparingParents(limit), [(LEASES, Request::CreateParents)], pace);
+    }
+
+    /// The leases are the same: we are still the first.
+    fn read_place(&mut self, limit: Limit, pace: Pace) {
+        let inspect = Request::Inspect { name: self.place.name.clone() };
+        self.ask(State::ReadingPlace(limit), [(QUEUE, inspect)], pace);
+    }
+
+    fn recover(&mut self, limit: Limit) {
+        let requests = [(LEASES, Request::Sync), (LEASES, Request::List)];
+        self.ask(State::Recovering(limit), requests, Pace::Retry);
+    }
+
+    fn recovered(&mut self, limit: Limit, is_synced: bool, listed: Answer) -> Outcome {
+        let mut names = match listed {
+            Answer::Children(children) if is_synced => children,
+            Answer::NoParent if is_synced => Vec::new(),
+            Answer::Children(_) | Answer::NoParent | Answer::Unknown => {
+                self.recover(limit);
+                return Ok(());
+            }
+            other => return Err(End::unfit(&Request::List, &other)),
+        };
+        let prefix = StandardLockInternalsDriver::LEASES.node_prefix(&self.id);
+        names.retain(|name| name.starts_with(&prefix));
+        names.sort_unstable();
+        match names.first() {
+            // The leader has not applied it, and after the sync it never will. But we may be late by now.
+            None => {
+                self.may_exist = false;
+                self.look(Known::default(), Pace::Now);
+            }
+            Some(first) if names.len() == self.quantity => {
+                let inspect = Request::Inspect { name: first.clone() };
+                self.ask(State::Inspecting(limit, names), [(LEASES, inspect)], Pace::Now);
+            }
+            // Somebody has deleted some of them.
+            Some(_) => return Err(End::Restart(RestartReason::NodeMissing)),
+        }
+        Ok(())
+    }
+}

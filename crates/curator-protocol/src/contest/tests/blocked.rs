@@ -1,0 +1,48 @@
+//! Nodes that cannot be deleted, and whoever waits in vain because of them.
+
+use super::*;
+
+#[test]
+fn only_what_is_before_it_blocks_a_mutex() {
+    let name = |number: i32| format!("_c_x-lock-{number:010}");
+    assert!(blocks(&DRIVER, &name(1), &name(2)));
+    // Not only the one before it.
+    assert!(blocks(&DRIVER, &name(1), &name(9)));
+    assert!(!blocks(&DRIVER, &name(3), &name(2)));
+    assert!(!blocks(&DRIVER, &name(2), &name(2)));
+    assert!(!blocks(&DRIVER, "_c_x-lease-0000000001", &name(2)));
+    assert!(!blocks(&DRIVER, "_c_x-lock-…", &name(2)));
+}
+
+#[test]
+fn a_read_node_blocks_no_reader() {
+    let (read, write) = (|n: i32| format!("_c_x-__READ__{n:010}"), |n: i32| format!("_c_x-__WRIT__{n:010}"));
+    for driver in [&ReadLockInternalsDriver as &dyn LockInternalsDriver, &WriteLockInternalsDriver] {
+        assert!(!blocks(driver, &read(1), &read(2)));
+        assert!(blocks(driver, &read(1), &write(2)));
+        assert!(blocks(driver, &write(1), &read(2)));
+        assert!(blocks(driver, &write(1), &write(2)));
+        assert!(!blocks(driver, &write(3), &read(2)));
+        // A writer's own.
+        let beside = downgraded_read_name(&Uuid::new_v4(), 2);
+        assert!(!blocks(driver, &beside, &write(2)));
+    }
+}
+
+#[test]
+fn a_contest_is_blocked_by_a_node_before_its_own_in_the_same_queue() {
+    let play = Play::waiting(5);
+    let names = [name(7), name(5), name(2), name(4)];
+    let [behind, own, far, near] = names.each_ref().map(|name| (0, name.as_str()));
+    let blocked_by = |stuck: &[(usize, &str)]| play.contest.blocked_by(&DRIVER, stuck);
+    assert_eq!(blocked_by(&[]), None);
+    assert_eq!(blocked_by(&[behind, own]), None);
+    assert_eq!(blocked_by(&[behind, far, near]), Some(1), "the first of them");
+    assert_eq!(blocked_by(&[(1, far.1)]), None, "of another directory");
+    assert_eq!(Play::recovering().contest.blocked_by(&DRIVER, &[far]), None, "it has no node");
+
+    let play = Play::owning_the_first_and_waiting();
+    let first = name(0);
+    assert_eq!(play.contest.blocked_by(&DRIVER, &[(0, &first)]), None, "its own");
+    assert_eq!(play.contest.blocked_by(&DRIVER, &[(0, &first), (1, &first)]), Some(1));
+}

@@ -1,0 +1,224 @@
+//! In the queue: deciding by a list, waiting, looking again; and the watches that this takes.
+
+use super::entry::{Entry, Listing, Outcome, State, Watches};
+use super::plan::{Next, Plan};
+use super::step::{Answer, End, Event, Pace, Request, RestartReason};
+use crate::driver::LockInternalsDriver;
+use crate::queue::Queue;
+
+/// What a pipeline has shown of the nodes that it was to watch.
+#[derive(Default)]
+struct Seen {
+    gone: Vec<String>,
+    own: OwnSeen,
+    something_unknown: bool,
+}
+
+#[derive(Default, PartialEq, Eq)]
+enum OwnSeen {
+    #[default]
+    NotAsked,
+    There,
+    Gone,
+}
+
+/// In the queue.
+impl Entry {
+    /// Decides by a list that is newer than our node.
+    pub(super) fn decide(&mut self, driver: &dyn LockInternalsDriver, queue: &Queue) -> Outcome {
+        let Some(own) = &self.own else { return Err(End::protocol("no node of ours to decide about")) };
+        let Some(place) = queue.position(&own.name) else { return Err(self.restart(RestartReason::NodeMissing)) };
+        match Plan::of(driver, queue, place)? {
+            None => self.own_it(),
+            Some(plan) => return self.follow(plan),
+        }
+        Ok(())
+    }
+
+    /// Waits, once all the watches that the plan needs are in force.
+    fn follow(&mut self, plan: Plan) -> Outcome {
+        if !self.waits {
+            return Err(End::Refused);
+        }
+        let missing = self.missing_watches(&plan);
+        if missing.is_empty() {
+            self.state = State::Waiting { plan };
+        } else {
+            self.state = State::PlacingWatches { plan };
+            self.ask(missing, Pace::Now);
+        }
+        Ok(())
+    }
+
+    pub(super) fn watches_placed(&mut self, mut plan: Plan, answers: Vec<(Request, Answer)>) -> Outcome {
+        let seen = self.note_watches(answers)?;
+        if seen.own == OwnSeen::Gone {
+            return Err(self.restart(RestartReason::NodeMissing));
+        }
+        if seen.something_unknown {
+            return self.look(Some(plan), Pace::Retry);
+        }
+        for name in seen.gone {
+            plan = match plan.without(&name) {
+                // Our node was seen by a later request of the same pipeline.
+                Next::Wait(plan) if seen.own == OwnSeen::There => plan,
+                Next::Own if seen.own == OwnSeen::There => {
+                    self.own_it();
+                    return Ok(());
+                }
+                // Our node is watched since before, and its deletion may lie unread among the events.
+                Next::Wait(expected) => return self.look(Some(expected), Pace::Now),
+                Next::Own => return self.look(None, Pace::Now),
+                Next::Look(expected) => return self.look(expected, Pace::Now),
+            };
+        }
+        self.follow(plan)
+    }
+
+    pub(super) fn saw(&mut self, plan: Plan, event: Event) -> Outcome {
+        match event {
+            Event::OwnDeleted(_) => Err(self.restart(RestartReason::NodeDeleted)),
+            Event::OwnChanged(_) => {
+                self.watches.own = false;
+                self.follow(plan)
+            }
+            Event::AheadChanged { name, .. } => {
+                self.watches.ahead.remove(&name);
+                self.follow(plan)
+            }
+            Event::AheadDeleted { name, .. } => {
+                self.watches.ahead.remove(&name);
+                match plan.without(&name) {
+                    Next::Wait(plan) => self.follow(plan),
+                    Next::Own => {
+                        self.own_it();
+                        Ok(())
+                    }
+                    Next::Look(expected) => self.look(expected, Pace::Now),
+                }
+            }
+            Event::Interrupted => {
+                self.watches = Watches::default();
+                self.look(Some(plan), Pace::Now)
+            }
+            Event::LeasesChanged | Event::LimitChanged => Err(End::protocol("an event of no queue")),
+        }
+    }
+
+    /// Lists again. Watches come before the list in the pipeline, so what they miss is missing in the list as well.
+    fn look(&mut self, expected: Option<Plan>, pace: Pace) -> Outcome {
+        let mut requests = expected.as_ref().map_or_else(Vec::new, |plan| self.missing_watches(plan));
+        requests.push(Request::List);
+        self.state = State::Looking { expected };
+        self.ask(requests, pace);
+        Ok(())
+    }
+
+    pub(super) fn looked(
+        &mut self,
+        driver: &dyn LockInternalsDriver,
+        expected: Option<Plan>,
+        mut answers: Vec<(Request, Answer)>,
+    ) -> Outcome {
+        let Some((_, listed)) = answers.pop() else { return Err(End::protocol("no answers")) };
+        let seen = self.note_watches(answers)?;
+        if seen.own == OwnSeen::Gone {
+            return Err(self.restart(RestartReason::NodeMissing));
+        }
+        if seen.something_unknown {
+            return self.look(expected, Pace::Retry);
+        }
+        self.take_listing(driver, expected, listed)
+    }
+
+    /// Decides by the answer to a list that was sent after our create was answered or behind it in the same pipeline.
+    pub(super) fn take_listing(
+        &mut self,
+        driver: &dyn LockInternalsDriver,
+        expected: Option<Plan>,
+        listed: Answer,
+    ) -> Outcome {
+        match Listing::of(listed)? {
+            Listing::Children(children) => self.decide(driver, &Queue::of(children, driver)?),
+            Listing::NoDirectory => Err(self.restart(RestartReason::NodeMissing)),
+            Listing::Unknown => self.look(expected, Pace::Retry),
+        }
+    }
+}
+
+/// The first of its queue, while others are waited for.
+impl Entry {
+    fn own_it(&mut self) {
+        self.state = State::Owned { is_certain: true };
+        // Sent only if there is still another queue to wait for.
+        let own = self.missing_own_watch().into_iter();
+        self.ask(own.collect::<Vec<_>>(), Pace::Now);
+    }
+
+    /// Takes the answer about our own node.
+    pub(super) fn looked_after(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
+        let seen = self.note_watches(answers)?;
+        if seen.own == OwnSeen::Gone {
+            return Err(self.restart(RestartReason::NodeMissing));
+        }
+        self.own_it();
+        if seen.something_unknown {
+            self.state = State::Owned { is_certain: false };
+            let own = self.missing_own_watch().into_iter();
+            self.ask(own.collect::<Vec<_>>(), Pace::Retry);
+        }
+        Ok(())
+    }
+
+    pub(super) fn saw_as_owner(&mut self, event: &Event) -> Outcome {
+        match event {
+            Event::OwnDeleted(_) => return Err(self.restart(RestartReason::NodeDeleted)),
+            Event::OwnChanged(_) => self.watches.own = false,
+            Event::Interrupted => self.watches = Watches::default(),
+            // What was ahead does not matter any more.
+            _ => {}
+        }
+        self.own_it();
+        Ok(())
+    }
+}
+
+/// The watches.
+impl Entry {
+    /// Those ahead first: when the answer for our own node comes, the others' are already certain.
+    fn missing_watches(&self, plan: &Plan) -> Vec<Request> {
+        let ahead = plan.ahead().iter().filter(|name| !self.watches.ahead.contains(*name));
+        let ahead = ahead.map(|name| Request::WatchAhead { name: name.clone() });
+        ahead.chain(self.missing_own_watch().filter(|_| plan.needs_own())).collect()
+    }
+
+    fn missing_own_watch(&self) -> Option<Request> {
+        let own = self.own.as_ref().filter(|_| !self.watches.own)?;
+        Some(Request::WatchOwn { name: own.name.clone() })
+    }
+
+    fn note_watches(&mut self, answers: Vec<(Request, Answer)>) -> Result<Seen, End> {
+        let mut seen = Seen::default();
+        for answer in answers {
+            match answer {
+                (_, Answer::Unknown) => seen.something_unknown = true,
+                (Request::WatchAhead { name }, Answer::Node { .. }) => {
+                    self.watches.ahead.insert(name);
+                }
+                (Request::WatchAhead { name }, Answer::Missing) => seen.gone.push(name),
+                // The number can come again when the whole directory was deleted and made anew; the transaction cannot.
+                (Request::WatchOwn { .. }, Answer::Node { czxid, .. }) if self.is_own(czxid) => {
+                    self.watches.own = true;
+                    seen.own = OwnSeen::There;
+                }
+                (Request::WatchOwn { .. }, Answer::Node { .. } | Answer::Missing) => seen.own = OwnSeen::Gone,
+                (request, answer) => return Err(End::unfit(&request, &answer)),
+            }
+        }
+        Ok(seen)
+    }
+
+    fn is_own(&self, czxid: i64) -> bool {
+        self.own.as_ref().is_some_and(|own| own.czxid == czxid)
+    }
+}

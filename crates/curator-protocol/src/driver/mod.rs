@@ -1,0 +1,194 @@
+//! What a lock's node is called, and when it owns the lock.
+//!
+//! Names in, a verdict out. What all locks have in common is the [`Contest`](crate::Contest); what sets them apart is a
+//! [`LockInternalsDriver`].
+
+mod read_write;
+mod standard;
+
+use std::fmt;
+
+use uuid::Uuid;
+
+use crate::queue::{Queue, QueueEntry, SequenceOverflow};
+
+pub use self::read_write::{ReadLockInternalsDriver, WriteLockInternalsDriver, downgraded_read_name};
+pub use self::standard::StandardLockInternalsDriver;
+
+/// Where a node says whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ContenderIdentity {
+    /// In its name, as in Curator.
+    Name,
+    /// At the start of its data: for layouts whose names have no unique part.
+    ///
+    /// Such names can come again when the directory is deleted and made anew, by somebody who has deleted the waiting
+    /// nodes before: a list alone cannot tell. Names with an id in them have no such doubt.
+    Data,
+}
+
+/// Whether a contender owns the lock, and if not, whom it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It owns the lock.
+    Owns,
+    /// It does not. This is the place in the queue of the nearest node that blocks it; always before its own place.
+    WaitsFor(usize),
+}
+
+/// What kind of contender a node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ParticipantKind {
+    /// One that shares the lock with nobody.
+    Exclusive,
+    /// One that shares the lock with other readers.
+    Read,
+    /// One that shares the lock with nobody but its own reader, where others share it.
+    Write,
+    /// One that holds one of several leases, or waits for some.
+    Lease,
+}
+
+impl fmt::Display for ParticipantKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusive => "exclusive",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Lease => "lease",
+        })
+    }
+}
+
+/// What sets one kind of lock apart from another: the names of its nodes, and when one of them owns the lock.
+///
+/// The idea is Curator's class of the same name.
+///
+/// # Guarantees that an implementation gives
+///
+/// The contest rests on these. For a node at any place in any queue:
+///
+/// - *Only what is before it matters.* Nodes behind it do not change its verdict.
+/// - *It waits for what blocks it.* While both it and the node that it waits for are there, it does not own the lock,
+///   whichever others come or go. Otherwise it would sleep through its turn.
+/// - *What it owns, it keeps.* A deletion before it never takes the lock away.
+///
+/// That is why there is no driver for "the first n own it": a node behind n holders has to wait for *any* of them. The
+/// semaphores are built on a mutex instead, as in Curator's `InterProcessSemaphoreV2`.
+pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
+    /// The name of a contender's node, up to where the server appends the sequence number.
+    ///
+    /// `id` is a fresh one for each attempt to enqueue. It is never used in two sessions: that is how one lock comes to have
+    /// two holders (Curator issue 1121).
+    fn node_prefix(&self, id: &Uuid) -> String;
+
+    /// Where the contender's id stands. If it is not in the name, the runner writes it at the start of the data.
+    fn identity(&self) -> ContenderIdentity {
+        ContenderIdentity::Name
+    }
+
+    /// The sequence number in a child's name; `None` if the child does not contend for this lock.
+    ///
+    /// [`i32::MAX`] or negative if the parent's counter is at its end. A queue with such a number in it has no owner.
+    fn sequence(&self, child: &str) -> Option<i32>;
+
+    /// What kind of contender this child is. Asked only about children that have a [sequence](Self::sequence) number.
+    fn kind(&self, _child: &str) -> ParticipantKind {
+        ParticipantKind::Exclusive
+    }
+
+    /// Whether the node at place `own` owns the lock.
+    ///
+    /// Asked about other contenders' nodes too, to tell who owns the lock.
+    fn verdict(&self, queue: &Queue, own: usize) -> Verdict;
+
+    /// Whether these children, two at least, may all have the one number that they have.
+    ///
+    /// The server gives each number once, until its counter is at its end. So without leave of the driver, a queue in which a
+    /// number comes twice has no owner. Give leave only where a contender names a further node of its own after one that
+    /// the server has numbered, and only for children that may own the lock together.
+    fn may_share_a_number(&self, _children: &[&str]) -> bool {
+        false
+    }
+
+    /// Whether no node that matters to a waiter can still appear before it.
+    ///
+    /// If so, a waiter that has seen the last node before it go owns the lock, without a second look. If not (a writer,
+    /// before which a read lock that was a write lock can appear), it always looks again.
+    fn predecessors_are_final(&self) -> bool {
+        true
+    }
+
+    /// Whether a waiter also watches the blocker before the nearest one, to be ready when it is next.
+    ///
+    /// It then owns the lock one round trip earlier, and is woken once more. That is not for drivers in which many wait
+    /// for the same node (readers behind writers): all of them would be woken twice. Without it, a waiter with one
+    /// blocker still owns the lock as soon as that has gone; one with several watches only the nearest, and looks again.
+    ///
+    /// Where [predecessors are not final](Self::predecessors_are_final), nobody looks ahead.
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+}
+
+impl Queue {
+    /// The queue that a list of children makes.
+    ///
+    /// # Errors
+    ///
+    /// [`SequenceOverflow`] if a contender's number is negative or the last that there is, or if several have one number and
+    /// the driver does not [allow](LockInternalsDriver::may_share_a_number) that.
+    pub fn of<C>(
+        children: impl IntoIterator<Item = C>,
+        driver: &dyn LockInternalsDriver,
+    ) -> Result<Self, SequenceOverflow>
+    where
+        C: AsRef<str> + Into<String>,
+    {
+        let queue = Self::in_any_order(children, driver);
+        let refused = |entry: &QueueEntry| Err(SequenceOverflow { name: entry.name.clone() });
+        if let Some(last) = queue.entries.iter().find(|entry| !(0..i32::MAX).contains(&entry.sequence)) {
+            return refused(last);
+        }
+        for same in queue.entries.chunk_by(|one, other| one.sequence == other.sequence) {
+            let [_, .., last] = same else { continue };
+            let names: Vec<_> = same.iter().map(|entry| entry.name.as_str()).collect();
+            if !driver.may_share_a_number(&names) {
+                return refused(last);
+            }
+        }
+        Ok(queue)
+    }
+
+    /// As [`of`](Self::of), whether the numbers make an order or not. For leases: they are counted, and none is before
+    /// another.
+    pub fn in_any_order<C>(children: impl IntoIterator<Item = C>, driver: &dyn LockInternalsDriver) -> Self
+    where
+        C: AsRef<str> + Into<String>,
+    {
+        let numbered = |child: C| Some(QueueEntry { sequence: driver.sequence(child.as_ref())?, name: child.into() });
+        let mut entries: Vec<_> = children.into_iter().filter_map(numbered).collect();
+        entries.sort_unstable();
+        Self { entries }
+    }
+}
+
+/// Curator's name for a protected node, without the sequence number: `_c_<uuid>-<lock name>`.
+fn protected_prefix(id: &Uuid, lock_name: &str) -> String {
+    format!("_c_{id}-{lock_name}")
+}
+
+/// The number that the server has appended after the *last* occurrence of `lock_name`, which is what Curator sorts by.
+///
+/// `None` unless what stands there is exactly as the server writes it: ten digits, or, at the end of the counter, a minus
+/// sign and digits. A child that anybody else has put there must not take part, let alone be first.
+#[must_use]
+pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
+    let (_, text) = child.rsplit_once(lock_name)?;
+    let number: i32 = text.parse().ok()?;
+    (format!("{number:010}") == text).then_some(number)
+}
+
+#[cfg(test)]
+mod tests;

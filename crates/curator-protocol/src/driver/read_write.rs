@@ -1,0 +1,135 @@
+//! The drivers of the two halves of a read-write lock, which share one directory and one queue.
+
+use uuid::Uuid;
+
+use super::{LockInternalsDriver, ParticipantKind, Verdict, protected_prefix, sequence_after};
+use crate::queue::{Queue, QueueEntry};
+
+/// The read lock: owned by everybody before whom there is no write node.
+///
+/// Every other reader waits for the nearest write node before it. After the class of the same name in Curator's
+/// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__READ__<sequence>`.
+///
+/// What can newly appear before a reader is only a [downgraded](downgraded_read_name) write lock, which is a read node
+/// and does not block it: its predecessors are final.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ReadLockInternalsDriver;
+
+/// The write lock: owned by the first in the queue, be the others readers or writers.
+///
+/// Every other writer waits for the nearest node before it. After the class of the same name in Curator's
+/// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__WRIT__<sequence>`.
+///
+/// Where a writer's predecessor was a write node, a [downgraded](downgraded_read_name) read node can newly appear: its
+/// predecessors are not final. A read node with the same number as its own is its own read lock, and does not block it; a
+/// second write node with that number is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WriteLockInternalsDriver;
+
+impl ReadLockInternalsDriver {
+    /// Curator's lock name for a reader.
+    pub const LOCK_NAME: &'static str = "__READ__";
+}
+
+impl WriteLockInternalsDriver {
+    /// Curator's lock name for a writer.
+    pub const LOCK_NAME: &'static str = "__WRIT__";
+}
+
+impl LockInternalsDriver for ReadLockInternalsDriver {
+    fn node_prefix(&self, id: &Uuid) -> String {
+        protected_prefix(id, Self::LOCK_NAME)
+    }
+
+    fn sequence(&self, child: &str) -> Option<i32> {
+        read_or_write(child).map(|(_, sequence)| sequence)
+    }
+
+    fn kind(&self, child: &str) -> ParticipantKind {
+        kind(child)
+    }
+
+    fn may_share_a_number(&self, children: &[&str]) -> bool {
+        are_of_one_writer(children)
+    }
+
+    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
+        verdict(queue, own)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+}
+
+impl LockInternalsDriver for WriteLockInternalsDriver {
+    fn node_prefix(&self, id: &Uuid) -> String {
+        protected_prefix(id, Self::LOCK_NAME)
+    }
+
+    fn sequence(&self, child: &str) -> Option<i32> {
+        read_or_write(child).map(|(_, sequence)| sequence)
+    }
+
+    fn kind(&self, child: &str) -> ParticipantKind {
+        kind(child)
+    }
+
+    fn may_share_a_number(&self, children: &[&str]) -> bool {
+        are_of_one_writer(children)
+    }
+
+    fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
+        verdict(queue, own)
+    }
+
+    fn predecessors_are_final(&self) -> bool {
+        false
+    }
+}
+
+/// The name of the read node that the holder of a write lock creates to take the read lock too.
+///
+/// The server does not number it: it has the number of the write node, `sequence`, and so its place in the queue. It may
+/// be there beside the write node, or outlive it. `id` is a fresh one.
+#[must_use]
+pub fn downgraded_read_name(id: &Uuid, sequence: i32) -> String {
+    format!("{}{sequence:010}", protected_prefix(id, ReadLockInternalsDriver::LOCK_NAME))
+}
+
+/// By the kind of the node and not of the driver: so one driver can tell of the whole queue who owns the lock.
+fn verdict(queue: &Queue, own: usize) -> Verdict {
+    let own_entry = queue.get(own);
+    let is_reader = own_entry.is_some_and(|entry| kind(&entry.name) == ParticipantKind::Read);
+    let blocks = |entry: &QueueEntry| {
+        // Two nodes with the same number belong to one holder.
+        own_entry.is_none_or(|own| entry.sequence < own.sequence)
+            && (!is_reader || kind(&entry.name) != ParticipantKind::Read)
+    };
+    queue.iter().take(own).rposition(blocks).map_or(Verdict::Owns, Verdict::WaitsFor)
+}
+
+/// Whether these, which have one number, can be nodes of one writer: at most one write node, which the server has numbered,
+/// and read nodes that were named after it. There may be several of those: one that was given up is deleted in the
+/// background, while its owner takes the read lock anew. Where the server itself gives a number twice, the number is its
+/// last, and that is refused before.
+fn are_of_one_writer(children: &[&str]) -> bool {
+    children.iter().filter(|child| kind(child) == ParticipantKind::Write).count() <= 1
+}
+
+fn kind(child: &str) -> ParticipantKind {
+    // What is neither is in no queue.
+    read_or_write(child).map_or(ParticipantKind::Exclusive, |(kind, _)| kind)
+}
+
+/// What a child is, and its number. Never both: after the mark, there may be nothing but the number.
+fn read_or_write(child: &str) -> Option<(ParticipantKind, i32)> {
+    let marks = [
+        (ParticipantKind::Read, ReadLockInternalsDriver::LOCK_NAME),
+        (ParticipantKind::Write, WriteLockInternalsDriver::LOCK_NAME),
+    ];
+    marks.into_iter().find_map(|(kind, mark)| sequence_after(child, mark).map(|sequence| (kind, sequence)))
+}
+
+#[cfg(test)]
+mod tests;

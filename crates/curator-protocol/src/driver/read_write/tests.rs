@@ -1,0 +1,224 @@
+use proptest::prelude::*;
+
+use super::super::tests::check_guarantees;
+use super::super::{ContenderIdentity, StandardLockInternalsDriver};
+use super::*;
+
+const DRIVERS: [&dyn LockInternalsDriver; 2] = [&ReadLockInternalsDriver, &WriteLockInternalsDriver];
+
+fn id(number: u128) -> Uuid {
+    Uuid::from_u128(number)
+}
+
+fn read(sequence: i32) -> String {
+    format!("_c_x-__READ__{sequence:010}")
+}
+
+fn write(sequence: i32) -> String {
+    format!("_c_x-__WRIT__{sequence:010}")
+}
+
+/// What both drivers say about this node in a directory of these.
+fn verdict_of(name: &str, children: &[String]) -> Option<String> {
+    let [first, second] = DRIVERS.map(|driver| {
+        let queue = Queue::of(children, driver).unwrap();
+        match driver.verdict(&queue, queue.position(name).unwrap()) {
+            Verdict::Owns => None,
+            Verdict::WaitsFor(place) => Some(queue.get(place).unwrap().name.clone()),
+        }
+    });
+    assert_eq!(first, second);
+    first
+}
+
+#[test]
+fn names_are_curators() {
+    let reader = ReadLockInternalsDriver.node_prefix(&id(1));
+    assert_eq!(reader, "_c_00000000-0000-0000-0000-000000000001-__READ__");
+    let writer = WriteLockInternalsDriver.node_prefix(&id(1));
+    assert_eq!(writer, "_c_00000000-0000-0000-0000-000000000001-__WRIT__");
+    assert_eq!(downgraded_read_name(&id(1), 12), format!("{reader}0000000012"));
+    assert_eq!(downgraded_read_name(&id(1), i32::MAX), format!("{reader}2147483647"));
+    assert_eq!(DRIVERS.map(LockInternalsDriver::identity), [ContenderIdentity::Name; 2]);
+}
+
+#[test]
+fn only_a_readers_predecessors_are_final_and_neither_looks_ahead() {
+    assert_eq!(DRIVERS.map(LockInternalsDriver::predecessors_are_final), [true, false]);
+    assert!(!ReadLockInternalsDriver.looks_ahead());
+    assert!(StandardLockInternalsDriver::new().looks_ahead());
+}
+
+#[test]
+fn a_child_is_what_its_last_mark_says() {
+    use ParticipantKind::{Read, Write};
+    let cases = [
+        ("__READ__0000000000", Some((Read, 0))),
+        ("__WRIT__0000000000", Some((Write, 0))),
+        ("_c_00000000-0000-0000-0000-000000000001-__READ__0000000012", Some((Read, 12))),
+        ("_c_00000000-0000-0000-0000-000000000001-__WRIT__2147483647", Some((Write, i32::MAX))),
+        ("__READ__0000000001__WRIT__0000000002", Some((Write, 2))),
+        ("__WRIT__0000000001__READ__0000000002", Some((Read, 2))),
+        ("__READ__0000000001__READ__0000000002", Some((Read, 2))),
+        ("__READ____WRIT__0000000002", Some((Write, 2))),
+        // After an overflow.
+        ("_c_x-__READ__-2147483648", Some((Read, i32::MIN))),
+        ("_c_x-__WRIT__-000000001", Some((Write, -1))),
+        // Foreign.
+        ("", None),
+        ("__READ__", None),
+        ("__WRIT__", None),
+        ("__WRIT__12", None),
+        ("__READ__00000000010", None),
+        ("__READ__+000000001", None),
+        ("__READ__0000000001-", None),
+        ("__READ__0000000001__WRIT__", None),
+        ("__READ__0000000001__READ__", None),
+        ("__WRIT__0000000001__READ__x", None),
+        ("_READ_0000000001", None),
+        ("__read__0000000001", None),
+        ("__WRITE__0000000001", None),
+        ("_c_x-lock-0000000001", None),
+    ];
+    for (child, expected) in cases {
+        for driver in DRIVERS {
+            assert_eq!(driver.sequence(child), expected.map(|(_, sequence)| sequence), "{child:?}");
+            let kind = expected.map_or(ParticipantKind::Exclusive, |(kind, _)| kind);
+            assert_eq!(driver.kind(child), kind, "{child:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_the_nearest_of_all() {
+    let queue = [read(0), read(1), write(2), read(3), write(4), write(5), read(6), read(7), write(8)];
+    let cases = [
+        (read(0), None),
+        (read(1), None),
+        (write(2), Some(read(1))),
+        (read(3), Some(write(2))),
+        (write(4), Some(read(3))),
+        (write(5), Some(write(4))),
+        (read(6), Some(write(5))),
+        (read(7), Some(write(5))),
+        (write(8), Some(read(7))),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(verdict_of(&name, &queue), expected, "{name}");
+    }
+    let foreign = ["", "zfoo", "_c_x-lock-0000000000"].map(str::to_owned);
+    assert_eq!(verdict_of(&write(1), &[foreign.as_slice(), &[write(1)]].concat()), None);
+}
+
+#[test]
+fn a_holders_two_nodes_do_not_block_each_other_whichever_name_comes_first() {
+    for [reader, writer] in [[1, 2], [2, 1]] {
+        let reader = downgraded_read_name(&id(reader), 5);
+        let writer = format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5);
+        let both = [reader.clone(), writer.clone()];
+        assert_eq!((verdict_of(&reader, &both), verdict_of(&writer, &both)), (None, None));
+        // But both wait for whoever was there before, and block whoever comes later.
+        let behind = [&both[..], &[write(3)]].concat();
+        assert_eq!(verdict_of(&reader, &behind), Some(write(3)));
+        assert_eq!(verdict_of(&writer, &behind), Some(write(3)));
+        let before = [&both[..], &[read(6), write(7)]].concat();
+        assert_eq!(verdict_of(&read(6), &before), Some(writer.clone()));
+        let downgraded = [reader.clone(), read(6), write(7)];
+        assert_eq!(verdict_of(&read(6), &downgraded), None);
+        assert_eq!(verdict_of(&write(7), &[reader.clone(), write(7)]), Some(reader));
+    }
+}
+
+#[test]
+fn a_writer_may_have_read_nodes_beside_it_but_no_second_writer() {
+    let reads = [1, 2].map(|reader| downgraded_read_name(&id(reader), 5));
+    let [one, other] = [3, 4].map(|writer| format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5));
+    for driver in DRIVERS {
+        let allowed = [vec![&reads[0], &one], vec![&reads[0], &reads[1], &one], vec![&reads[0], &reads[1]]];
+        for children in allowed {
+            let queue = Queue::of(children.iter().map(|name| name.as_str()), driver).unwrap();
+            assert!((0..queue.len()).all(|own| driver.verdict(&queue, own) == Verdict::Owns), "{queue:?}");
+        }
+        for children in [vec![&one, &other], vec![&one, &reads[0], &other]] {
+            let refused = Queue::of(children.iter().map(|name| name.as_str()), driver).unwrap_err();
+            assert_eq!(&refused.name, &other);
+        }
+        // The end of the counter is one for readers too.
+        assert!(Queue::of([read(i32::MAX)], driver).is_err());
+        assert!(Queue::of([write(i32::MAX)], driver).is_err());
+    }
+}
+
+/// A number, what has it, and whether the name of the read node comes first.
+fn holder() -> impl Strategy<Value = (i32, u8, bool)> {
+    (0..12_i32, 0..3_u8, any::<bool>())
+}
+
+fn children(holders: &[(i32, u8, bool)]) -> Vec<String> {
+    let mut names = Vec::new();
+    for &(sequence, what, read_first) in holders {
+        let [reader, writer] = if read_first { [1, 2] } else { [2, 1] };
+        if what != 0 {
+            names.push(downgraded_read_name(&id(reader), sequence));
+        }
+        if what != 1 {
+            names.push(format!("{}{sequence:010}", WriteLockInternalsDriver.node_prefix(&id(writer))));
+        }
+    }
+    names
+}
+
+fn mixed() -> impl Strategy<Value = Vec<(i32, u8, bool)>> {
+    prop::collection::vec(holder(), 0..8).prop_map(|mut holders| {
+        holders.sort_unstable();
+        holders.dedup_by_key(|(sequence, ..)| *sequence);
+        holders
+    })
+}
+
+proptest! {
+    #[test]
+    fn both_drivers_give_their_guarantees(holders in mixed(), gone in prop::collection::vec(any::<bool>(), 16)) {
+        for driver in DRIVERS {
+            check_guarantees(driver, &children(&holders), &gone);
+        }
+    }
+
+    /// By the two rules themselves, whatever the order of the names.
+    #[test]
+    fn a_writer_owns_alone_and_a_reader_with_readers_only(holders in mixed()) {
+        let children = children(&holders);
+        let queue = Queue::of(&children, &ReadLockInternalsDriver).unwrap();
+        let owners = (0..queue.len()).filter(|&own| verdict(&queue, own) == Verdict::Owns);
+        let owners: Vec<_> = owners.map(|own| queue.get(own).unwrap()).collect();
+        prop_assert_eq!(owners.is_empty(), queue.is_empty());
+        let is_writer = |entry: &QueueEntry| kind(&entry.name) == ParticipantKind::Write;
+        if let Some(writer) = owners.iter().find(|entry| is_writer(entry)) {
+            prop_assert!(owners.iter().all(|owner| owner.sequence == writer.sequence), "{owners:?}");
+        }
+    }
+
+    /// Whoever takes the read lock beside its write lock, and releases that: it lets in only readers.
+    #[test]
+    fn a_downgrade_lets_nobody_in_but_readers(holders in mixed()) {
+        let Some(&(sequence, ..)) = holders.first() else { return Ok(()) };
+        let [before, after] = [0, 1].map(|what| {
+            let downgraded = holders.iter().map(|&(n, w, first)| (n, if n == sequence { what } else { w }, first));
+            let queue = Queue::of(children(&downgraded.collect::<Vec<_>>()), &WriteLockInternalsDriver).unwrap();
+            let owns = |own: &usize| verdict(&queue, *own) == Verdict::Owns;
+            let owners: Vec<_> = (0..queue.len()).filter(owns).map(|own| queue.get(own).unwrap().clone()).collect();
+            owners
+        });
+        prop_assert_eq!(before.len(), 1);
+        prop_assert!(after.iter().all(|owner| kind(&owner.name) == ParticipantKind::Read), "{after:?}");
+    }
+
+    #[test]
+    fn no_name_is_too_strange(child in "\\PC{0,60}|\\PC{0,9}__(READ|WRIT)__[-+0-9]{0,12}") {
+        if let Some((kind, number)) = read_or_write(&child) {
+            let mark = if kind == ParticipantKind::Read { "__READ__" } else { "__WRIT__" };
+            let suffix = format!("{mark}{number:010}");
+            prop_assert!(child.ends_with(&suffix));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+use proptest::prelude::*;
+
+use super::super::ContenderIdentity;
+use super::super::tests::check_guarantees;
+use super::*;
+
+#[test]
+fn names_are_curators() {
+    let id = Uuid::from_u128(1);
+    let mutex = StandardLockInternalsDriver::default();
+    assert_eq!(mutex.node_prefix(&id), "_c_00000000-0000-0000-0000-000000000001-lock-");
+    assert_eq!(mutex.identity(), ContenderIdentity::Name);
+    assert!(mutex.predecessors_are_final());
+    let lease = StandardLockInternalsDriver::with_lock_name("lease-");
+    assert_eq!(lease.node_prefix(&id), "_c_00000000-0000-0000-0000-000000000001-lease-");
+    assert_eq!(lease.sequence("_c_00000000-0000-0000-0000-000000000001-lease-0000000003"), Some(3));
+}
+
+#[test]
+fn sequences_are_what_the_server_writes_and_nothing_else() {
+    let cases = [
+        ("lock-0000000000", Some(0)),
+        ("_c_00000000-0000-0000-0000-000000000001-lock-0000000012", Some(12)),
+        ("_c_lock-0000000001-lock-0000000012", Some(12)),
+        ("any-lock-0000000012", Some(12)),
+        ("lock-2147483647", Some(i32::MAX)),
+        // After an overflow.
+        ("lock--2147483648", Some(i32::MIN)),
+        ("_c_x-lock--000000001", Some(-1)),
+        // Foreign.
+        ("", None),
+        ("-foo", None),
+        ("zfoo", None),
+        ("lock-", None),
+        ("lock--", None),
+        ("_c_x-lock-abc", None),
+        ("_c_x-lock-12", None),
+        ("lock-00000000010", None),
+        ("lock-+000000001", None),
+        ("lock- 000000001", None),
+        ("lock--00000000001", None),
+        ("lock--1", None),
+        ("lock-2147483648", None),
+        ("lock-9999999999", None),
+        ("lock--2147483649", None),
+        ("lock-0000000001-", None),
+        ("lock-0000000001lock-", None),
+        ("lease-0000000001", None),
+        ("LOCK-0000000001", None),
+        ("lock-٠٠٠٠٠٠٠٠٠١", None),
+        ("zámek-lock-日本", None),
+    ];
+    let driver = StandardLockInternalsDriver::new();
+    for (child, expected) in cases {
+        assert_eq!(driver.sequence(child), expected, "{child:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_number_that_the_server_writes_is_read(number: i32, before in ".{0,40}") {
+        let driver = StandardLockInternalsDriver::new();
+        prop_assert_eq!(driver.sequence(&format!("{before}lock-{number:010}")), Some(number));
+    }
+
+    #[test]
+    fn no_name_is_too_strange(child in "\\PC{0,60}") {
+        let driver = StandardLockInternalsDriver::new();
+        if let Some(number) = driver.sequence(&child) {
+            let suffix = format!("lock-{number:010}");
+            prop_assert!(child.ends_with(&suffix));
+        }
+    }
+
+    #[test]
+    fn the_standard_driver_gives_its_guarantees(
+        numbers in prop::collection::btree_set(0..1000_i32, 0..8),
+        gone in prop::collection::vec(any::<bool>(), 8),
+    ) {
+        let children: Vec<_> = numbers.iter().map(|n| format!("_c_x-lock-{n:010}")).collect();
+        check_guarantees(&StandardLockInternalsDriver::new(), &children, &gone);
+    }
+}

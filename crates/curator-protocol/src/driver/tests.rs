@@ -1,0 +1,39 @@
+use super::*;
+
+/// Checks the guarantees of [`LockInternalsDriver`] for one queue, at every place in it.
+///
+/// `gone` says which nodes disappear after the verdict.
+pub(crate) fn check_guarantees(driver: &dyn LockInternalsDriver, children: &[String], gone: &[bool]) {
+    let queue = Queue::of(children.iter().cloned(), driver).unwrap();
+    for (own, entry) in queue.iter().enumerate() {
+        let verdict = driver.verdict(&queue, own);
+        let only_before = queue.iter().take(own + 1).map(|entry| entry.name.clone());
+        let only_before = Queue::of(only_before, driver).unwrap();
+        assert_eq!(driver.verdict(&only_before, own), verdict, "nodes behind {own} matter in {queue:?}");
+
+        let blocker = match verdict {
+            Verdict::Owns => own,
+            Verdict::WaitsFor(blocker) => {
+                assert!(blocker < own, "{own} waits for {blocker} in {queue:?}");
+                blocker
+            }
+        };
+        let stay = |&(i, _): &(usize, _)| i == own || i == blocker || !gone.get(i).copied().unwrap_or(false);
+        let later = queue.iter().enumerate().filter(stay).map(|(_, entry)| entry.name.clone());
+        let later = Queue::of(later, driver).unwrap();
+        let later_verdict = driver.verdict(&later, later.position(&entry.name).unwrap());
+        assert_eq!(
+            matches!(later_verdict, Verdict::Owns),
+            matches!(verdict, Verdict::Owns),
+            "{own} in {queue:?}, then in {later:?}"
+        );
+    }
+}
+
+#[test]
+fn kinds_have_names() {
+    use ParticipantKind::{Exclusive, Lease, Read, Write};
+    let names = [Exclusive, Read, Write, Lease].map(|kind| kind.to_string());
+    assert_eq!(names, ["exclusive", "read", "write", "lease"]);
+    assert_eq!(StandardLockInternalsDriver::new().kind("lock-0000000001"), Exclusive);
+}

@@ -1,0 +1,44 @@
+//! The protocol of the locks of [`curator-recipes`](https://docs.rs/curator-recipes), without I/O.
+//!
+//! Values in, values out: nothing here sends a request, reads a clock or needs a runtime. So the protocol can be searched
+//! through, every order of events and every fault at every moment, and the code that is searched is the code that ships.
+//! (`tests/model` does that.) The idea is that of `quinn-proto`, which is to `quinn` what this crate is to
+//! `curator-recipes`.
+//!
+//! Applications want `curator-recipes`, which re-exports what they need of this crate: the
+//! [`LockInternalsDriver`] and its [`Queue`].
+//!
+//! # What is decided where
+//!
+//! | question | answer |
+//! |---|---|
+//! | What is a lock's node called, and when does it own the lock? | [`LockInternalsDriver`] |
+//! | Who is before whom? | [`Queue`] |
+//! | What is sent next, and what follows from an answer or an event? | [`Contest`] |
+//! | What may a contest ask for, and be told? | [`Request`], [`Answer`], [`Event`] |
+//!
+//! # What a lock sends
+//!
+//! The idea is the lock recipe of ZooKeeper as in Curator's `LockInternals`, with three changes:
+//!
+//! - Requests are pipelined. ZooKeeper answers the requests of a session in order, so the create and the list go out
+//!   together.
+//! - A waiter learns beforehand that it is next. Then the deletion of the node before it *is* ownership, and a hand-over
+//!   takes one round trip, where listing again takes two. Only readers behind several writers do not look ahead, since all
+//!   of them would be woken; and a writer lists again, since a write lock before it may become a read lock.
+//! - A node is found again after a lost answer only in the session that created it.
+
+mod contest;
+mod driver;
+mod queue;
+
+pub use uuid::Uuid;
+
+pub use crate::contest::{
+    Answer, Contest, ContestError, Event, LeaseLimit, Limit, OwnNode, Pace, Request, RestartReason, Step,
+};
+pub use crate::driver::{
+    ContenderIdentity, LockInternalsDriver, ParticipantKind, ReadLockInternalsDriver, StandardLockInternalsDriver,
+    Verdict, WriteLockInternalsDriver, downgraded_read_name, sequence_after,
+};
+pub use crate::queue::{Queue, QueueEntry, SequenceOverflow};

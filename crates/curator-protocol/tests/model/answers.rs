@@ -1,0 +1,160 @@
+//! What the server does for a call, and what follows for whoever watches.
+
+use curator_protocol::{Answer, Limit, LockInternalsDriver as _, OwnNode, Request, StandardLockInternalsDriver};
+
+use super::client::{Call, Watch, contender_id};
+use super::defect::Defect;
+use super::runner::keeps_its_place;
+use super::scenario::{LEASES, Scenario};
+use super::server::{Creator, Node};
+use super::world::World;
+
+impl World {
+    /// The answers, one for each of the requests.
+    pub(super) fn apply(&mut self, scenario: &Scenario, who: usize, session: i64, call: &Call) -> Vec<Answer> {
+        match call {
+            Call::Contest { requests, contest, .. } => {
+                let sender = Sender { who, session, contest: *contest };
+                if let [(_, Request::Create), ..] = requests[..] {
+                    let directories: Vec<_> = requests.iter().map(|(dir, _)| *dir).collect();
+                    return self.create(scenario, sender, &directories);
+                }
+                requests.iter().map(|(dir, request)| self.answer(scenario, sender, *dir, request)).collect()
+            }
+            Call::Delete(dir, name) => {
+                self.delete(scenario, *dir, |node| node.name == *name);
+                Vec::new()
+            }
+            Call::Sweep(dir, creator) => {
+                self.delete(scenario, *dir, |node| node.creator == *creator && node.session == session);
+                Vec::new()
+            }
+        }
+    }
+
+    /// All the nodes or none.
+    fn create(&mut self, scenario: &Scenario, sender: Sender, directories: &[usize]) -> Vec<Answer> {
+        if !directories.iter().all(|dir| self.server.directories[*dir].exists) {
+            return vec![Answer::NoParent; directories.len()];
+        }
+        let client = &mut self.clients[sender.who];
+        let prefix = scenario.clients[sender.who].driver.node_prefix(&contender_id(client.number, sender.contest));
+        let creator = Creator::Contest { client: client.number, contest: sender.contest };
+        if client.creator() == creator {
+            // It has nodes again.
+            client.was_first = false;
+            directories.iter().for_each(|dir| client.robbed[*dir] = false);
+        }
+        let all = &mut self.server.directories;
+        let created = directories.iter().map(|dir| match all[*dir].create(&prefix, sender.session, creator) {
+            Some(Node { name, czxid, .. }) => Answer::Created(OwnNode { name, czxid }),
+            None => Answer::NameTaken,
+        });
+        created.collect()
+    }
+
+    fn answer(&mut self, scenario: &Scenario, sender: Sender, dir: usize, request: &Request) -> Answer {
+        let directory = &mut self.server.directories[dir];
+        match request {
+            // Answered with those of the other queues.
+            Request::Create => Answer::Unknown,
+            Request::CreateParents => {
+                directory.exists = true;
+                Answer::Done
+            }
+            Request::Sync => Answer::Done,
+            Request::List | Request::WatchList if !directory.exists => Answer::NoParent,
+            Request::List | Request::WatchList => Answer::Children(directory.children()),
+            Request::Inspect { name } | Request::WatchAhead { name } | Request::WatchOwn { name } => {
+                let Some(node) = self.server.node(dir, name) else { return Answer::Missing };
+                let client = &self.clients[sender.who];
+                let adopts = scenario.has(Defect::AdoptsOverSessions) && client.sessions > 1;
+                let ephemeral_owner = if adopts { client.session() - 1 } else { node.session };
+                let is_ours = node.creator == client.creator();
+                Answer::Node { ephemeral_owner, czxid: node.czxid, version: node.version, is_ours }
+            }
+            Request::Limit | Request::WatchLimit => self.server.limit.map_or(Answer::Missing, Answer::Limit),
+            Request::CreateLimit => {
+                self.server.limit.get_or_insert(Limit { leases: scenario.limit, version: Some(0) });
+                Answer::Done
+            }
+            Request::Take { quantity, limit, place, place_version } => {
+                let is_trusted = scenario.has(Defect::TrustsTheLimit);
+                if !is_trusted && limit.version != self.server.limit.and_then(|limit| limit.version) {
+                    return Answer::LimitChanged;
+                }
+                if !self.server.directories[LEASES].exists {
+                    return Answer::NoParent;
+                }
+                if !keeps_its_place(scenario) {
+                    let Some(node) = self.server.node(0, place) else { return Answer::Missing };
+                    let is_unread = node.version != *place_version;
+                    if is_unread && !scenario.has(Defect::TakesUnread) {
+                        return Answer::PlaceWritten;
+                    }
+                    self.server.unread |= is_unread;
+                    self.delete(scenario, 0, |node| node.name == *place);
+                }
+                self.take(scenario, sender, *quantity)
+            }
+        }
+    }
+
+    fn take(&mut self, scenario: &Scenario, sender: Sender, quantity: usize) -> Answer {
+        let client = self.clients[sender.who].number;
+        let creator = Creator::Contest { client, contest: sender.contest };
+        let prefix = StandardLockInternalsDriver::LEASES.node_prefix(&contender_id(client, sender.contest));
+        let leases = &mut self.server.directories[LEASES];
+        let taken = (0..quantity).filter_map(|_| leases.create(&prefix, sender.session, creator));
+        let taken = taken.map(|Node { name, czxid, .. }| OwnNode { name, czxid }).collect();
+        let count = leases.nodes.len();
+        self.server.exceeded |= count > self.limit(scenario);
+        self.leases_changed(scenario);
+        Answer::Taken(taken)
+    }
+
+    pub(super) fn limit(&self, scenario: &Scenario) -> usize {
+        self.server.limit.map_or(scenario.limit, |limit| limit.leases)
+    }
+}
+
+/// What follows.
+impl World {
+    pub(super) fn delete(&mut self, scenario: &Scenario, dir: usize, which: impl Fn(&Node) -> bool) {
+        let nodes = &mut self.server.directories[dir].nodes;
+        if !nodes.iter().any(&which) {
+            return;
+        }
+        let (gone, kept): (Vec<_>, _) = std::mem::take(nodes).into_iter().partition(which);
+        *nodes = kept;
+        for node in gone {
+            for client in self.clients.iter_mut().filter(|client| client.connected) {
+                client.fire(scenario, true, |watch| watch.is_on(dir, &node.name));
+            }
+        }
+        if scenario.is_semaphore() && dir == LEASES {
+            self.leases_changed(scenario);
+        }
+    }
+
+    fn leases_changed(&mut self, scenario: &Scenario) {
+        self.clients.iter_mut().for_each(|client| client.fire(scenario, false, |watch| *watch == Watch::Leases));
+    }
+
+    /// Keeps in mind who has been first in all its queues, or among readers before whom there are only readers.
+    pub(super) fn note_the_first(&mut self, scenario: &Scenario) {
+        let directories = &self.server.directories;
+        for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
+            let is_first = |dir: &usize| directories[*dir].is_entitled(client.creator());
+            client.was_first = client.contends() && (client.was_first || wanted.queues.iter().all(is_first));
+        }
+    }
+}
+
+/// Who sends a call, in which session and contest.
+#[derive(Clone, Copy)]
+struct Sender {
+    who: usize,
+    session: i64,
+    contest: u8,
+}

@@ -1,0 +1,281 @@
+//! The client's side: a contest, and what its runner keeps.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::mem;
+
+use curator_protocol::{
+    Answer, Event, LockInternalsDriver as _, ParticipantKind, Request, Uuid, WriteLockInternalsDriver,
+    downgraded_read_name,
+};
+
+use super::defect::Defect;
+use super::machine::Machine;
+use super::scenario::{LEASES, Scenario};
+use super::server::Creator;
+
+/// A contender with its session and its connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) number: u8,
+    /// Contests begun, sessions begun.
+    pub(crate) contests: u8,
+    pub(crate) sessions: u8,
+    pub(crate) connected: bool,
+    /// Whether anything has happened to it. See `World::active`.
+    pub(crate) touched: bool,
+    /// None, if it is over.
+    pub(crate) machine: Option<Machine>,
+    pub(crate) phase: Phase,
+    /// Sent, but not yet done by the server. What is sent while there is no connection waits here for the next one.
+    pub(crate) wire: VecDeque<Call>,
+    /// The answers to the pipeline in flight, so far.
+    pub(crate) answers: Vec<Answer>,
+    /// All on one connection.
+    pub(crate) watches: Vec<Watch>,
+    /// What the watches have seen, in the order in which the server sent it.
+    pub(crate) events: VecDeque<Seen>,
+    /// Whether the connection broke, and the contest was not told.
+    pub(crate) interrupted: bool,
+    /// Whether this contest's nodes have ever been first in all queues at one time, or a reader's behind readers only:
+    /// then it may call itself the owner.
+    pub(crate) was_first: bool,
+    /// In which directories somebody has deleted this contest's node.
+    pub(crate) robbed: [bool; 2],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    /// A pipeline of so many requests is in flight.
+    InFlight(usize),
+    Waiting,
+    /// It believes that it owns what it wants by these nodes, each with its directory; `rightful` if that was true at some
+    /// time, or it is being told that it is not any more.
+    ///
+    /// A writer has one node, or two: the write lock's and then the read lock's.
+    Owning {
+        nodes: Vec<(usize, String)>,
+        rightful: bool,
+    },
+    /// It would have had to wait, and its janitor is at work.
+    Refused,
+    /// It has released or was cancelled, and its janitor is at work.
+    Cleaning,
+    Done,
+    Failed(String),
+}
+
+/// A request on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Call {
+    /// Of this contest, which does not listen any more unless it is `wanted`: one request, or several in one, each with
+    /// its directory.
+    Contest { requests: Vec<(usize, Request)>, contest: u8, wanted: bool },
+    /// The janitor's. It sends it again until it is answered. With the directory.
+    Delete(usize, String),
+    /// The janitor's: find the nodes of this contest in this directory, and delete them. In fact these are several
+    /// requests; but only the session itself could create such a node meanwhile, and it does not.
+    Sweep(usize, Creator),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Watch {
+    Ahead(usize, String),
+    Own(usize, String),
+    Leases,
+    Limit,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Seen {
+    pub(crate) watch: Watch,
+    /// Else the node was written.
+    pub(crate) deleted: bool,
+}
+
+impl Client {
+    pub(crate) fn new(number: u8) -> Self {
+        Self {
+            number,
+            contests: 0,
+            sessions: 1,
+            connected: true,
+            touched: false,
+            machine: None,
+            phase: Phase::Done,
+            wire: VecDeque::new(),
+            answers: Vec::new(),
+            watches: Vec::new(),
+            events: VecDeque::new(),
+            interrupted: false,
+            was_first: false,
+            robbed: [false; 2],
+        }
+    }
+
+    pub(crate) fn session(&self) -> i64 {
+        i64::from(self.number) * 100 + i64::from(self.sessions)
+    }
+
+    /// What its present contest's nodes bear.
+    pub(crate) fn creator(&self) -> Creator {
+        Creator::Contest { client: self.number, contest: self.contests }
+    }
+
+    pub(crate) fn next_contest(&mut self, scenario: &Scenario) {
+        self.drop_contest();
+        self.contests += 1;
+        let id = contender_id(self.number, self.contests);
+        self.machine = Some(Machine::new(scenario, usize::from(self.number), id, self.session()));
+        self.was_first = false;
+        self.robbed = [false; 2];
+    }
+
+    /// What the runner had to do with the contest is over. Requests that are sent stay sent.
+    pub(crate) fn drop_contest(&mut self) {
+        self.machine = None;
+        self.answers.clear();
+        self.stop_watching();
+        self.disown();
+    }
+
+    /// Waits for no answers any more. What is only read does not matter to anybody then.
+    pub(crate) fn disown(&mut self) {
+        self.wire.retain(|call| !matches!(call, Call::Contest { .. }) || call.has_effect());
+        for call in &mut self.wire {
+            if let Call::Contest { wanted, .. } = call {
+                *wanted = false;
+            }
+        }
+    }
+
+    pub(crate) fn stop_watching(&mut self) {
+        self.watches.clear();
+        self.events.clear();
+        self.interrupted = false;
+    }
+
+    pub(crate) fn contends(&self) -> bool {
+        matches!(self.phase, Phase::InFlight(_) | Phase::Waiting)
+    }
+
+    pub(crate) fn is_owner(&self) -> bool {
+        matches!(self.phase, Phase::Owning { .. })
+    }
+
+    /// Whether it owns as a reader only, and so may own together with other readers.
+    pub(crate) fn shares(&self) -> bool {
+        self.is_owner() && self.owned_nodes().iter().all(|(_, name)| kind(name) == ParticipantKind::Read)
+    }
+
+    /// What it owns the lock by.
+    pub(crate) fn owned_nodes(&self) -> &[(usize, String)] {
+        match &self.phase {
+            Phase::Owning { nodes, .. } => nodes,
+            _ => &[],
+        }
+    }
+
+    /// The name of the read node beside a write node. Of one contender it comes before the write node in the order of
+    /// names, of the next behind it.
+    pub(crate) fn downgraded_name(&self, sequence: i32) -> String {
+        let contest = if self.number.is_multiple_of(2) { 0 } else { u8::MAX };
+        downgraded_read_name(&contender_id(self.number, contest), sequence)
+    }
+
+    pub(crate) fn watch(&mut self, watch: Watch) {
+        if !watch.is_on_one_node() {
+            // A new one takes the place of the last, whatever that has seen.
+            self.watches.retain(|other| *other != watch);
+            self.events.retain(|seen| seen.watch != watch);
+        }
+        self.watches.push(watch);
+    }
+
+    pub(crate) fn fire(&mut self, scenario: &Scenario, deleted: bool, which: impl Fn(&Watch) -> bool) {
+        let (fired, kept): (Vec<_>, _) = mem::take(&mut self.watches).into_iter().partition(which);
+        self.watches = kept;
+        // After an interruption that was not told yet, these were placed on the next connection. What they see is given
+        // later, and the contest places them anew; but a runner may look at its own nodes first.
+        let are_all_given = !self.interrupted || scenario.has(Defect::ReportsInterruptionsLate);
+        let is_given = |watch: &Watch| are_all_given || matches!(watch, Watch::Own(..));
+        self.events.extend(fired.into_iter().filter(is_given).map(|watch| Seen { watch, deleted }));
+    }
+
+    pub(crate) fn watches_each_node_once(&self) -> bool {
+        let nodes: BTreeSet<_> = self.watches.iter().map(Watch::node).collect();
+        nodes.len() == self.watches.len()
+    }
+
+    pub(crate) fn watches_node(&self, dir: usize, name: &str) -> bool {
+        self.watches.iter().any(|watch| watch.is_on(dir, name))
+    }
+
+    /// Which of the events at hand the runner may give next.
+    pub(crate) fn deliverable(&self, scenario: &Scenario) -> impl Iterator<Item = usize> {
+        let any_order = scenario.has(Defect::ForgetsOrderOfEvents) || scenario.has(Defect::KeepsWatchesOverConnections);
+        (0..self.events.len()).filter(move |&i| {
+            // The first; or our own node's, which the runner looks at first; or those that come in a way of their own.
+            i == 0 || any_order || !matches!(self.events[i].watch, Watch::Ahead(..))
+        })
+    }
+
+    /// Whether it is being told that something is up with this node of its own. After an interruption, an owner looks by
+    /// itself.
+    pub(crate) fn is_told(&self, dir: usize, name: &str) -> bool {
+        let is_it = |seen: &Seen| matches!(seen.watch, Watch::Own(..)) && seen.watch.is_on(dir, name);
+        self.interrupted || self.events.iter().any(is_it)
+    }
+}
+
+impl Call {
+    /// Whether it changes anything but what its sender knows.
+    pub(crate) fn has_effect(&self) -> bool {
+        let Self::Contest { requests, .. } = self else { return true };
+        let changes = |request: &Request| {
+            let parents = matches!(request, Request::CreateParents | Request::CreateLimit);
+            parents || matches!(request, Request::Create | Request::Take { .. })
+        };
+        requests.iter().any(|(_, request)| changes(request))
+    }
+}
+
+impl Watch {
+    fn is_on_one_node(&self) -> bool {
+        matches!(self, Self::Ahead(..) | Self::Own(..))
+    }
+
+    pub(crate) fn node(&self) -> (usize, &str) {
+        match self {
+            Self::Ahead(dir, name) | Self::Own(dir, name) => (*dir, name),
+            Self::Leases => (LEASES, "all"),
+            Self::Limit => (LEASES, "the limit"),
+        }
+    }
+
+    pub(crate) fn is_on(&self, dir: usize, name: &str) -> bool {
+        self.node() == (dir, name)
+    }
+}
+
+impl Seen {
+    /// As the contest of a contender calls it that wants these queues.
+    pub(crate) fn event(self, queues: &[usize]) -> Event {
+        let queue_of = |dir| queues.iter().position(|queue| *queue == dir).unwrap_or(usize::MAX);
+        match (self.watch, self.deleted) {
+            (Watch::Own(dir, _), true) => Event::OwnDeleted(queue_of(dir)),
+            (Watch::Own(dir, _), false) => Event::OwnChanged(queue_of(dir)),
+            (Watch::Ahead(dir, name), true) => Event::AheadDeleted { queue: queue_of(dir), name },
+            (Watch::Ahead(dir, name), false) => Event::AheadChanged { queue: queue_of(dir), name },
+            (Watch::Leases, _) => Event::LeasesChanged,
+            (Watch::Limit, _) => Event::LimitChanged,
+        }
+    }
+}
+
+pub(crate) fn kind(name: &str) -> ParticipantKind {
+    WriteLockInternalsDriver.kind(name)
+}
+
+pub(crate) fn contender_id(client: u8, contest: u8) -> Uuid {
+    Uuid::from_u128(u128::from(client) << 64 | u128::from(contest))
+}

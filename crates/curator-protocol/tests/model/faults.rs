@@ -1,0 +1,162 @@
+//! What goes wrong.
+
+use std::mem;
+
+use curator_protocol::{Answer, Limit, Request};
+
+use super::client::{Call, Client, Phase, Watch};
+use super::defect::Defect;
+use super::scenario::Scenario;
+use super::server::{Creator, DyingSession};
+use super::world::{Action, World};
+
+impl World {
+    pub(super) fn go_wrong(&mut self, scenario: &Scenario, fault: Action) {
+        match fault {
+            Action::ChangeLimit => {
+                let (Some(leases), Some(limit)) = (self.change.take(), &mut self.server.limit) else { return };
+                *limit = Limit { leases, version: limit.version.map(|version| version + 1) };
+                self.clients.iter_mut().for_each(|client| client.fire(scenario, false, |watch| *watch == Watch::Limit));
+            }
+            Action::Disconnect { who, done, lost } => {
+                self.faults.disconnects -= 1;
+                self.disconnect(scenario, who, done, lost);
+            }
+            Action::TimeOut(who) => {
+                self.faults.timeouts -= 1;
+                let client = &mut self.clients[who];
+                client.touched = true;
+                let calls = client.wire.clone();
+                client.disown();
+                calls.iter().for_each(|call| self.leave_unanswered(scenario, who, call));
+            }
+            Action::LoseWatches(who) => {
+                self.faults.lost_watches -= 1;
+                self.interrupt(scenario, who);
+            }
+            Action::LoseSession(who) => {
+                self.faults.lost_sessions -= 1;
+                self.lose_session(scenario, who);
+            }
+            Action::Cancel(who) => {
+                self.faults.cancels -= 1;
+                self.cancel(scenario, who);
+            }
+            Action::Delete(dir, place) => {
+                self.faults.deletes -= 1;
+                self.rob(scenario, dir, place);
+            }
+            Action::Write(dir, place) => {
+                self.faults.writes -= 1;
+                let node = &mut self.server.directories[dir].nodes[place];
+                // Nobody else asks for it.
+                node.version += i32::from(scenario.is_semaphore());
+                for client in &mut self.clients {
+                    client.fire(scenario, false, |watch| watch.is_on(dir, &node.name));
+                }
+            }
+            Action::Reap(dir) => {
+                self.faults.reaps -= 1;
+                self.server.directories[dir].reap();
+            }
+            Action::DowngradeOther(dir, place) => {
+                self.faults.downgrades -= 1;
+                let directory = &mut self.server.directories[dir];
+                let sequence = directory.nodes[place].sequence;
+                directory.create_second(place, format!("{}{sequence:010}", scenario.downgraded_prefix()));
+            }
+            progress => unreachable!("{progress:?} is no fault"),
+        }
+    }
+
+    /// All watches are gone with the connection. What they had seen before may still be given, until the runner says so.
+    fn disconnect(&mut self, scenario: &Scenario, who: usize, done: usize, lost: usize) {
+        let client = &mut self.clients[who];
+        client.touched = true;
+        client.connected = false;
+        if !scenario.has(Defect::KeepsWatchesOverConnections) {
+            let watched = !client.watches.is_empty() || !client.events.is_empty();
+            client.interrupted |= watched && !scenario.has(Defect::HidesInterruptions);
+            client.watches.clear();
+        }
+        let session = client.session();
+        let waiting = client.wire.split_off(lost);
+        let under_way: Vec<_> = mem::replace(&mut client.wire, waiting).into();
+        for (i, call) in under_way.into_iter().enumerate() {
+            if i < done {
+                self.apply(scenario, who, session, &call);
+            }
+            self.leave_unanswered(scenario, who, &call);
+            if !matches!(call, Call::Contest { .. }) {
+                self.clients[who].wire.push_back(call);
+            }
+        }
+        self.finish_cleaning(who);
+    }
+
+    pub(super) fn reconnect(&mut self, scenario: &Scenario, who: usize) {
+        let client = &mut self.clients[who];
+        client.connected = true;
+        // Watches that were kept, which is a defect, are placed again, and tell what was missed.
+        for (dir, name) in
+            client.watches.iter().map(Watch::node).map(|(dir, name)| (dir, name.to_owned())).collect::<Vec<_>>()
+        {
+            if self.server.node(dir, &name).is_none() {
+                client.fire(scenario, true, |watch| watch.is_on(dir, &name));
+            }
+        }
+    }
+
+    fn leave_unanswered(&mut self, scenario: &Scenario, who: usize, call: &Call) {
+        let Call::Contest { requests, wanted: true, .. } = call else { return };
+        let is_blind = scenario.has(Defect::TakesAgainBlindly) && matches!(requests[..], [(_, Request::Take { .. })]);
+        let answer = if is_blind { Answer::LimitChanged } else { Answer::Unknown };
+        self.take_answers(scenario, who, vec![answer; requests.len()]);
+    }
+
+    fn lose_session(&mut self, scenario: &Scenario, who: usize) {
+        let client = &mut self.clients[who];
+        client.touched = true;
+        client.connected = true;
+        let id = client.session();
+        client.sessions += 1;
+        let wire = mem::take(&mut client.wire);
+        // Of what is under way, only what creates something can do harm.
+        let creates = |call: &&Call| {
+            let creates = |request: &Request| matches!(request, Request::Create | Request::Take { .. });
+            matches!(call, Call::Contest { requests, .. } if requests.iter().any(|(_, request)| creates(request)))
+        };
+        let mut calls: std::collections::VecDeque<_> = wire.iter().filter(creates).cloned().collect();
+        for call in &mut calls {
+            if let Call::Contest { wanted, .. } = call {
+                *wanted = false;
+            }
+        }
+        if !calls.is_empty() || self.server.nodes().any(|(_, _, node)| node.session == id) {
+            self.server.dying.push(DyingSession { id, who, calls });
+        }
+        if scenario.has(Defect::AdoptsOverSessions) && matches!(client.phase, Phase::InFlight(_)) {
+            wire.iter().for_each(|call| self.leave_unanswered(scenario, who, call));
+        } else if client.contends() {
+            self.begin(scenario, who);
+        } else {
+            client.drop_contest();
+            client.phase = Phase::Done;
+        }
+    }
+
+    /// Somebody deletes a contender's node.
+    fn rob(&mut self, scenario: &Scenario, dir: usize, place: usize) {
+        let node = &self.server.directories[dir].nodes[place];
+        let (name, creator) = (node.name.clone(), node.creator);
+        if let Some(client) = self.clients.iter_mut().find(|client| is_of(client, creator)) {
+            client.robbed[dir] = true;
+        }
+        self.delete(scenario, dir, |node| node.name == name);
+    }
+}
+
+/// Whether it is the node of its present contest.
+fn is_of(client: &Client, creator: Creator) -> bool {
+    client.creator() == creator
+}

@@ -1,0 +1,245 @@
+//! What the runners do: the simplest that can drive a contest.
+
+use curator_protocol::{Answer, ContestError, Event, Request, Step};
+
+use super::client::{Call, Client, Phase, Watch};
+use super::defect::Defect;
+use super::machine::Machine;
+use super::scenario::{LEASES, Scenario};
+use super::world::{Action, World};
+
+impl World {
+    pub(super) fn act(&mut self, scenario: &Scenario, action: Action) {
+        match action {
+            Action::Serve(who) => self.serve(scenario, who),
+            Action::Look(who, event) => self.look(scenario, who, event),
+            Action::Interrupt(who) => self.interrupt(scenario, who),
+            Action::Release(who) => self.release(who),
+            Action::Downgrade(who) => self.downgrade(scenario, who),
+            Action::TakeRead(who) => self.take_read(who),
+            Action::ReleaseWrite(who) => self.release_write(who),
+            Action::Reconnect(who) => self.reconnect(scenario, who),
+            Action::ServeDying(place) => {
+                let dying = &mut self.server.dying[place];
+                let (session, who) = (dying.id, dying.who);
+                if let Some(call) = dying.calls.pop_front() {
+                    self.apply(scenario, who, session, &call);
+                }
+            }
+            Action::Expire(place) => {
+                let session = self.server.dying.remove(place).id;
+                (0..self.server.directories.len()).for_each(|dir| self.delete(scenario, dir, |n| n.session == session));
+            }
+            Action::Leave(dir, place) => {
+                let name = self.server.directories[dir].nodes[place].name.clone();
+                self.delete(scenario, dir, |node| node.name == name);
+            }
+            fault => self.go_wrong(scenario, fault),
+        }
+    }
+
+    pub(super) fn begin(&mut self, scenario: &Scenario, who: usize) {
+        let client = &mut self.clients[who];
+        client.next_contest(scenario);
+        let Some(machine) = &mut client.machine else { return };
+        let step = machine.start();
+        self.perform(scenario, who, step);
+    }
+
+    /// Does what the contest wants.
+    pub(super) fn perform(&mut self, scenario: &Scenario, who: usize, step: Step) {
+        let client = &mut self.clients[who];
+        match step {
+            Step::Send { requests, .. } => {
+                client.answers.clear();
+                client.phase = Phase::InFlight(requests.len());
+                let requests = requests.into_iter().map(|(number, request)| (scenario.directory(who, number), request));
+                let requests: Vec<_> = requests.collect();
+                for together in requests.chunk_by(|one, next| are_one_call(scenario, &one.1, &next.1)) {
+                    let (requests, contest) = (together.to_vec(), client.contests);
+                    client.wire.push_back(Call::Contest { requests, contest, wanted: true });
+                    if let [(_, Request::Take { place, .. })] = together
+                        && keeps_its_place(scenario)
+                    {
+                        client.wire.push_back(Call::Delete(0, place.clone()));
+                    }
+                }
+            }
+            Step::Wait => client.phase = Phase::Waiting,
+            Step::Won(nodes) => {
+                let directories = match scenario.clients[who].leases {
+                    0 => scenario.clients[who].queues.to_vec(),
+                    quantity => vec![LEASES; quantity],
+                };
+                let nodes: Vec<_> = directories.into_iter().zip(nodes.into_iter().map(|node| node.name)).collect();
+                let surplus = client.machine.iter().flat_map(Machine::surplus);
+                let surplus = surplus.map(|(number, name)| Call::Delete(scenario.directory(who, number), name));
+                client.wire.extend(surplus);
+                // With one queue, the order of the events leaves no doubt.
+                let may_be_late = scenario.clients[who].queues.len() > 1;
+                let is_lost = |dir, name: &str| self.server.node(dir, name).is_none() && client.is_told(dir, name);
+                let is_told = may_be_late && nodes.iter().any(|(dir, name)| is_lost(*dir, name));
+                let rightful = client.was_first || is_told;
+                client.drop_contest();
+                client.phase = Phase::Owning { nodes, rightful };
+            }
+            Step::Refused => {
+                let is_left = scenario.has(Defect::LeavesTheRefused);
+                self.end(scenario, who, Phase::Refused, is_left);
+            }
+            Step::Restart(_) if scenario.has(Defect::LeavesTheOthers) => self.begin(scenario, who),
+            Step::Restart(_) => {
+                let sweeps = self.clean_up(scenario, who);
+                self.begin(scenario, who);
+                // The janitor is late: the next contest's create may come before it.
+                self.clients[who].wire.extend(sweeps);
+            }
+            Step::Failed { error: ContestError::SequenceOverflow(_), .. } if scenario.is_near_the_end() => {
+                self.cancel(scenario, who);
+            }
+            Step::Failed { queue, error } => client.phase = Phase::Failed(format!("{queue}: {error}")),
+        }
+    }
+
+    fn serve(&mut self, scenario: &Scenario, who: usize) {
+        self.clients[who].touched = true;
+        let Some(call) = self.clients[who].wire.pop_front() else { return };
+        let session = self.clients[who].session();
+        let answers = self.apply(scenario, who, session, &call);
+        if let Call::Contest { requests, wanted: true, .. } = call {
+            for ((dir, request), answer) in requests.into_iter().zip(&answers) {
+                self.place_watch(scenario, who, dir, request, answer);
+            }
+            self.take_answers(scenario, who, answers);
+        }
+        self.finish_cleaning(who);
+    }
+
+    fn place_watch(&mut self, scenario: &Scenario, who: usize, dir: usize, request: Request, answer: &Answer) {
+        let watch = match (request, answer) {
+            (Request::WatchAhead { name }, Answer::Node { .. }) => Watch::Ahead(dir, name),
+            (Request::WatchOwn { name }, Answer::Node { .. }) => Watch::Own(dir, name),
+            (Request::WatchList, Answer::Children(_)) => Watch::Leases,
+            (Request::WatchLimit, Answer::Limit(_)) => Watch::Limit,
+            _ => return,
+        };
+        let client = &mut self.clients[who];
+        // Only that of an owned queue comes without another before it.
+        let guards = |dir| !client.watches.iter().any(|watch| matches!(watch, Watch::Ahead(of, _) if *of == dir));
+        let is_ignored = match &watch {
+            Watch::Own(dir, _) => match scenario.defect {
+                Some(Defect::IgnoresOwnWatch) => true,
+                Some(Defect::GuardsNothing) => guards(*dir),
+                _ => false,
+            },
+            Watch::Ahead(..) => scenario.has(Defect::LosesAheadEvents),
+            Watch::Leases => scenario.has(Defect::LosesLeaseEvents),
+            Watch::Limit => false,
+        };
+        if !is_ignored {
+            client.watch(watch);
+        }
+    }
+
+    pub(super) fn take_answers(&mut self, scenario: &Scenario, who: usize, answers: impl IntoIterator<Item = Answer>) {
+        let client = &mut self.clients[who];
+        client.answers.extend(answers);
+        if client.phase == Phase::InFlight(client.answers.len())
+            && let Some(machine) = &mut client.machine
+        {
+            let answers = std::mem::take(&mut client.answers);
+            let step = machine.answered(scenario.clients[who].driver, answers);
+            self.perform(scenario, who, step);
+        }
+    }
+
+    fn look(&mut self, scenario: &Scenario, who: usize, event: usize) {
+        let client = &mut self.clients[who];
+        let Some(seen) = client.events.remove(event) else { return };
+        let Some(machine) = &mut client.machine else { return };
+        if scenario.has(Defect::ForgetsOneOfTwoEvents) && matches!(seen.watch, Watch::Own(..)) && event > 0 {
+            client.events.clear();
+        }
+        if scenario.has(Defect::TakesAnyDeletionForOwnership) && matches!(seen.watch, Watch::Ahead(..)) && seen.deleted
+        {
+            let nodes = machine.nodes();
+            client.phase = Phase::Owning { nodes, rightful: client.was_first };
+            client.drop_contest();
+            return;
+        }
+        let step = machine.observed(seen.event(scenario.clients[who].queues));
+        self.perform(scenario, who, step);
+    }
+
+    pub(super) fn interrupt(&mut self, scenario: &Scenario, who: usize) {
+        let client = &mut self.clients[who];
+        client.stop_watching();
+        let Some(machine) = &mut client.machine else { return };
+        let step = machine.observed(Event::Interrupted);
+        self.perform(scenario, who, step);
+    }
+
+    /// An owner that learns that it has lost its lock does the same.
+    fn release(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        let Phase::Owning { nodes, .. } = std::mem::replace(&mut client.phase, Phase::Cleaning) else { return };
+        // Of a writer's two, the second first. The other order is another action.
+        client.wire.extend(nodes.into_iter().rev().map(|(dir, name)| Call::Delete(dir, name)));
+    }
+
+    pub(super) fn cancel(&mut self, scenario: &Scenario, who: usize) {
+        self.clients[who].touched = true;
+        self.end(scenario, who, Phase::Cleaning, scenario.has(Defect::HasNoJanitor));
+    }
+
+    fn end(&mut self, scenario: &Scenario, who: usize, phase: Phase, all_is_left: bool) {
+        if !all_is_left {
+            let sweeps = self.clean_up(scenario, who);
+            self.clients[who].wire.extend(sweeps);
+        }
+        self.clients[who].drop_contest();
+        self.clients[who].phase = phase;
+        self.finish_cleaning(who);
+    }
+
+    /// Deletes what the contest knows, and says what has to be looked for.
+    fn clean_up(&mut self, scenario: &Scenario, who: usize) -> Vec<Call> {
+        let client = &mut self.clients[who];
+        let (creator, Some(machine)) = (client.creator(), &client.machine) else { return Vec::new() };
+        let directory = |number| scenario.directory(who, number);
+        let nodes = machine.nodes().into_iter();
+        client.wire.extend(nodes.map(|(number, name)| Call::Delete(directory(number), name)));
+        let is_left = |dir: &usize| scenario.is_semaphore() && *dir == LEASES && scenario.has(Defect::LeavesLeases);
+        let unknown = machine.unknown_nodes().into_iter().map(directory).filter(|dir| !is_left(dir));
+        unknown.map(|dir| Call::Sweep(dir, creator)).collect()
+    }
+
+    pub(super) fn finish_cleaning(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        if matches!(client.phase, Phase::Cleaning | Phase::Refused) && client.wire.is_empty() {
+            client.phase = Phase::Done;
+        }
+    }
+
+    /// How a client came to its end does not matter to anybody: the fewer states there are, the further we can look.
+    pub(super) fn forget_the_past(&mut self) {
+        for client in &mut self.clients {
+            if client.phase == Phase::Done && client.wire.is_empty() {
+                *client = Client { touched: true, ..Client::new(client.number) };
+            }
+        }
+    }
+}
+
+/// Whether these two requests, one after the other, go out as one: all creates, and all plain reads.
+fn are_one_call(scenario: &Scenario, one: &Request, next: &Request) -> bool {
+    match (one, next) {
+        (Request::Create, Request::Create) => !scenario.has(Defect::EntersOneByOne),
+        (Request::List | Request::Limit, Request::List | Request::Limit) => true,
+        _ => false,
+    }
+}
+
+pub(super) fn keeps_its_place(scenario: &Scenario) -> bool {
+    scenario.has(Defect::GivesThePlaceUpLater) || scenario.has(Defect::TakesAgainBlindly)
+}

@@ -1,0 +1,60 @@
+//! What the holder of a write lock can do but release it.
+//!
+//! To take the read lock beside it, or to go over to the read lock, is one transaction, and here one step. What becomes of
+//! it when its answer is lost is not the contest's matter.
+
+use curator_protocol::ParticipantKind;
+
+use super::client::{Call, Phase, kind};
+use super::scenario::Scenario;
+use super::world::{Action, World};
+
+impl World {
+    pub(super) fn steps_of_a_writer(&self, who: usize, actions: &mut Vec<Action>) {
+        let client = &self.clients[who];
+        match client.owned_nodes() {
+            [(_, write), _] if kind(write) == ParticipantKind::Write => actions.push(Action::ReleaseWrite(who)),
+            // The transaction demands that the write node is there.
+            [_] if client.connected && client.wire.is_empty() && self.place_of_write_node(who).is_some() => {
+                actions.extend([Action::Downgrade(who), Action::TakeRead(who)]);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn downgrade(&mut self, scenario: &Scenario, who: usize) {
+        self.take_read(who);
+        if let Some((dir, name)) = self.give_up_write(who) {
+            self.delete(scenario, dir, |node| node.name == name);
+        }
+    }
+
+    pub(super) fn take_read(&mut self, who: usize) {
+        let Some((dir, place)) = self.place_of_write_node(who) else { return };
+        let (client, directory) = (&mut self.clients[who], &mut self.server.directories[dir]);
+        let name = client.downgraded_name(directory.nodes[place].sequence);
+        directory.create_second(place, name.clone());
+        if let Phase::Owning { nodes, .. } = &mut client.phase {
+            nodes.push((dir, name));
+        }
+    }
+
+    pub(super) fn release_write(&mut self, who: usize) {
+        let write = self.give_up_write(who);
+        self.clients[who].wire.extend(write.map(|(dir, name)| Call::Delete(dir, name)));
+    }
+
+    fn give_up_write(&mut self, who: usize) -> Option<(usize, String)> {
+        match &mut self.clients[who].phase {
+            Phase::Owning { nodes, .. } if nodes.len() > 1 => Some(nodes.remove(0)),
+            _ => None,
+        }
+    }
+
+    fn place_of_write_node(&self, who: usize) -> Option<(usize, usize)> {
+        let (dir, name) =
+            self.clients[who].owned_nodes().first().filter(|(_, name)| kind(name) == ParticipantKind::Write)?;
+        let place = self.server.directories[*dir].nodes.iter().position(|node| node.name == *name)?;
+        Some((*dir, place))
+    }
+}

@@ -1,0 +1,280 @@
+//! What a contest asks for, as requests on a session; and what their answers mean.
+//!
+//! This is the place to look for what is sent: [`Contender::send_one`] has it request by request.
+
+use curator_client::{
+    Created, Error as ClientError, ReadOperation, ReadResult, Result as ClientResult, Stat, TransactionOperation,
+    TransactionResult, Watch,
+};
+use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
+use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
+
+use super::contender::Contender;
+use super::own_nodes::State;
+use super::revoke::is_revoke_request;
+use super::watched_node::OwnWatch;
+use crate::error::{Error, Result};
+use crate::shared_count::SharedCount;
+
+/// Requests that are on their way: what is answered at once, and how many requests of the contest that is.
+pub(crate) struct Pipeline(Vec<(usize, Sent)>);
+
+type Sent = BoxFuture<'static, Vec<ClientResult<Reply>>>;
+
+/// What the session says to one request.
+enum Reply {
+    Done,
+    Created(Vec<Created>),
+    Children(Vec<String>, Option<Watch>),
+    Data(Vec<u8>, Stat, Option<Watch>),
+}
+
+/// The numbers of a request's directory, and of the request among those that are answered at once.
+#[derive(Clone, Copy)]
+struct Place {
+    directory: usize,
+    index: usize,
+}
+
+/// Sending.
+impl Contender<'_> {
+    /// Sends one pipeline: everything is sent before anything is awaited.
+    ///
+    /// In the contest's order: all creates, which are one transaction; the others, one by one; all plain reads, which are
+    /// one `multiRead`.
+    pub(crate) fn send(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
+        let is_create = |(_, request): &&(usize, Request)| *request == Request::Create;
+        let is_read = |(_, request): &&(usize, Request)| matches!(request, Request::List | Request::Limit);
+        let creates = requests.iter().take_while(is_create).count();
+        let reads = requests[creates..].iter().rev().take_while(is_read).count();
+        let (rest, reads) = requests.split_at(requests.len() - reads);
+        let (creates, others) = rest.split_at(creates);
+        let mut sent = Vec::new();
+        if !creates.is_empty() {
+            sent.push((creates.len(), self.send_creates(creates)));
+        }
+        for (directory, request) in others {
+            sent.push((1, self.send_one(*directory, request)?));
+        }
+        match reads {
+            [] => {}
+            [(directory, read)] => sent.push((1, self.send_one(*directory, read)?)),
+            _ => sent.push((reads.len(), self.send_reads(reads))),
+        }
+        Ok(Pipeline(sent))
+    }
+
+    fn send_creates(&mut self, creates: &[(usize, Request)]) -> Sent {
+        creates.iter().for_each(|(directory, _)| self.nodes.set(*directory, State::Sought));
+        let node = |(directory, _): &(usize, Request)| self.directories[*directory].node.clone();
+        if let [create] = creates {
+            return one(self.session.create(&node(create)).map_ok(|created| Reply::Created(vec![created])));
+        }
+        let (operations, count) = (creates.iter().map(node).map(TransactionOperation::Create), creates.len());
+        let results = self.session.transact(operations.collect());
+        let reply = |created| Ok(Reply::Created(vec![created]));
+        results.map(move |results| each(results.map(created_of), count, reply)).boxed()
+    }
+
+    fn send_one(&mut self, directory: usize, request: &Request) -> Result<Sent> {
+        let (session, path) = (self.session, &self.directories[directory].path);
+        Ok(match request {
+            Request::Create => self.send_creates(&[(directory, Request::Create)]),
+            Request::CreateParents => {
+                let (client, session, path) = (self.client.clone(), session.clone(), path.clone());
+                one(async move { client.ensure_containers(&session, &path).await.map(|()| Reply::Done) })
+            }
+            Request::Sync => one(session.sync(path).map_ok(|()| Reply::Done)),
+            Request::List => one(session.get_children(path).map_ok(|children| Reply::Children(children, None))),
+            Request::WatchList => {
+                let list = session.watch_children(path);
+                one(list.map_ok(|(children, watch)| Reply::Children(children, Some(watch))))
+            }
+            Request::Inspect { name } => {
+                let read = session.get_data(&self.child(directory, name)?);
+                one(read.map_ok(|(data, stat)| Reply::Data(data, stat, None)))
+            }
+            Request::WatchAhead { name } | Request::WatchOwn { name } => {
+                let read = session.watch_data(&self.child(directory, name)?);
+                one(read.map_ok(|(data, stat, watch)| Reply::Data(data, stat, Some(watch))))
+            }
+            Request::Limit => {
+                let read = session.get_data(self.count()?.path());
+                one(read.map_ok(|(data, stat)| Reply::Data(data, stat, None)))
+            }
+            Request::WatchLimit => {
+                let read = session.watch_data(self.count()?.path());
+                one(read.map_ok(|(data, stat, watch)| Reply::Data(data, stat, Some(watch))))
+            }
+            Request::CreateLimit => {
+                let (session, count) = (session.clone(), self.count()?.clone());
+                one(async move { count.create_if_missing(&session).await.map(|()| Reply::Done) })
+            }
+            Request::Take { quantity, limit, place, place_version } => {
+                self.nodes.set(directory, State::Sought);
+                let mut operations: Vec<_> = self.check_of(*limit).into_iter().collect();
+                let lease = &self.directories[directory].node;
+                operations.extend((0..*quantity).map(|_| TransactionOperation::Create(lease.clone())));
+                let (path, version) = (self.child(0, place)?, Some(*place_version));
+                operations.push(TransactionOperation::Delete { path, version });
+                one(session.transact(operations).map_ok(|results| Reply::Created(created_of(results))))
+            }
+        })
+    }
+
+    fn send_reads(&self, reads: &[(usize, Request)]) -> Sent {
+        let read = |(directory, request): &(usize, Request)| match (request, self.count) {
+            (Request::Limit, Some(count)) => ReadOperation::Data(count.path().clone()),
+            _ => ReadOperation::Children(self.directories[*directory].path.clone()),
+        };
+        let (sent, count) = (self.session.read_all(reads.iter().map(read).collect()), reads.len());
+        let reply = |result: ClientResult<ReadResult>| match result? {
+            ReadResult::Children(children) => Ok(Reply::Children(children, None)),
+            ReadResult::Data { data, stat, .. } => Ok(Reply::Data(data, stat, None)),
+            _ => Ok(Reply::Done),
+        };
+        sent.map(move |results| each(results, count, reply)).boxed()
+    }
+
+    fn check_of(&self, limit: Limit) -> Option<TransactionOperation> {
+        let path = self.count?.path().clone();
+        Some(TransactionOperation::Check { path, version: Some(limit.version?) })
+    }
+}
+
+/// Answers.
+impl Contender<'_> {
+    /// Waits for the answers to a pipeline, in the order of its requests.
+    ///
+    /// # Errors
+    ///
+    /// What trying again cannot mend. The rest becomes [`Answer::Unknown`], and [`failure`](Self::failure) says why.
+    pub(crate) async fn answers(&mut self, requests: &[(usize, Request)], pipeline: Pipeline) -> Result<Vec<Answer>> {
+        let mut answers = Vec::with_capacity(requests.len());
+        for (count, sent) in pipeline.0 {
+            let together = &requests[answers.len()..][..count];
+            for (index, ((directory, request), reply)) in together.iter().zip(sent.await).enumerate() {
+                answers.push(self.answer(Place { directory: *directory, index }, request, reply)?);
+            }
+        }
+        Ok(answers)
+    }
+
+    fn answer(&mut self, place: Place, request: &Request, reply: ClientResult<Reply>) -> Result<Answer> {
+        Ok(match (request, reply) {
+            (Request::Sync | Request::CreateParents | Request::CreateLimit, Ok(Reply::Done)) => Answer::Done,
+            (Request::Create, Ok(Reply::Created(mut created))) => {
+                let created = created.pop().ok_or_else(|| self.unfit(request))?;
+                Answer::Created(own_node(&created))
+            }
+            (Request::Create, Err(error)) => match cause(&error) {
+                (_, ClientError::NoNode { .. }) => Answer::NoParent,
+                (index, ClientError::NodeExists { .. }) if index == place.index => Answer::NameTaken,
+                // The others need not know: the contest ends with this.
+                (_, ClientError::NodeExists { .. }) => Answer::Unknown,
+                _ => self.unknown(error)?,
+            },
+            (Request::List | Request::WatchList, Ok(Reply::Children(children, watch))) => {
+                watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LeasesChanged, watch));
+                Answer::Children(children)
+            }
+            // As for the parents: the server has removed a container that was just made.
+            (Request::List | Request::WatchList | Request::CreateParents, Err(ClientError::NoNode { .. })) => {
+                Answer::NoParent
+            }
+            (Request::Limit | Request::WatchLimit, Ok(Reply::Data(data, stat, watch))) => {
+                watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
+                let read = self.count()?.parse(&data, stat.version)?;
+                let leases = usize::try_from(read.value).unwrap_or(0);
+                Answer::Limit(Limit { leases, version: Some(read.version) })
+            }
+            (request, Ok(Reply::Data(data, stat, watch))) => {
+                self.note_data(place.directory, request, &data, watch);
+                let is_ours = self.nodes.matches_data(place.directory, &data);
+                let Stat { ephemeral_owner, czxid, version, .. } = stat;
+                Answer::Node { ephemeral_owner, czxid, version, is_ours }
+            }
+            (Request::Take { .. }, Ok(Reply::Created(created))) => {
+                Answer::Taken(created.iter().map(own_node).collect())
+            }
+            (Request::Take { quantity, limit, .. }, Err(error)) => {
+                let checks = usize::from(self.check_of(*limit).is_some());
+                match cause(&error) {
+                    (index, ClientError::BadVersion { .. } | ClientError::NoNode { .. }) if index < checks => {
+                        Answer::LimitChanged
+                    }
+                    (index, ClientError::NoNode { .. }) if index < checks + quantity => Answer::NoParent,
+                    (_, ClientError::NoNode { .. }) => Answer::Missing,
+                    (_, ClientError::BadVersion { .. }) => Answer::PlaceWritten,
+                    (_, cause) => self.unknown(cause.clone())?,
+                }
+            }
+            (_, Err(ClientError::NoNode { .. })) => Answer::Missing,
+            (_, Err(error)) => self.unknown(error)?,
+            (request, Ok(_)) => return Err(self.unfit(request)),
+        })
+    }
+
+    /// Keeps the watch, and what somebody has written to a node of ours.
+    fn note_data(&mut self, directory: usize, request: &Request, data: &[u8], watch: Option<Watch>) {
+        match (request, watch) {
+            (Request::WatchAhead { name }, Some(watch)) => self.watches.set_ahead(directory, name, watch),
+            (Request::WatchOwn { .. }, Some(watch)) => self.watches.set_own(directory, OwnWatch::new(data, watch)),
+            _ => self.revoked |= is_revoke_request(data),
+        }
+    }
+
+    /// An answer that is not known is tried for again, where that can help.
+    fn unknown(&mut self, error: ClientError) -> Result<Answer> {
+        if !error.is_retryable() {
+            return Err(error.into());
+        }
+        self.failure = Some(error);
+        Ok(Answer::Unknown)
+    }
+
+    fn count(&self) -> Result<&SharedCount> {
+        self.count.ok_or_else(|| self.unfit(&Request::Limit))
+    }
+
+    fn unfit(&self, request: &Request) -> Error {
+        let dir = self.directories[0].path.clone();
+        Error::Protocol { dir, cause: format!("there is no such answer to {request:?}") }
+    }
+}
+
+fn one(sent: impl Future<Output = ClientResult<Reply>> + Send + 'static) -> Sent {
+    sent.map(|reply| vec![reply]).boxed()
+}
+
+/// As many replies as there were requests: if all of them failed together, the same failure for each.
+fn each<T>(
+    results: ClientResult<Vec<T>>,
+    count: usize,
+    reply: impl FnMut(T) -> ClientResult<Reply>,
+) -> Vec<ClientResult<Reply>> {
+    match results {
+        Ok(results) => results.into_iter().map(reply).collect(),
+        Err(error) => vec![error; count].into_iter().map(Err).collect(),
+    }
+}
+
+fn created_of(results: Vec<TransactionResult>) -> Vec<Created> {
+    let created = |result| match result {
+        TransactionResult::Created(created) => Some(created),
+        _ => None,
+    };
+    results.into_iter().filter_map(created).collect()
+}
+
+fn own_node(created: &Created) -> OwnNode {
+    OwnNode { name: created.path.name().to_owned(), czxid: created.stat.czxid }
+}
+
+/// Which operation of a transaction has failed, and why.
+fn cause(error: &ClientError) -> (usize, &ClientError) {
+    match error {
+        ClientError::TransactionFailed { index, cause } => (*index, cause),
+        error => (0, error),
+    }
+}

@@ -1,0 +1,119 @@
+//! The read node that stands in the place of its holder's write node.
+//!
+//! It has the number of the write node, so whoever waits for the one, waits for the other too.
+
+use curator_client::node::find::NodeFinder;
+use curator_client::{CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath};
+use curator_protocol::{Uuid, downgraded_read_name};
+
+use crate::error::{LockLost, LossReason, Result};
+use crate::lock::acquire_methods::Wait;
+use crate::lock::hold::Hold;
+use crate::lock::holds::Share;
+use crate::lock::internals::LockInternals;
+use crate::lock::own_nodes::{OwnNodes, State};
+
+/// What becomes of the write node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WriteNode {
+    Stays,
+    Goes,
+}
+
+/// Takes the read lock, while the write lock is held.
+///
+/// # Errors
+///
+/// [`Error::Lost`](crate::Error::Lost) when the write lock is not held any more.
+pub(super) async fn take(reader: &LockInternals, write: &Hold, wait: Wait) -> Result<Hold> {
+    create(reader, write, WriteNode::Stays, wait).await
+}
+
+/// Turns a share in the write lock into the read lock. The write node goes if it was the last share.
+pub(super) async fn downgrade(reader: &LockInternals, mut write: Share) -> Result<Hold> {
+    let Some(write_nodes) = write.leave_if_last() else {
+        return create(reader, write.hold(), WriteNode::Stays, Wait::FOREVER).await;
+    };
+    let hold = create(reader, write.hold(), WriteNode::Goes, Wait::FOREVER).await?;
+    write_nodes.forget_all();
+    Ok(hold)
+}
+
+/// In one transaction with what becomes of the write node: so the read node is never there without having had its place.
+async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wait: Wait) -> Result<Hold> {
+    let (client, session, dir) = (reader.client(), write.session(), reader.dir());
+    let number = reader.driver().sequence(write.path().name());
+    let number = number.ok_or_else(|| reader.protocol(format!("{} has no number", write.path())))?;
+    let name = downgraded_read_name(&Uuid::new_v4(), number);
+    let path = dir.join(&name).map_err(ClientError::from)?;
+    let node = NodeSpec {
+        path: path.clone(),
+        data: reader.data().clone(),
+        mode: CreateMode::Ephemeral,
+        acl: client.default_acl().clone(),
+    };
+    let written = write.path().clone();
+    let operations = vec![
+        match write_node {
+            WriteNode::Stays => TransactionOperation::Check { path: written, version: None },
+            WriteNode::Goes => TransactionOperation::Delete { path: written, version: None },
+        },
+        TransactionOperation::Create(node),
+    ];
+    let mut nodes = OwnNodes::new(client, session);
+    nodes.add(NodeFinder::by_name(dir, name));
+    let mut retrier = client.retrier();
+    let mut in_doubt = false;
+    loop {
+        if wait != Wait::No {
+            // The end of the session is told below.
+            let _ = session.connected().await;
+        }
+        if let Some(lost) = write.session_loss() {
+            return Err(lost.into());
+        }
+        let tried = if in_doubt { is_there(session, &path).await } else { Ok(false) };
+        let tried = match tried {
+            Ok(false) => {
+                in_doubt = false;
+                nodes.set(0, State::Sought);
+                session.transact(operations.clone()).await.map(|_| true)
+            }
+            tried => tried,
+        };
+        // The clock is read last: what came before may have taken longer than the session's lease.
+        if let Some(lost) = write.session_loss() {
+            return Err(lost.into());
+        }
+        let error = match tried {
+            Ok(_) => {
+                nodes.set(0, State::Told(vec![path]));
+                let hold = Hold::new(nodes.listed(), write.token(), []);
+                if write_node == WriteNode::Goes && write.is_revoked() {
+                    hold.note_revocation();
+                }
+                return Ok(hold);
+            }
+            Err(error) => error,
+        };
+        match error {
+            ClientError::TransactionFailed { index: 0, cause } if matches!(*cause, ClientError::NoNode { .. }) => {
+                write.note_deletion(write.path());
+                return Err(LockLost { path: write.path().clone(), reason: LossReason::NodeDeleted }.into());
+            }
+            error if wait == Wait::No => return Err(error.into()),
+            error => {
+                in_doubt |= error.outcome() == Outcome::Unknown;
+                retrier.pause(error).await?;
+            }
+        }
+    }
+}
+
+/// Whether the node was created after all.
+async fn is_there(session: &Session, path: &ZPath) -> curator_client::Result<bool> {
+    // One pipeline. The `sync` makes a server that we have just moved to catch up with the leader.
+    let (synced, found) = (session.sync(path), session.exists(path));
+    synced.await?;
+    Ok(found.await?.is_some_and(|stat| stat.ephemeral_owner == session.id()))
+}

@@ -1,0 +1,130 @@
+//! What is behind both semaphores: a queue, and leases that its first takes.
+
+use std::sync::Arc;
+
+use curator_client::{CuratorClient, Error as ClientError, ZPath};
+use curator_protocol::{LeaseLimit, LockInternalsDriver, ParticipantKind, StandardLockInternalsDriver};
+
+use crate::error::{Error, Result};
+use crate::lock::acquire_methods::Wait;
+use crate::lock::contender::LeasesWanted;
+use crate::lock::guard::LockGuard;
+use crate::lock::hold::Hold;
+use crate::lock::holds::{Holds, Share};
+use crate::lock::internals::LockInternals;
+use crate::lock::owner::OwnerId;
+use crate::lock::participants::{Numbers, Participant, read_queues};
+use crate::shared_count::SharedCount;
+
+/// Curator's layout: contenders queue under `locks`, and leases are children of `leases`.
+#[derive(Debug, Clone)]
+pub(crate) struct SemaphoreInternals {
+    path: ZPath,
+    /// The queue of those who want leases.
+    queue: LockInternals,
+    leases_dir: ZPath,
+    lease_data: Arc<[u8]>,
+    limit: LimitSource,
+    /// Every lease has an owner of its own: nobody enters it again.
+    holds: Arc<Holds>,
+}
+
+/// One request takes them all, and is put together before anybody sees how large it is.
+const MOST_AT_ONCE: usize = 100_000;
+
+/// Where the number of leases comes from.
+#[derive(Debug, Clone)]
+pub(super) enum LimitSource {
+    /// Everybody who uses the path has to say the same number.
+    Fixed(usize),
+    /// A node says it.
+    Shared(SharedCount),
+}
+
+impl SemaphoreInternals {
+    pub(super) fn new(client: &CuratorClient, path: &str, limit: LimitSource) -> Result<Self> {
+        let path = client.resolve(path)?;
+        let child = |name| path.join(name).map_err(ClientError::from);
+        let (locks_dir, leases_dir) = (child("locks")?, child("leases")?);
+        let driver = Arc::new(StandardLockInternalsDriver::new());
+        let queue = LockInternals::of_dirs(client, [locks_dir].into(), driver)?;
+        let lease_data = Arc::clone(client.default_lock_data());
+        Ok(Self { path, queue, leases_dir, lease_data, limit, holds: Arc::default() })
+    }
+
+    pub(super) fn with_lease_data(self, data: Arc<[u8]>) -> Self {
+        Self { lease_data: data, holds: Arc::default(), ..self }
+    }
+
+    pub(super) fn path(&self) -> &ZPath {
+        &self.path
+    }
+
+    pub(super) fn client(&self) -> &CuratorClient {
+        self.queue.client()
+    }
+
+    pub(super) fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    /// The directory of the queue.
+    pub(super) fn queue_dir(&self) -> &ZPath {
+        self.queue.dir()
+    }
+
+    pub(super) fn lease_data(&self) -> &Arc<[u8]> {
+        &self.lease_data
+    }
+
+    /// All the leases, each with a guard; `None` when it may not wait any longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidQuantity`] at once, and those of the queue and of the claim.
+    pub(super) async fn acquire(&self, quantity: usize, wait: Wait) -> Result<Option<Vec<LockGuard>>> {
+        let most = match self.limit {
+            LimitSource::Fixed(leases) => leases,
+            LimitSource::Shared(_) => i32::MAX as usize,
+        };
+        let max = most.min(MOST_AT_ONCE);
+        if quantity == 0 || quantity > max {
+            return Err(Error::InvalidQuantity { path: self.path.clone(), asked: quantity, max });
+        }
+        let (limit, count) = match &self.limit {
+            LimitSource::Fixed(leases) => (LeaseLimit::Fixed(*leases), None),
+            LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count)),
+        };
+        let wanted = LeasesWanted { quantity, directory: &self.leases_dir, data: &self.lease_data, limit, count };
+        // Boxed, so that a user's future that acquires stays small.
+        let acquiring = Box::pin(self.queue.acquire(wait, Some(wanted)));
+        let holds = wait.bound(self.client(), acquiring).await?;
+        Ok(holds.map(|holds| holds.into_iter().map(|hold| self.guard(hold)).collect()))
+    }
+
+    /// A guard for each lease.
+    fn guard(&self, hold: Hold) -> LockGuard {
+        let (owner, hold) = (OwnerId::new(), Arc::new(hold));
+        self.holds.insert(&owner, &hold);
+        LockGuard::new(Share::new(&self.holds, &owner, hold))
+    }
+
+    /// First those who hold leases, then those who wait for some.
+    ///
+    /// The queue is listed before the leases. So who takes a lease between the two lists is in both, and its place in the
+    /// queue is found to be gone.
+    pub(super) async fn participants(&self, kind: ParticipantKind) -> Result<Vec<Participant>> {
+        let waiters = self.queue.dirs().iter().map(|dir| (dir, self.queue.driver(), Numbers::Order));
+        let leases =
+            (&self.leases_dir, &StandardLockInternalsDriver::LEASES as &dyn LockInternalsDriver, Numbers::Nothing);
+        let queues: Vec<_> = waiters.chain([leases]).collect();
+        let mut participants = self.client().retry(|session| read_queues(session, &queues)).await??;
+        for participant in &mut participants {
+            participant.kind = kind;
+            participant.owns = participant.path.parent().as_ref() == Some(&self.leases_dir);
+        }
+        // Stable: first comer first in each.
+        participants.sort_by_key(|participant| !participant.owns);
+        Ok(participants)
+    }
+}

@@ -1,0 +1,192 @@
+//! What a holder wants to know of its own nodes: whether somebody has deleted one, or asks for the lock back.
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use curator_client::{CuratorClient, Session, Watch, WatchEvent, ZPath};
+use futures_util::future::{FutureExt as _, Shared, select_all};
+use tokio::sync::watch;
+
+use super::revoke::is_revoke_request;
+
+/// A watch on a node of ours, and what was read when it was set.
+#[derive(Debug)]
+pub(crate) struct OwnWatch {
+    pub(crate) watch: Watch,
+    /// Whether somebody had asked for the lock back by then.
+    pub(crate) revoked: bool,
+}
+
+impl OwnWatch {
+    pub(crate) fn new(data: &[u8], watch: Watch) -> Self {
+        Self { watch, revoked: is_revoke_request(data) }
+    }
+}
+
+/// Comes with the path of a node that somebody has deleted; never when the session ends first, which is to be watched
+/// beside it.
+///
+/// Shared, so that whoever polls it drives it for all: one who asks and then looks elsewhere blinds nobody.
+pub(crate) type Deleted = Shared<Pin<Box<dyn Future<Output = ZPath> + Send>>>;
+
+/// One node of a hold, and the watch on it.
+///
+/// It can be looked at by one who sends nothing, while somebody else drives it, or nobody does. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct WatchedNode {
+    path: ZPath,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    watch: Option<Watch>,
+    /// What the watch has seen, and the driver has not taken yet.
+    event: Option<WatchEvent>,
+    is_deleted: bool,
+    /// Who drives it, and sleeps.
+    driver: Option<Waker>,
+}
+
+impl WatchedNode {
+    /// `revoked` becomes true if somebody had asked for the lock back when the watch was set.
+    pub(crate) fn new(path: ZPath, own: Option<OwnWatch>, revoked: &watch::Sender<bool>) -> Self {
+        if own.as_ref().is_some_and(|own| own.revoked) {
+            revoked.send_replace(true);
+        }
+        let watch = own.map(|own| own.watch);
+        Self { path, seen: Arc::new(Mutex::new(Seen { watch, ..Seen::default() })) }
+    }
+
+    pub(crate) fn path(&self) -> &ZPath {
+        &self.path
+    }
+
+    /// Whether somebody is known to have deleted the node. Sends nothing, and takes no event from the driver.
+    pub(crate) fn is_deleted(&self) -> bool {
+        let mut seen = self.lock();
+        // The watch wakes one waker: that of the driver, if there is one.
+        let driver = seen.driver.clone();
+        let looked = seen.poll_event(&mut Context::from_waker(driver.as_ref().unwrap_or(Waker::noop())));
+        let is_deleted = seen.is_deleted;
+        if matches!(looked, Poll::Ready(Some(_)))
+            && let Some(driver) = seen.driver.take()
+        {
+            // What it waits for has been seen here.
+            drop(seen);
+            driver.wake();
+        }
+        is_deleted
+    }
+
+    /// It was found to be gone.
+    pub(crate) fn note_deletion(&self) {
+        let mut seen = self.lock();
+        seen.is_deleted = true;
+        let driver = seen.driver.take();
+        drop(seen);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Waits for what the watch sees. `None`, at once, if there is none.
+    async fn event(&self) -> Option<WatchEvent> {
+        poll_fn(|cx| {
+            let mut seen = self.lock();
+            if seen.is_deleted {
+                return Poll::Ready(Some(WatchEvent::Deleted));
+            }
+            let event = seen.poll_event(cx);
+            match event {
+                Poll::Pending => seen.driver = Some(cx.waker().clone()),
+                // A one-shot watch is used up.
+                Poll::Ready(_) => seen.event = None,
+            }
+            event
+        })
+        .await
+    }
+
+    /// The node is watched from now on.
+    fn watch(&self, watch: Watch) {
+        self.lock().watch = Some(watch);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    /// The event, which stays until the driver has taken it; `None` if there is neither a watch nor an event.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        if self.event.is_none()
+            && let Some(watch) = &mut self.watch
+        {
+            let Poll::Ready(event) = watch.poll_fired(cx) else { return Poll::Pending };
+            self.is_deleted |= event == WatchEvent::Deleted;
+            (self.watch, self.event) = (None, Some(event));
+        }
+        Poll::Ready(self.event)
+    }
+}
+
+/// Watches the nodes of one hold. What has no watch yet is given one when the result is first polled.
+///
+/// `revoked` becomes true when the data of one of them says that somebody asks for the lock back.
+pub(crate) fn watch_nodes(
+    client: &CuratorClient,
+    session: &Session,
+    nodes: &[WatchedNode],
+    revoked: &Arc<watch::Sender<bool>>,
+) -> Deleted {
+    let watching = nodes.iter().map(|node| {
+        Box::pin(watch_node(client.clone(), session.clone(), node.clone(), Arc::clone(revoked))) as Pin<Box<_>>
+    });
+    let watching = select_all(watching.collect::<Vec<_>>());
+    let deleted: Pin<Box<dyn Future<Output = ZPath> + Send>> = Box::pin(async move { watching.await.0 });
+    deleted.shared()
+}
+
+async fn watch_node(
+    client: CuratorClient,
+    session: Session,
+    node: WatchedNode,
+    revoked: Arc<watch::Sender<bool>>,
+) -> ZPath {
+    let mut retrier = client.persistent_retrier();
+    loop {
+        match node.event().await {
+            Some(WatchEvent::Deleted) => return node.path,
+            Some(WatchEvent::SessionEnded) => pending().await,
+            // There was no watch; or the data was changed, and a one-shot watch is used up by that.
+            _ => {}
+        }
+        if session.connected().await.is_err() {
+            pending::<()>().await;
+        }
+        match session.watch_data(&node.path).await {
+            Ok((data, _, watch)) => {
+                retrier.reset();
+                if is_revoke_request(&data) {
+                    revoked.send_replace(true);
+                }
+                node.watch(watch);
+            }
+            Err(curator_client::Error::NoNode { .. }) => {
+                node.note_deletion();
+                return node.path;
+            }
+            Err(error) => {
+                tracing::debug!(%error, path = %node.path, "cannot watch a lock's own node");
+                // Nor will it ever, or the client closes, which is told as the end of the session.
+                if !error.is_retryable() || retrier.again().await.is_err() {
+                    pending::<()>().await;
+                }
+            }
+        }
+    }
+}
