@@ -43,13 +43,13 @@ use crate::error::Result;
 /// - *Honest*: a guard knows when its session is lost, before anybody else can have the lock.
 /// - *Cancel-safe*: any future may be dropped at any await; no node stays, and nobody waits for it.
 ///
-/// What they rest on is written in the project's `docs/guarantees.md`.
+/// What they rest on is in the [guide](crate::guide::guarantees).
 ///
 /// # Caveats
 ///
 /// The path should be used for this lock alone. Children that are no lock nodes are ignored; those of kazoo's `Lock` are none,
 /// unless the mutex is made [with](Self::with_driver) a
-/// [driver for its names](super::StandardLockInternalsDriver::with_lock_name).
+/// [driver for its names](crate::StandardLockInternalsDriver::with_lock_name).
 ///
 /// Clones are the same lock: their holds are shared. Two mutexes made by [`new`](Self::new) are strangers to each other,
 /// also in the same task: the second one waits for the first.

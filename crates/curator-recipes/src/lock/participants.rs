@@ -27,7 +27,7 @@ pub struct Participant {
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
     /// Its data: by default the address of its client. Where a driver keeps the contender's id in the data
-    /// ([`ContenderIdentity::Data`](super::ContenderIdentity::Data)), its 36 characters come first.
+    /// ([`ContenderIdentity::Data`](crate::ContenderIdentity::Data)), its 36 characters come first.
     pub data: Vec<u8>,
 }
 

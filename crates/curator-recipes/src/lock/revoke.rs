@@ -16,7 +16,7 @@ const REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 /// what its write node was asked: the read node is another one.
 ///
 /// Curator's `Revoker.attemptToRevoke`: the node's data become `__REVOKE__`. So what a participant's data said is lost by
-/// this, also the id that a driver keeps there ([`ContenderIdentity::Data`](super::ContenderIdentity::Data)).
+/// this, also the id that a driver keeps there ([`ContenderIdentity::Data`](crate::ContenderIdentity::Data)).
 ///
 /// ```no_run
 /// use curator_recipes::{InterProcessMutex, revoke};
