@@ -1,8 +1,8 @@
 //! One ZooKeeper session, kept alive.
 //!
-//! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], tells every [`ConnectionState`], and replaces its
-//! [`Session`] when that is lost. Each session has a [`SessionLease`]: for how long it is *certainly* alive, whatever the
-//! network does. The recipes of `curator-recipes` are built on this crate.
+//! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], reports every [`ConnectionState`], and replaces its
+//! [`Session`] when that is lost. Each session has a [`SessionLease`], which says for how long the session is *certainly* alive,
+//! whatever the network does. The locks of `curator-recipes` are built on this crate.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -24,13 +24,13 @@
 //!
 //! # Where to look
 //!
-//! | question | answer |
+//! | Question | Answer |
 //! |---|---|
 //! | How do I connect, and with which options? | [`CuratorClientBuilder`] |
 //! | Is the session alive? Was it lost? | [`SessionLease`], [`ConnectionStates`], [`Session::ended`] |
-//! | How often is what tried again? | [`retry`] |
-//! | Can a failed call be made again? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
-//! | How do I make several requests cost one round trip? | [`Session`] |
+//! | What is retried, and how often? | [`retry`] |
+//! | Can I repeat a failed call? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
+//! | How do several requests cost one round trip? | [`Session`] |
 //! | What became of a delete whose connection broke? | [`Janitor`] |
 
 #[cfg(test)]
@@ -71,6 +71,7 @@ pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
 pub use crate::error::{Error, Outcome, Result, SessionEnd};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
+#[doc(inline)]
 pub use crate::node::protected::ProtectionId;
 pub use crate::operation::{
     Acl, AuthId, CreateMode, Created, NodeSpec, Permission, ReadOperation, ReadResult, Stat, TransactionOperation,
@@ -78,6 +79,8 @@ pub use crate::operation::{
 };
 pub use crate::path::{InvalidPath, PathProblem, ZPath};
 pub use crate::retrier::Retrier;
+// Listed with the loop that asks them, in the module `retry`.
+#[doc(hidden)]
 pub use crate::retry_policy::{
     BackoffRetry, BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever,
     RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,

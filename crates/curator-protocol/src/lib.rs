@@ -1,32 +1,31 @@
 //! The protocol of the locks of [`curator-recipes`](https://docs.rs/curator-recipes), without I/O.
 //!
 //! Values in, values out: nothing here sends a request, reads a clock or needs a runtime. So the protocol can be searched
-//! through, every order of events and every fault at every moment, and the code that is searched is the code that ships.
-//! (`tests/model` does that.) The idea is that of `quinn-proto`, which is to `quinn` what this crate is to
-//! `curator-recipes`.
+//! exhaustively, every order of events and every fault at every moment, and the code that is searched is the code that
+//! ships. (`tests/model` does that.) This crate is to `curator-recipes` what `quinn-proto` is to `quinn`.
 //!
-//! Applications want `curator-recipes`, which re-exports what they need of this crate: the
+//! Applications use `curator-recipes`, which re-exports what they need of this crate: the
 //! [`LockInternalsDriver`] and its [`Queue`].
 //!
 //! # What is decided where
 //!
-//! | question | answer |
+//! | Question | Answer |
 //! |---|---|
 //! | What is a lock's node called, and when does it own the lock? | [`LockInternalsDriver`] |
 //! | Who is before whom? | [`Queue`] |
 //! | What is sent next, and what follows from an answer or an event? | [`Contest`] |
-//! | What may a contest ask for, and be told? | [`Request`], [`Answer`], [`Event`] |
+//! | What can a contest ask for, and be told? | [`Request`], [`Answer`], [`Event`] |
 //!
 //! # What a lock sends
 //!
-//! The idea is the lock recipe of ZooKeeper as in Curator's `LockInternals`, with three changes:
+//! ZooKeeper's lock recipe, as in Curator's `LockInternals`, with three changes:
 //!
 //! - Requests are pipelined. ZooKeeper answers the requests of a session in order, so the create and the list go out
 //!   together.
-//! - A waiter learns beforehand that it is next. Then the deletion of the node before it *is* ownership, and a hand-over
+//! - A waiter learns in advance that it is next. Then the deletion of the node before it *is* ownership, and a hand-over
 //!   takes one round trip, where listing again takes two. Only readers behind several writers do not look ahead, since all
 //!   of them would be woken; and a writer lists again, since a write lock before it may become a read lock.
-//! - A node is found again after a lost answer only in the session that created it.
+//! - After a lost answer, a node is looked for only in the session that created it.
 
 mod contest;
 mod driver;

@@ -1,41 +1,7 @@
 //! Distributed locks on Apache ZooKeeper, after Apache Curator's recipes.
 //!
-//! Fair, without herds, reentrant, cancel-safe, fenced, and honest about their loss. They share lock paths with Java
-//! programs that use Curator.
-//!
-//! # Which lock do I want?
-//!
-//! | I want | use |
-//! |---|---|
-//! | one holder at a time; a holder may ask again | [`InterProcessMutex::acquire`] |
-//! | the same, but not to wait, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
-//! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and its relatives |
-//! | a lock that follows a request from task to task | [`InterProcessMutex::acquire_as`] |
-//! | one holder at a time, that may not ask again; any task may release | [`InterProcessSemaphoreMutex`] |
-//! | a number of holders at a time | [`InterProcessSemaphoreV2`]; [`with_shared_count`](InterProcessSemaphoreV2::with_shared_count), if the number changes |
-//! | several leases in one step | [`InterProcessSemaphoreV2::acquire_many`] |
-//! | many readers or one writer | [`InterProcessReadWriteLock`] |
-//! | a writer that goes on as a reader | [`WriteGuard::downgrade`] |
-//! | mutexes on several paths at once, in whatever order | [`InterProcessMultiLock::new`] |
-//! | several locks of any kind as one | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
-//! | other node names, for programs that use a directory already | [`InterProcessMutex::with_driver`] |
-//!
-//! Besides the locks: [`SharedCount`], a number that all processes share.
-//!
-//! # What else do I need to know?
-//!
-//! | question | answer |
-//! |---|---|
-//! | What happens when the lock is lost? | [`LockGuard::lost`], [`LockGuard::run`] |
-//! | How often is what tried again? | [`client::retry`]; an acquire waits for the *lock* as long as it takes, but fails when there is no session and the policy gives up |
-//! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and that of every other lock |
-//! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |
-//! | How do I write in ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
-//! | How does another store refuse a holder that comes too late? | [`LockGuard::fencing_token`], the module [`fencing`] |
-//! | What does which lock send, and what does Java Curator do differently? | the project's `docs/locks` |
-//! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
-//!
-//! # First steps
+//! Fair, herd-free, reentrant, cancel-safe, fenced, and honest about their loss. They share lock paths with Java programs
+//! that use Curator.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -62,16 +28,59 @@
 //! # }
 //! ```
 //!
-//! What is guaranteed, and what only a [`FencingToken`] can give, is written in the project's `docs/guarantees.md`.
+//! # Which lock do I want?
+//!
+//! | I want | use |
+//! |---|---|
+//! | one holder at a time, which may re-enter | [`InterProcessMutex::acquire`] |
+//! | the same, without waiting, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
+//! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and its relatives |
+//! | a lock that follows a request from task to task | [`InterProcessMutex::acquire_as`] |
+//! | one holder at a time, which may not re-enter; any task may release | [`InterProcessSemaphoreMutex`] |
+//! | a limited number of holders | [`InterProcessSemaphoreV2`]; [`with_shared_count`](InterProcessSemaphoreV2::with_shared_count) if the limit changes |
+//! | several leases in one step | [`InterProcessSemaphoreV2::acquire_many`] |
+//! | many readers or one writer | [`InterProcessReadWriteLock`] |
+//! | a writer that continues as a reader | [`WriteGuard::downgrade`] |
+//! | mutexes on several paths at once, in any order | [`InterProcessMultiLock::new`] |
+//! | several locks of any kind as one | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
+//! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
+//!
+//! Besides the locks, there is [`SharedCount`]: a number that all processes share.
+//!
+//! # What else do I need to know?
+//!
+//! | Question | Answer |
+//! |---|---|
+//! | What is guaranteed, and what can only a [`FencingToken`] give? | [`guide::guarantees`] |
+//! | What happens when the lock is lost? | [`LockGuard::lost`], [`LockGuard::run`] |
+//! | What is retried, and how often? | [`client::retry`]; an acquire waits for the *lock* as long as it takes, but fails when there is no session and the retry policy gives up |
+//! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
+//! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |
+//! | How do I write in ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
+//! | How does another store refuse a holder that is too late? | [`LockGuard::fencing_token`], the module [`fencing`] |
+//! | What does each lock send, and what does Java Curator do differently? | [`guide::locks`] and a page for each lock |
+//! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
+//! | How do I test my own service? | [`guide::testing`] |
 
+pub mod driver;
 mod error;
 pub mod fencing;
+pub mod guide;
 mod lock;
 mod shared_count;
 
 pub use curator_client as client;
 
+// Listed with what belongs to them, in the module `driver`.
+#[doc(hidden)]
+pub use crate::driver::{
+    ContenderIdentity, LockInternalsDriver, Queue, QueueEntry, ReadLockInternalsDriver, StandardLockInternalsDriver,
+    Uuid, Verdict, WriteLockInternalsDriver, sequence_after,
+};
+#[doc(inline)]
+pub use crate::driver::{ParticipantKind, SequenceOverflow};
 pub use crate::error::{Error, LockLost, LossReason, Result};
+#[doc(inline)]
 pub use crate::fencing::FencingToken;
 pub use crate::lock::{
     GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
@@ -79,23 +88,10 @@ pub use crate::lock::{
     WriteGuard, WriteLock, revoke,
 };
 pub use crate::shared_count::{SharedCount, VersionedCount};
-#[doc(inline)]
-pub use curator_protocol::{
-    ContenderIdentity, LockInternalsDriver, ParticipantKind, Queue, QueueEntry, ReadLockInternalsDriver,
-    SequenceOverflow, StandardLockInternalsDriver, Uuid, Verdict, WriteLockInternalsDriver, sequence_after,
-};
 
-/// The examples of the README and of the pages of the locks compile; those about tests run.
+/// The examples of the README compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-#[doc = include_str!("../../../docs/locks/mutex.md")]
-#[doc = include_str!("../../../docs/locks/semaphore_mutex.md")]
-#[doc = include_str!("../../../docs/locks/semaphore.md")]
-#[doc = include_str!("../../../docs/locks/read_write.md")]
-#[doc = include_str!("../../../docs/locks/multi_lock.md")]
-#[doc = include_str!("../../../docs/locks/revocation.md")]
-#[doc = include_str!("../../../docs/locks/fencing.md")]
-#[doc = include_str!("../../../docs/testing.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 #[cfg(test)]

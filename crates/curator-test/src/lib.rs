@@ -1,13 +1,15 @@
 //! ZooKeeper servers, ensembles and a faulty network, for tests.
 //!
-//! - [`TestingServer`]: one server, gone with the test. Either kind has the same methods: an embedded one, in this process
+//! - [`TestingServer`]: one server, gone with the test. Both kinds have the same methods: an embedded one, in this process
 //!   and in memory, which needs no Java; or a real ZooKeeper.
 //! - [`EmbeddedServer`]: the embedded one itself, with faults on demand.
 //! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and paused one by one.
-//! - [`FaultProxy`]: stands between a client and a server of either kind, counts requests, round trips and events of
-//!   watches, and loses, delays, cuts or holds exactly the frame that a test names.
+//! - [`FaultProxy`]: sits between a client and a server of either kind, counts requests, round trips and watch events,
+//!   and loses, delays, cuts or holds exactly the frame that a test names.
 //! - [`close_session`]: ends a session on the server, behind its owner's back.
 //! - [`until`] and [`soon`]: wait for a condition or a future, with a bound; [`unique_path`]: a path that no other test has.
+//!
+//! [`guide`] shows how to test your own service with them.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), curator_test::Error> {
@@ -15,7 +17,7 @@
 //!
 //! let server = TestingServer::start().await?;
 //! let proxy = FaultProxy::start(server.address())?;
-//! // The node will be created, and its creator will not know.
+//! // The node will be created, but its creator will not be told.
 //! proxy.cut_before_reply(OpCode::Create2);
 //! // … connect a client to `proxy.connect_string()` and let it create a node …
 //! proxy.wait_for_reply(OpCode::Create2, 1).await?;
@@ -24,17 +26,18 @@
 //! ```
 //!
 //! [`TestingServer::start`] starts the kind that the environment variable `CURATOR_TEST_SERVER` names, `embedded` or
-//! `real`; an embedded one if it is not set. So one suite runs on both.
+//! `real`. It defaults to `embedded`. So one test suite runs on both.
 //!
-//! A real ZooKeeper is found through `ZOOKEEPER_HOME`, else where `cargo xtask prepare` puts it, else in Debian's package.
-//! Where there is none, starting a real server fails and says what to do; nothing is skipped in silence.
+//! A real ZooKeeper is looked for in `ZOOKEEPER_HOME`, then where `cargo xtask prepare` puts it, then in Debian's package.
+//! If there is none, starting a real server fails and says what to do; no test is silently skipped.
 //!
-//! Nothing here sleeps for a fixed time. What waits, waits for a condition, with a bound.
+//! Nothing here sleeps for a fixed time. Every wait is for a condition, and has a bound.
 
 mod close_session;
 mod embedded;
 mod error;
 mod four_letter;
+pub mod guide;
 mod op_code;
 mod ports;
 mod proxy;

@@ -1,0 +1,14 @@
+//! Drivers: the names of a lock's nodes, and the rule by which one of them owns the lock.
+//!
+//! Most programs need none of this. A driver is for a lock on a path that other programs already use with names of their
+//! own: [`InterProcessMutex::with_driver`](crate::InterProcessMutex::with_driver) takes one. For another lock name alone,
+//! use [`StandardLockInternalsDriver::with_lock_name`]; for anything else, implement [`LockInternalsDriver`].
+//!
+//! Everything here is also at the root of the crate, and comes from the crate [`curator_protocol`], which has the protocol of
+//! the locks without I/O.
+
+#[doc(inline)]
+pub use curator_protocol::{
+    ContenderIdentity, LockInternalsDriver, ParticipantKind, Queue, QueueEntry, ReadLockInternalsDriver,
+    SequenceOverflow, StandardLockInternalsDriver, Uuid, Verdict, WriteLockInternalsDriver, sequence_after,
+};

@@ -1,0 +1,102 @@
+//! The guide: what the locks guarantee, a page for each lock, and how to test your own service.
+//!
+//! | Page | What it is about |
+//! |---|---|
+//! | [`guarantees`] | what is guaranteed, what that rests on, and what no lock can promise |
+//! | [`locks`] | the locks side by side: what they have in common, what they cost, and other clients on the same path |
+//! | [`mutex`], [`semaphore_mutex`], [`semaphore`], [`read_write`], [`multi_lock`] | one lock each: its nodes, requests, guarantees, caveats and errors, and what Java Curator does differently |
+//! | [`fencing`] | how a late write is refused |
+//! | [`revocation`] | how to ask a holder for its lock |
+//! | [`testing`] | servers, ensembles and a faulty network for your own tests |
+//!
+//! A page names the tests that show what it says. They are in the repository, as are the architecture and the records of
+//! its decisions (ADR).
+//!
+//! *Note on requests*: where a page counts them, a *pipeline* is several requests that are sent together without waiting in
+//! between, and that cost one round trip.
+
+// The pages are files, for readers of the repository, where their links are relative. The labels of these links are
+// defined here once more: in Markdown the first definition wins.
+
+/// What the locks promise, what the promises rest on, and what no lock can promise.
+///
+/// [fencing]: crate::guide::fencing
+/// [locks]: crate::guide::locks
+/// [revocation]: crate::guide::revocation
+/// [semaphore-caveats]: crate::guide::semaphore#caveats
+#[doc = include_str!("../docs/guarantees.md")]
+pub mod guarantees {}
+
+/// The locks side by side: what they have in common, and what they cost.
+///
+/// [fencing]: crate::guide::fencing
+/// [guarantees]: crate::guide::guarantees
+/// [java]: crate::guide::guarantees#java-curator-on-the-same-path
+/// [multi_lock]: crate::guide::multi_lock
+/// [mutex]: crate::guide::mutex
+/// [mutex-other-clients]: crate::guide::mutex#other-clients
+/// [read_write]: crate::guide::read_write
+/// [revocation]: crate::guide::revocation
+/// [semaphore]: crate::guide::semaphore
+/// [semaphore-caveats]: crate::guide::semaphore#caveats
+/// [semaphore_mutex]: crate::guide::semaphore_mutex
+#[doc = include_str!("../docs/locks/README.md")]
+pub mod locks {}
+
+/// The mutex: one owner, which may re-enter.
+///
+/// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
+/// [guarantees]: crate::guide::guarantees#guarantees
+/// [java]: crate::guide::guarantees#java-curator-on-the-same-path
+/// [kazoo]: crate::guide::guarantees#kazoo-and-go-zookeeper-on-the-same-path
+/// [owners]: crate::guide::guarantees#owners
+/// [sequence-overflow]: crate::guide::guarantees#sequence-overflow
+#[doc = include_str!("../docs/locks/mutex.md")]
+pub mod mutex {}
+
+/// The semaphore mutex: one holder, which any task may release.
+///
+/// [mutex]: crate::guide::mutex
+/// [semaphore]: crate::guide::semaphore
+#[doc = include_str!("../docs/locks/semaphore_mutex.md")]
+pub mod semaphore_mutex {}
+
+/// The semaphore: a limited number of holders.
+///
+/// [mutex]: crate::guide::mutex
+/// [mutex-errors]: crate::guide::mutex#errors
+/// [revocation]: crate::guide::revocation
+/// [sequence-overflow]: crate::guide::guarantees#sequence-overflow
+#[doc = include_str!("../docs/locks/semaphore.md")]
+pub mod semaphore {}
+
+/// The read-write lock: many readers or one writer.
+///
+/// [mutex]: crate::guide::mutex
+/// [mutex-errors]: crate::guide::mutex#errors
+/// [revocation]: crate::guide::revocation
+#[doc = include_str!("../docs/locks/read_write.md")]
+pub mod read_write {}
+
+/// The multi-lock: several locks as one.
+///
+/// [mutex]: crate::guide::mutex
+/// [mutex-errors]: crate::guide::mutex#errors
+#[doc = include_str!("../docs/locks/multi_lock.md")]
+pub mod multi_lock {}
+
+/// Fencing tokens and guarded transactions: how late writes are refused.
+///
+/// [fencing-token]: crate::guide::guarantees#the-fencing-token
+#[doc = include_str!("../docs/locks/fencing.md")]
+pub mod fencing {}
+
+/// Revocation: how to ask a holder for its lock.
+///
+/// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
+#[doc = include_str!("../docs/locks/revocation.md")]
+pub mod revocation {}
+
+/// Testing your own service, with the crate `curator-test`.
+#[doc = include_str!("../docs/testing.md")]
+pub mod testing {}

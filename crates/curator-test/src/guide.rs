@@ -1,0 +1,2 @@
+//! Testing your own service: a guide to this crate.
+#![doc = include_str!("../docs/testing.md")]
