@@ -7,13 +7,13 @@ use crate::lock::owner::OwnerId;
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a lock that was held is not held any more.
+/// Why a lock that was held is no longer held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
     /// The session that the lock belongs to is over, or may be over.
     SessionLost(SessionEnd),
-    /// Somebody deleted the lock's node.
+    /// Someone deleted the lock's node.
     NodeDeleted,
 }
 
@@ -21,13 +21,13 @@ impl std::fmt::Display for LossReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::SessionLost(end) => write!(f, "its session ended: {end}"),
-            Self::NodeDeleted => f.write_str("somebody deleted its node"),
+            Self::NodeDeleted => f.write_str("someone deleted its node"),
         }
     }
 }
 
 impl LossReason {
-    /// Whether the lock can be had again, in this session or the next.
+    /// Whether the lock can be acquired again, in this session or the next.
     fn passes(self) -> bool {
         match self {
             Self::SessionLost(end) => end.is_followed_by_another(),
@@ -36,7 +36,7 @@ impl LossReason {
     }
 }
 
-/// A lock that was held and is not any more.
+/// A lock that was held and is no longer held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the lock {path} is lost: {reason}")]
 #[non_exhaustive]
@@ -54,10 +54,10 @@ pub enum Error {
     /// The client failed, and its retry policy gave up.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// The lock had been lost before it was released, or before what was to be done with it.
+    /// The lock had been lost before its release, or before the operation that needs it.
     #[error(transparent)]
     Lost(#[from] LockLost),
-    /// The release could not be confirmed. The client goes on trying until the node is gone or the session is over.
+    /// The release could not be confirmed. The client keeps trying until the node is gone or the session is over.
     #[error("the release of {path} is not confirmed yet, and goes on in the background: {cause}")]
     ReleasePending {
         /// The lock's node, as it is called on the server.
@@ -66,9 +66,9 @@ pub enum Error {
         #[source]
         cause: curator_client::Error,
     },
-    /// The server refuses the release, for want of permission for example. The node stays, and the lock is held by nobody
-    /// and free for nobody, until the session is over or somebody else deletes the node. Whoever waits for it in that session
-    /// is told the same.
+    /// The server refuses the release, for example because a permission is missing. The node stays, and the lock is neither
+    /// held nor free, until the session is over or someone else deletes the node. Waiters in the same session get the same
+    /// error.
     // The cause names the node.
     #[error("the lock cannot be released, and its node stays until its session is over: {cause}")]
     ReleaseRefused {
@@ -78,29 +78,29 @@ pub enum Error {
         #[source]
         cause: curator_client::Error,
     },
-    /// Somebody deleted our place in the queue while it waited, and again when it was taken anew, as often as the retry policy
-    /// allows. One that may not wait fails at the first time.
-    #[error("waiting for {dir}: somebody deleted our place in the queue, and it is not taken anew")]
+    /// Someone deleted our place in the queue while it waited, and did so again each time it was taken anew, as often as the
+    /// retry policy allows. A call that may not wait fails the first time.
+    #[error("waiting for {dir}: someone keeps deleting our place in the queue")]
     PlaceDeleted {
         /// The lock's directory, as it is called on the server.
         dir: ZPath,
     },
-    /// The sequence counter of the lock's directory is at its end (after about two thousand million nodes), or numbers of
-    /// the queue come twice. The order of the queue is lost, so nobody owns the lock any more who does not own it already.
+    /// The sequence counter of the lock's directory is at its end (after about two billion (2^31) nodes), or the queue
+    /// contains a number twice. The order of the queue is lost, so nobody owns the lock except those who own it already.
     ///
-    /// The way out is to delete the directory when nobody holds the lock or waits for it, and then it counts from zero; or to
+    /// To recover, delete the directory when nobody holds the lock or waits for it, so that it counts from zero again, or
     /// use another path.
     #[error(
-        "the sequence numbers of {dir} are used up or come again, as {node:?} shows: delete the directory when nobody holds \
+        "the sequence numbers of {dir} are used up or repeat, as {node:?} shows: delete the directory when nobody holds \
          the lock or waits for it, or use another path"
     )]
     SequenceOverflow {
-        /// The lock's directory, as it is called on the server. Of a semaphore, it is the one called `locks`.
+        /// The lock's directory, as it is called on the server. For a semaphore, it is the one called `locks`.
         dir: ZPath,
-        /// The node that shows it: its number is the last that there is, negative, or another's too.
+        /// The node that shows it: its number is the last possible one, negative, or a duplicate.
         node: String,
     },
-    /// A driver of the user's own that breaks a rule of [`LockInternalsDriver`](crate::LockInternalsDriver).
+    /// A custom driver that breaks a rule of [`LockInternalsDriver`](crate::LockInternalsDriver).
     #[error("the driver's node name {prefix:?} cannot be used: expected {expected}")]
     InvalidDriver {
         /// The beginning of the node's name.
@@ -108,8 +108,8 @@ pub enum Error {
         /// What it should be.
         expected: &'static str,
     },
-    /// The owner holds the read lock and asks for the write lock. It would wait for itself, and two owners that did that for
-    /// each other: release the read lock first.
+    /// The owner holds the read lock and asks for the write lock. It would wait for itself, and two such owners for each
+    /// other: release the read lock first.
     #[error("{owner} holds the read lock of {dir} and asks for the write lock: release the read lock first")]
     UpgradeRefused {
         /// The lock's directory, as it is called on the server.
@@ -117,25 +117,25 @@ pub enum Error {
         /// The owner.
         owner: OwnerId,
     },
-    /// A number of leases that a semaphore can never give, or never have.
+    /// A number of leases that a semaphore can never give, or can never have as its limit.
     #[error("{asked} leases of the semaphore {path}: expected {}", from_one_to(*max))]
     InvalidQuantity {
         /// The semaphore's path, as it is called on the server.
         path: ZPath,
-        /// How many it was asked for, or was to have.
+        /// How many it was asked for, or was created with.
         asked: usize,
-        /// The most that it can give at once; [`usize::MAX`] where there is no such number.
+        /// The most that it can give at once; [`usize::MAX`] if there is no maximum.
         max: usize,
     },
     /// A multi-lock that cannot work.
-    #[error("a multi-lock cannot be made of {paths:?}: expected {expected}")]
+    #[error("cannot make a multi-lock of {paths:?}: expected {expected}")]
     InvalidMultiLock {
         /// Its paths.
         paths: Vec<String>,
         /// What they should be.
         expected: &'static str,
     },
-    /// One lock of a multi-lock could not be acquired. Those that had been acquired before were released, the last first.
+    /// One lock of a multi-lock could not be acquired. The locks acquired before it were released, the last one first.
     /// [`Closed`](curator_client::Error::Closed) comes as it is.
     #[error("the lock {member} of a multi-lock: {cause}{}", also(rollback))]
     MultiLockMember {
@@ -144,31 +144,32 @@ pub enum Error {
         /// Why.
         #[source]
         cause: Box<Error>,
-        /// What went wrong with the releases of the others, or goes on in the background.
+        /// What went wrong with the releases of the others, or is still going on in the background.
         rollback: Vec<Error>,
     },
-    /// Locks of a multi-lock, or leases, could not be released properly. All that could be, were. From a release, there are
-    /// several failures; a single one comes as it is.
+    /// Locks of a multi-lock, or leases, could not be released properly. All that could be released were. A release returns
+    /// this for several failures only; a single one is returned as it is.
     #[error("not all locks were released properly: {}", listed(failures))]
     ReleasesFailed {
         /// What went wrong, in the order of the releases.
         failures: Vec<Error>,
     },
-    /// A guard of locks that belong to different clients: no transaction can check them all.
-    #[error("{path} belongs to another client than the other locks of the guard: no transaction can check them all")]
+    /// The guard's locks belong to different clients, so no transaction can check them all.
+    #[error("{path} belongs to a different client than the guard's other locks, so no transaction can check them all")]
     SeveralSessions {
-        /// A node of another session than the first one's.
+        /// A node of another session than the first node's.
         path: ZPath,
     },
-    /// The data of a [`SharedCount`](crate::SharedCount)'s node are no `i32`. [`set`](crate::SharedCount::set) mends that.
-    #[error("{path} is no shared count: expected 4 bytes, found {size}")]
+    /// The data of a [`SharedCount`](crate::SharedCount)'s node is not an `i32`. [`set`](crate::SharedCount::set) repairs
+    /// that.
+    #[error("{path} is not a shared count: expected 4 bytes, found {size}")]
     InvalidSharedCount {
         /// The count's node, as it is called on the server.
         path: ZPath,
-        /// How many bytes it has.
+        /// How many bytes the data has.
         size: usize,
     },
-    /// The server gave an answer that the protocol does not foresee.
+    /// The server gave an answer that the protocol does not expect.
     #[error("contending for {dir}: {cause}")]
     Protocol {
         /// The lock's directory, as it is called on the server.
@@ -178,14 +179,14 @@ pub enum Error {
     },
 }
 
-/// So that a service's set-up can use one `?` for everything.
+/// So that the set-up code of a service can use `?` throughout.
 impl From<curator_client::InvalidRetryPolicy> for Error {
     fn from(error: curator_client::InvalidRetryPolicy) -> Self {
         Self::Client(error.into())
     }
 }
 
-/// What else went wrong, to be put behind a message.
+/// What else went wrong, to be appended to a message.
 fn also(errors: &[Error]) -> String {
     if errors.is_empty() { String::new() } else { format!("; and then: {}", listed(errors)) }
 }
@@ -199,7 +200,7 @@ fn listed(errors: &[Error]) -> String {
 }
 
 impl Error {
-    /// What went wrong with several releases, in their order.
+    /// What went wrong with several releases, in order.
     pub(crate) fn of_releases(failures: Vec<Self>) -> Result<()> {
         let flat = failures.into_iter().flat_map(|failure| match failure {
             Self::ReleasesFailed { failures } => failures,
@@ -213,14 +214,14 @@ impl Error {
         }
     }
 
-    /// Whether the same call can succeed when it is made again later, with nothing else changed.
+    /// Whether the same call can succeed later, with nothing else changed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Client(error) => error.is_retryable(),
             Self::PlaceDeleted { .. } => true,
             Self::MultiLockMember { cause, .. } => match &**cause {
-                // On the way to the next lock, and not by a release.
+                // Lost on the way to the next lock, not in a release.
                 Self::Lost(lost) => lost.reason.passes(),
                 cause => cause.is_retryable(),
             },
@@ -228,8 +229,9 @@ impl Error {
         }
     }
 
-    /// Whether the operation may have been applied. What a failed acquire may have left is cleaned up in the background; if
-    /// the server refuses that, for want of permission, [`Janitor`](curator_client::Janitor) shows it.
+    /// Whether the operation may have been applied. What a failed acquire may have left behind is cleaned up in the
+    /// background; if the server refuses that because a permission is missing, the [`Janitor`](curator_client::Janitor)
+    /// shows it.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -251,7 +253,7 @@ mod tests {
         Error::MultiLockMember { member: "/b".to_owned(), cause: Box::new(cause), rollback: Vec::new() }
     }
 
-    /// The texts of an error and of all that it comes from.
+    /// The texts of an error and of all its sources.
     fn chain(error: &dyn std::error::Error) -> Vec<String> {
         let mut texts = vec![error.to_string()];
         let mut source = error.source();

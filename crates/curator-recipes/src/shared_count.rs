@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 
 /// A number that all processes share: an `i32` in the data of one persistent node.
 ///
-/// Curator's `SharedCount`, and compatible with it: Java and Rust programs can share one path. The node's data are the four
-/// bytes of the number, the highest first. Clones are the same count.
+/// Curator's `SharedCount`, and compatible with it: Java and Rust programs can share one path. The node's data is the four
+/// bytes of the number, the most significant first. Clones are the same count.
 ///
 /// ```no_run
 /// use curator_recipes::SharedCount;
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// # async fn example() -> Result<(), curator_recipes::Error> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
 /// let count = SharedCount::new(&client, "/counts/workers", 0)?;
-/// // One more, whoever else is changing it.
+/// // Increment it, even if others change it at the same time.
 /// loop {
 ///     let before = count.versioned().await?;
 ///     if count.compare_and_set(&before, before.value + 1).await? {
@@ -36,18 +36,18 @@ use crate::error::{Error, Result};
 ///
 /// # Guarantees
 ///
-/// - The node is there after the first successful [`get`](Self::get), [`versioned`](Self::versioned),
-///   [`watch`](Self::watch) or [`set`](Self::set), and stays when all clients are gone. Of several processes that find it
-///   missing, one creates it. Missing parents become containers, as in Curator.
+/// - The node exists after the first successful [`get`](Self::get), [`versioned`](Self::versioned), [`watch`](Self::watch)
+///   or [`set`](Self::set), and stays when all clients are gone. If several processes find it missing, one creates it.
+///   Missing parents become containers, as in Curator.
 /// - Of several [`compare_and_set`](Self::compare_and_set) that follow the same read, at most one changes the number.
 ///
 /// # Caveats
 ///
-/// A read can be older than what another client has written, as all reads of ZooKeeper can: call
-/// [`CuratorClient::sync`] before it where that matters. Versions begin anew when somebody deletes the node, so a
-/// `compare_and_set` over that can hit a number that only has the same version.
+/// Like all reads of ZooKeeper, a read can be older than what another client has written: call [`CuratorClient::sync`]
+/// before it where that matters. Versions start over when someone deletes the node, so a `compare_and_set` across a deletion
+/// can replace a different number that happens to have the same version.
 ///
-/// Unlike Curator's there is no `start` and no copy that is kept up to date in the background: each call asks the server.
+/// Unlike Curator's, it has no `start`, and keeps no copy up to date in the background: each call asks the server.
 #[derive(Debug, Clone)]
 pub struct SharedCount {
     inner: Arc<Inner>,
@@ -61,7 +61,7 @@ struct Inner {
     seed: i32,
 }
 
-/// A number and the version that it has: what [`SharedCount::compare_and_set`] compares.
+/// A number and its version, which [`SharedCount::compare_and_set`] compares.
 ///
 /// Curator's `VersionedValue<Integer>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,7 +69,7 @@ struct Inner {
 pub struct VersionedCount {
     /// The number.
     pub value: i32,
-    /// The version of the node: how often it has been set since its creation, also if to the same number.
+    /// The version of the node: how often it has been set since its creation, even to the same number.
     pub version: i32,
 }
 
@@ -96,11 +96,11 @@ impl SharedCount {
         self.inner.seed
     }
 
-    /// The number. Creates the node with the seed if it is missing. One request, if it is not.
+    /// Returns the number. Creates the node with the seed if it is missing. One request, if it is not.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSharedCount`] when the node's data are no such number, and those of the client when its retry
+    /// [`Error::InvalidSharedCount`] when the node's data is not such a number, and those of the client when its retry
     /// policy gives up.
     ///
     /// # Cancel safety
@@ -126,7 +126,7 @@ impl SharedCount {
 
     /// As [`versioned`](Self::versioned), and a one-shot watch for the next change or the deletion of the node.
     ///
-    /// Between the event and the next call the number may change more than once: what is seen is the latest, not each.
+    /// Between the event and the next call the number may change more than once: you see the latest, not every change.
     ///
     /// # Errors
     ///
@@ -145,9 +145,8 @@ impl SharedCount {
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up. As with
-    /// [`CuratorClient::set_data`] without a version, an unknown outcome is tried again, and can overwrite what somebody
-    /// else has set since the first try.
+    /// Those of the client when its retry policy gives up. As with [`CuratorClient::set_data`] without a version, a call
+    /// with an unknown outcome is tried again, and can overwrite what someone else has set since the first try.
     ///
     /// # Cancel safety
     ///
@@ -160,7 +159,7 @@ impl SharedCount {
                 set => return set.map(drop),
             }
             match self.create(&session, value).await {
-                // Somebody else was first, with another number.
+                // Someone else was first, with another number.
                 Err(curator_client::Error::NodeExists { .. }) => session.set_data(path, &data, None).await.map(drop),
                 created => created.map(drop),
             }
@@ -168,14 +167,15 @@ impl SharedCount {
         Ok(set.await?)
     }
 
-    /// Sets the number if the node has still the version of `previous`; `false` if it has not, or is gone. One request.
+    /// Sets the number if the node still has the version of `previous`; returns `false` if it does not, or is gone. One
+    /// request.
     ///
     /// Curator's `trySetCount`.
     ///
     /// # Errors
     ///
-    /// Those of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and not tried again, as
-    /// the second try could not tell our own change from another's: look at the number.
+    /// Those of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and is not retried, as the
+    /// second try could not tell our own change from someone else's: read the number.
     ///
     /// # Cancel safety
     ///
@@ -203,10 +203,10 @@ impl SharedCount {
         Ok(found.await?)
     }
 
-    /// Creates the node with the seed, if it is not there. Retries nothing.
+    /// Creates the node with the seed, if it does not exist. Retries nothing.
     pub(crate) async fn create_if_missing(&self, session: &Session) -> curator_client::Result<()> {
         match self.create(session, self.inner.seed).await {
-            // By somebody else, or by an earlier try of ours whose answer was lost.
+            // Created by someone else, or by an earlier try of ours whose answer was lost.
             Ok(_) | Err(curator_client::Error::NodeExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -229,7 +229,7 @@ impl SharedCount {
         }
     }
 
-    /// What was read from the node.
+    /// Parses what was read from the node.
     ///
     /// # Errors
     ///

@@ -24,15 +24,16 @@ const NONE: i64 = 0;
 ///
 /// # Guarantees
 ///
-/// - The highest token never falls, whatever number of threads admit tokens at the same time.
+/// - The highest token never falls, however many threads admit tokens at the same time.
 /// - Of two tokens, the lower one is refused once the higher one has been admitted.
 ///
 /// # Caveats
 ///
-/// - The check is one step, and the read or write that follows is another. Hold what guards the store from before
-///   [`admit`](Self::admit) to the end of the read or write, or use [`FencedResource`](super::FencedResource), which does.
-/// - It knows only what it is shown. If holders write what follows from a read, the read is to be admitted too, before it is
-///   done; else an older holder's write is admitted between the two, and lost.
+/// - The check is one step, and the read or write that follows is another. Hold the store's lock from before
+///   [`admit`](Self::admit) to the end of the read or write, or use [`FencedResource`](super::FencedResource), which does
+///   that.
+/// - It knows only what it is shown. If a holder's write follows from a read, admit the read too, before it is done;
+///   otherwise an older holder's write can be admitted between the two, and be lost.
 ///
 /// After Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug)]
@@ -47,14 +48,14 @@ impl FencingChecker {
         Self { highest: AtomicI64::new(NONE) }
     }
 
-    /// `highest` has been seen: what a store has kept over a restart.
+    /// `highest` has been seen: the token that a store has kept across a restart.
     #[must_use]
     pub fn starting_at(highest: FencingToken) -> Self {
         Self { highest: AtomicI64::new(highest.as_i64()) }
     }
 
-    /// Whether a write with this token may be applied now, or a read done that a write is to follow from. Remembers the token
-    /// if so.
+    /// Checks whether a write with this token may be applied now, or a read may be done that a write will follow from.
+    /// Remembers the token if so.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl FencingChecker {
         if before <= token.as_i64() { Ok(()) } else { Err(StaleToken { token, highest: FencingToken::new(before) }) }
     }
 
-    /// The highest token seen: what a store has to keep. `None` if there was none.
+    /// The highest token seen, which a store has to keep. `None` if there was none.
     #[must_use]
     pub fn highest(&self) -> Option<FencingToken> {
         let highest = self.highest.load(Ordering::Relaxed);
@@ -79,7 +80,7 @@ impl Default for FencingChecker {
     }
 }
 
-/// A write or a read came from a holder that has lost its lock: somebody with a newer token has come since.
+/// A write or a read came from a holder that has lost its lock: a holder with a newer token has come since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fencing token {token} is stale: {highest} has been seen")]
 #[non_exhaustive]

@@ -1,16 +1,16 @@
-//! A check and a read or write that are one step.
+//! A check and a read or write as one step.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::{FencingChecker, FencingToken, StaleToken};
 
-/// A resource that refuses holders older than the newest that it has seen.
+/// A resource that refuses holders older than the newest one that it has seen.
 ///
-/// Who reads in order to write reads by [`read_with`](Self::read_with): from then on no older holder can change what was
-/// read. A read and a write within one [`write`](Self::write) are one step, and need no more.
+/// If you read in order to write, use [`read_with`](Self::read_with): from then on no older holder can change what was read.
+/// A read and a write within one [`write`](Self::write) are one step, and need nothing else.
 ///
-/// It stands where the store is, not where the holders are: holders in several processes send their writes and tokens to
-/// the one process that has it.
+/// It belongs in the store, not with the holders: holders in several processes send their writes and tokens to the one
+/// process that has it.
 ///
 /// ```
 /// use curator_recipes::FencingToken;
@@ -20,7 +20,7 @@ use super::{FencingChecker, FencingToken, StaleToken};
 /// let (old, new) = (FencingToken::from_i64(33)?, FencingToken::from_i64(34)?);
 /// let seen_by_old = stock.read_with(old, |stock| *stock)?;
 /// let seen_by_new = stock.read_with(new, |stock| *stock)?;
-/// // The old holder comes back from its pause before the new one writes. What the new one has seen stays true.
+/// // The old holder resumes before the new one writes. What the new one has read stays true.
 /// assert!(stock.write(old, |stock| *stock = seen_by_old - 1).is_err());
 /// stock.write(new, |stock| *stock = seen_by_new - 1)?;
 /// assert_eq!(stock.into_inner(), 9);
@@ -31,23 +31,23 @@ use super::{FencingChecker, FencingToken, StaleToken};
 ///
 /// - Check and write are one step, and so are check and read: no write is applied after a write or a
 ///   [`read_with`](Self::read_with) with a higher token.
-/// - So where every holder reads by `read_with` before it writes, no holder's write that was applied is lost to another's:
-///   who writes later has read it.
+/// - So if every holder uses `read_with` before it writes, no applied write is lost to another holder's: a later writer has
+///   read it.
 /// - [`highest`](Self::highest) never falls.
 ///
 /// # Caveats
 ///
-/// - A [`read`](Self::read) without the token keeps nobody away. An older holder may write between it and the next write,
-///   is told that its write was applied, and is overwritten by somebody who has not seen it.
-/// - Each write is a step of its own. Of several writes of an old holder the first may be applied and the next refused.
-/// - The memory ends with the process. What outlives it is to be stored with the highest token, those of reads included,
-///   and opened with [`starting_at`](Self::starting_at).
+/// - A [`read`](Self::read) without the token keeps nobody out. An older holder may write between it and the next write, is
+///   told that its write was applied, and is overwritten by a holder that has not seen it.
+/// - Each write is a separate step. If an old holder makes several writes, the first may be applied and the next refused.
+/// - It lives in memory, and ends with the process. If the value is to outlive that, store it with the highest token, those
+///   of reads included, and open it with [`starting_at`](Self::starting_at).
 ///
 /// After the storage service of Kleppmann, "How to do distributed locking" (2016). For an asynchronous store see
 /// [the module](super#an-asynchronous-store).
 #[derive(Debug, Default)]
 pub struct FencedResource<T> {
-    /// Changes under the mutex of `value` only.
+    /// Changes only under the mutex of `value`.
     checker: FencingChecker,
     value: Mutex<T>,
 }
@@ -65,28 +65,26 @@ impl<T> FencedResource<T> {
         Self { checker: FencingChecker::starting_at(highest), value: Mutex::new(value) }
     }
 
-    /// Calls `write` if no higher token has been seen. Waits for writes and reads that are under way, by blocking its
-    /// thread.
+    /// Calls `write` if no higher token has been seen. Blocks the thread while other writes and reads are under way.
     ///
-    /// The token counts as seen also if `write` fails or panics. After a panic the value is as `write` left it, and the
-    /// next holder finds it so.
+    /// The token counts as seen even if `write` fails or panics. After a panic the value is as `write` left it, and the next
+    /// holder finds it like that.
     ///
     /// # Errors
     ///
     /// [`StaleToken`] when a higher token has been seen; `write` is not called then.
     pub fn write<R>(&self, token: FencingToken, write: impl FnOnce(&mut T) -> R) -> Result<R, StaleToken> {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the mutex: a token that waits for it could be outrun by a higher one.
+        // Under the mutex: a higher token could overtake one that waits for it.
         self.checker.admit(token)?;
         Ok(write(&mut value))
     }
 
-    /// Calls `read` if no higher token has been seen, for a holder that goes on to write what follows from it. The token
-    /// counts as seen from then on: a holder with a lower one cannot change what was read. Waits as
-    /// [`write`](Self::write) does.
+    /// Calls `read` if no higher token has been seen, for a holder whose next write follows from it. The token counts as
+    /// seen from then on: a holder with a lower one cannot change what was read. Blocks as [`write`](Self::write) does.
     ///
-    /// Not for holders that hold at the same time (readers of a read-write lock, leases of a semaphore of several): the
-    /// first with the highest token would shut the others out. Who only looks uses [`read`](Self::read).
+    /// Not for holders that hold at the same time (readers of a read-write lock, leases of a semaphore with several): the
+    /// first with the highest token would shut the others out. If you only look, use [`read`](Self::read).
     ///
     /// # Errors
     ///
@@ -95,15 +93,15 @@ impl<T> FencedResource<T> {
         self.write(token, |value| read(value))
     }
 
-    /// Looks at the value, without a token. Waits as [`write`](Self::write) does.
+    /// Looks at the value, without a token. Blocks as [`write`](Self::write) does.
     ///
-    /// What is written later must not follow from it: see [`read_with`](Self::read_with).
+    /// No later write may follow from it: see [`read_with`](Self::read_with).
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.value.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The highest token seen, or `None` if there was none. Does not wait, so the write or read that it belongs to may be
-    /// under way.
+    /// The highest token seen, or `None` if there was none. Does not block, so the write or read that it belongs to may
+    /// still be under way.
     #[must_use]
     pub fn highest(&self) -> Option<FencingToken> {
         self.checker.highest()
@@ -150,8 +148,8 @@ mod tests {
         assert_eq!(resource.highest(), Some(token(35)));
     }
 
-    /// An old holder, stopped between its read and its write, goes on after the new one has read and before it writes.
-    /// Each adds an element. Returns those whose write was said to be applied, and those that are there in the end.
+    /// An old holder, stopped between its read and its write, resumes after the new one has read and before it writes. Each
+    /// adds an element. Returns those whose write was said to be applied, and those that are there in the end.
     fn late_between_read_and_write(
         read: impl Fn(&FencedResource<Vec<&'static str>>, FencingToken) -> Vec<&'static str>,
     ) -> (Vec<&'static str>, Vec<&'static str>) {

@@ -1,4 +1,4 @@
-//! The number that a store can refuse an old holder by.
+//! The number by which a store can refuse an old holder.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 /// Rises strictly from holder to holder of one lock.
 ///
 /// It is the `czxid` of the lock's node: the ensemble's transaction number of its creation. It costs no request, and it
-/// goes on rising when the lock's directory is deleted and made anew. Send it along with every write, and with every read
-/// that a write follows from, and let the store refuse a token that is lower than one that it has seen: so a holder that
-/// was stopped, lost its lock without knowing, and went on, neither overwrites what a newer holder has written nor changes
-/// what it has read. How a store does that, and what a token in the write alone does not protect, is the matter of the
-/// module [`fencing`](crate::fencing).
+/// keeps rising when the lock's directory is deleted and created again. Send it along with every write, and with every read
+/// that a write follows from, and let the store refuse a token that is lower than one that it has seen. Then a holder that
+/// was stopped, lost its lock without knowing, and resumed, neither overwrites what a newer holder has written nor changes
+/// what it has read. The module [`fencing`](crate::fencing) explains how a store does that, and what a token in the write
+/// alone does not protect.
 ///
-/// Its `Display` is its form on the wire, the number in decimal digits, and its `FromStr` reads that.
+/// `Display` writes its form on the wire, the number in decimal digits, and `FromStr` reads that.
 ///
 /// ```
 /// use curator_recipes::FencingToken;
@@ -27,8 +27,8 @@ use std::str::FromStr;
 /// # Ok::<(), curator_recipes::fencing::InvalidFencingToken>(())
 /// ```
 ///
-/// From Martin Kleppmann, "How to do distributed locking" (2016); the choice of the `czxid` is that of the Chubby paper's
-/// sequencers (2006) put into ZooKeeper's terms.
+/// From Martin Kleppmann, "How to do distributed locking" (2016); the `czxid` is ZooKeeper's counterpart of the sequencers
+/// in the Chubby paper (2006).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 
@@ -37,7 +37,7 @@ impl FencingToken {
         Self(czxid)
     }
 
-    /// The token with this number: one that came over the wire, or that a store has kept.
+    /// The token with this number, for one that came over the wire, or that a store has kept.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl FromStr for FencingToken {
     }
 }
 
-/// Something that is no fencing token.
+/// Something that is not a fencing token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid fencing token {value:?}: expected a whole number from 1 to {max}, in decimal digits only", max = i64::MAX)]
 #[non_exhaustive]

@@ -114,7 +114,10 @@ async fn data_that_are_no_number_are_an_error_until_one_is_set() {
         for error in [count.get().await.unwrap_err(), count.watch().await.map(drop).unwrap_err()] {
             let Error::InvalidSharedCount { path: at, size } = &error else { panic!("{error}") };
             assert_eq!((at.as_str(), *size), (path.as_str(), data.len()));
-            assert_eq!(error.to_string(), format!("{path} is no shared count: expected 4 bytes, found {}", data.len()));
+            assert_eq!(
+                error.to_string(),
+                format!("{path} is not a shared count: expected 4 bytes, found {}", data.len())
+            );
             assert!(!error.is_retryable());
             assert_eq!(error.outcome(), Outcome::NotApplied);
         }
