@@ -1,4 +1,4 @@
-//! Ends somebody else's session on the server.
+//! Ends someone else's session on the server.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -19,25 +19,25 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Only needs to outlive this call; the server brings it into its own range.
+/// Only needs to outlive this call; the server moves it into its own range.
 const SESSION_TIMEOUT_MS: i32 = 30_000;
-/// No answer in this exchange is longer than some hundred bytes.
+/// No answer in this exchange is longer than a few hundred bytes.
 const LONGEST_ANSWER: i32 = 64 * 1024;
 
-/// What a client needs to take up a session again: ZooKeeper's id and password for it.
+/// What a client needs to resume a session: ZooKeeper's id and password for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionCredentials {
     /// ZooKeeper's id of the session.
     pub session_id: i64,
-    /// The password that the server gave with it.
+    /// The password that the server issued for it.
     pub password: Vec<u8>,
 }
 
-/// Closes a session on the server, behind the back of the client that owns it: its ephemeral nodes are deleted and
-/// its watches forgotten when this returns.
+/// Closes a session on the server, behind the back of the client that owns it: its ephemeral nodes are deleted and its
+/// watches gone when this returns.
 ///
-/// Any member of an ensemble will do. On the same server, the take-over closes the owner's connection; elsewhere the
-/// owner learns of the end when it next sends something. This is how Curator's tests kill a session.
+/// Any member of an ensemble will do. On the owner's own server, the take-over closes the owner's connection; on another,
+/// the owner learns of the end when it next sends something. This is how Curator's tests kill a session.
 ///
 /// # Errors
 ///
@@ -47,9 +47,9 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
     let close = async {
         loop {
             match attempt(address, session, &mut asked).await {
-                // The owner has come back, and its take-over has closed our connection as ours closed its own.
+                // The owner is back, and its take-over has closed our connection as ours had closed its own.
                 Err(Error::Io { source, .. }) if is_disconnect(&source) => sleep(PAUSE).await,
-                // An earlier attempt was carried out, and only its answer is missing.
+                // An earlier attempt succeeded, and only its answer was lost.
                 Err(Error::NoSession(_)) if asked => return Ok(()),
                 result => return result,
             }

@@ -6,18 +6,18 @@ use crate::{real::NotFound, server::UnknownKind};
 
 /// Why a server, an ensemble or a proxy could not do what a test asked for.
 ///
-/// `Debug` gives the same text as `Display`: a test that calls `unwrap` shall show the advice, and the server's log line
-/// by line.
+/// `Debug` gives the same text as `Display`: a test that calls `unwrap` should show the advice, and the server's log line by
+/// line.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// ZooKeeper or Java is not there. The text says what to install or run.
+    /// ZooKeeper or Java was not found. The text says what to install or run.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// The environment variable that chooses the kind of server names none.
+    /// The environment variable that selects the kind of server has an unknown value.
     #[error(transparent)]
     Kind(#[from] UnknownKind),
-    /// The embedded server does not have this setting, or it cannot have this value.
+    /// The embedded server does not have this setting, or does not support this value.
     #[error("the embedded server cannot be started with {key}={value}: {problem}; a real one may take it")]
     Property {
         /// The setting, as it was given.
@@ -35,7 +35,7 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
-    /// The server's process ended by itself. Only real servers have one.
+    /// The server's process ended by itself. Only real servers have a process.
     #[error("ZooKeeper ended by itself ({how}); the end of its log:\n{log}")]
     Ended {
         /// Its exit code or signal.
@@ -43,45 +43,45 @@ pub enum Error {
         /// The last lines of the server's log.
         log: String,
     },
-    /// The server did not serve in time.
-    #[error("ZooKeeper at {address} did not serve within {waited:?}; the end of its log:\n{log}")]
+    /// The server was not ready in time.
+    #[error("ZooKeeper at {address} was not ready within {waited:?}; the end of its log:\n{log}")]
     NotServing {
         /// The server.
         address: SocketAddr,
-        /// How long was waited.
+        /// How long we waited.
         waited: Duration,
         /// The last lines of the server's log. An embedded server has none.
         log: String,
     },
-    /// The server is stopped, so it cannot be asked or signalled.
+    /// The server is stopped, so it can neither be queried nor signalled.
     #[error("ZooKeeper at {0} is not running")]
     NotRunning(SocketAddr),
-    /// A condition did not come true in time.
-    #[error("waited {waited:?} in vain for {what}")]
+    /// A condition did not become true in time.
+    #[error("timed out after {waited:?}, waiting for {what}")]
     Timeout {
         /// What was waited for.
         what: String,
-        /// How long was waited.
+        /// How long we waited.
         waited: Duration,
     },
-    /// A peer did not speak as ZooKeeper does.
+    /// A peer did not follow ZooKeeper's protocol.
     #[error("unexpected answer: {0}")]
     Protocol(String),
     /// The server does not know the session, or not with that password.
     #[error("session {0:#x} is not alive on the server")]
     NoSession(i64),
-    /// There is no such node on the server.
+    /// The server has no such node.
     #[error("the server has no node {0:?}")]
     NoNode(String),
     /// A snapshot on a real server's disk is not as expected.
     #[error("the snapshot {} cannot be changed: {problem}", file.display())]
     Snapshot {
-        /// The file, or the folder in which none was found.
+        /// The file, or the directory in which none was found.
         file: PathBuf,
         /// What is wrong with it.
         problem: String,
     },
-    /// An ensemble cannot have this number of members.
+    /// An ensemble cannot have this many members.
     #[error("an ensemble of {0} members is not possible: choose 1 to 9")]
     Members(usize),
 }
@@ -93,7 +93,7 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// For `map_err`: an I/O error, with what was tried.
+    /// For `map_err`: an I/O error, and what was being tried.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

@@ -10,14 +10,14 @@ use tokio::{
 
 use crate::error::Error;
 
-/// A server that is up answers in milliseconds; a paused one never does.
+/// A running server answers in milliseconds; a paused one never does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a server does in its ensemble.
+/// The role of a server in its ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// It is alone.
+    /// It runs alone.
     Standalone,
     /// It leads an ensemble.
     Leader,
@@ -36,7 +36,7 @@ pub struct SessionInfo {
     pub client: SocketAddr,
 }
 
-/// Asks a server and returns its whole answer. Waits at most 5 s.
+/// Sends a four-letter word to a server and returns the whole answer. Waits at most 5 s.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub async fn four_letter_word(address: SocketAddr, word: &str) -> Result<String,
     ask(address, word, PATIENCE).await
 }
 
-/// [`four_letter_word`] with a bound of the caller's choice.
+/// [`four_letter_word`] with a timeout that the caller chooses.
 pub(crate) async fn ask(address: SocketAddr, word: &str, patience: Duration) -> Result<String, Error> {
     let talk = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn ask(address: SocketAddr, word: &str, patience: Duration) -> 
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The mode in an answer to `srvr`; none while the server does not serve.
+/// The mode in an answer to `srvr`; `None` while the server does not serve.
 pub(crate) fn mode(srvr: &str) -> Option<Mode> {
     match srvr.lines().find_map(|line| line.strip_prefix("Mode: "))?.trim() {
         "standalone" => Some(Mode::Standalone),
@@ -83,7 +83,7 @@ pub(crate) fn metric(mntr: &str, name: &str) -> Option<u64> {
     value.trim().parse().ok()
 }
 
-/// The sessions in an answer to `cons`. A connection without a session, as that of the word itself, is left out.
+/// The sessions in an answer to `cons`. A connection without a session, such as that of the word itself, is left out.
 pub(crate) fn sessions(cons: &str) -> Vec<SessionInfo> {
     cons.lines().filter_map(session).collect()
 }
@@ -101,7 +101,7 @@ pub(crate) fn watch_count(wchs: &str) -> Option<u64> {
     wchs.lines().find_map(|line| line.strip_prefix("Total watches:"))?.trim().parse().ok()
 }
 
-/// Path to the sessions that watch it, from an answer to `wchp`.
+/// For each path the sessions that watch it, from an answer to `wchp`.
 pub(crate) fn watches_by_path(wchp: &str) -> BTreeMap<String, Vec<i64>> {
     let mut watches = BTreeMap::<String, Vec<i64>>::new();
     let mut path = None;

@@ -1,13 +1,13 @@
 //! The kinds of requests.
 
-/// A kind of request, under ZooKeeper's name for it.
+/// A kind of request, named as in ZooKeeper.
 ///
-/// The handshake, which has no kind on the wire, goes as [`CreateSession`](Self::CreateSession), whether it creates a
-/// session or takes one up again.
+/// The handshake, which has no kind on the wire, counts as [`CreateSession`](Self::CreateSession), whether it creates a
+/// session or resumes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OpCode {
-    /// Creates a node, answers with its path.
+    /// Creates a node, and answers with its path.
     Create,
     /// Deletes a node.
     Delete,
@@ -31,15 +31,15 @@ pub enum OpCode {
     GetChildren2,
     /// Checks a node's version; only inside a `Multi`.
     Check,
-    /// Several writes, all or none.
+    /// Several writes, applied together or not at all.
     Multi,
-    /// Creates a node, answers with its path and stat.
+    /// Creates a node, and answers with its path and stat.
     Create2,
     /// Changes an ensemble.
     Reconfig,
     /// Asks whether a watch is set.
     CheckWatches,
-    /// Takes watches off.
+    /// Removes watches.
     RemoveWatches,
     /// Creates a container node.
     CreateContainer,

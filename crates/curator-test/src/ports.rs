@@ -1,4 +1,4 @@
-//! Ports that stay ours while a server is down.
+//! Ports that stay reserved while a server is down.
 
 use std::{
     env,
@@ -12,14 +12,14 @@ use std::{
 
 use crate::error::Error;
 
-/// Below the range that systems hand out to outgoing connections: no client of any program can sit on one of these
-/// by chance while a server restarts.
+/// Below the range that systems use for outgoing connections, so that no client of any program can occupy one of these by
+/// chance while a server restarts.
 const FIRST: u16 = 12_000;
 const COUNT: u16 = 16_000;
 
 /// A port of the loopback interface, reserved among all processes that use this crate, as long as this value lives.
 ///
-/// A killed server must come back on the same port, so it is not enough that a port is free now.
+/// A killed server must come back on the same port, so it is not enough that the port is free now.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
@@ -28,15 +28,15 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Reserves a port that nobody uses.
+    /// Reserves a free port.
     pub(crate) fn reserve() -> Result<Self, Error> {
-        // Processes that start together begin at different places, so that they seldom meet.
+        // Processes that start at the same time search from different places, so that they seldom collide.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
         let start = (std::process::id().wrapping_mul(7919) ^ nanos) % u32::from(COUNT);
         let _ = NEXT.compare_exchange(0, start as u16, Ordering::Relaxed, Ordering::Relaxed);
         let dir = lock_dir();
-        fs::create_dir_all(&dir).map_err(Error::io("create a folder for port locks"))?;
+        fs::create_dir_all(&dir).map_err(Error::io("create a directory for port locks"))?;
         for _ in 0..COUNT {
             let number = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
             let Ok(lock) = File::create(dir.join(number.to_string())) else { continue };
@@ -61,16 +61,16 @@ impl Port {
     }
 }
 
-/// Lets a socket listen no more, before it is closed.
+/// Makes a socket stop listening, before it is closed.
 ///
-/// To close it is not enough: a process that is being started at this moment has a copy of it for an instant, and with that
-/// the port would stay taken, and the system would go on accepting.
+/// Closing it is not enough: a process that is being started at this moment has a copy of it for an instant. The port would
+/// stay taken, and the system would keep accepting connections.
 pub(crate) fn stop_listening(listener: impl AsFd) {
-    // Elsewhere than on Linux this is refused, and does no harm.
+    // Systems other than Linux refuse this, which does no harm.
     let _: Result<(), _> = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
 }
 
-/// One folder per user: another user's files could not be locked.
+/// One directory per user: another user's files could not be locked.
 fn lock_dir() -> PathBuf {
     env::temp_dir().join(format!("curator-test-ports-{}", rustix::process::getuid().as_raw()))
 }

@@ -17,16 +17,16 @@ use tokio::{
 
 use crate::{error::Error, ports::stop_listening};
 
-/// What a delay is cut to, as a clock does not go on for ever.
+/// The longest delay, as clocks have an end.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How long after a failure the next client is looked for.
+/// The pause after a failed accept.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// A thread with a runtime of its own, that serves the clients of one port. Dropping it ends the thread, and with it all
+/// A thread with its own runtime, which serves the clients of one port. Dropping it ends the thread, and with it all
 /// connections.
 ///
-/// It goes on while a test's runtime is busy, and serves several tests that each have a runtime.
+/// It keeps running while a test's runtime is busy, and can serve several tests that each have a runtime.
 #[derive(Debug)]
 pub(crate) struct ServingThread {
     /// `None` only while being dropped.
@@ -34,14 +34,14 @@ pub(crate) struct ServingThread {
     handle: Option<JoinHandle<()>>,
 }
 
-/// Starts or stops to listen. Answered when done.
+/// Starts or stops listening. Answered when done.
 #[derive(Debug)]
 struct Order {
     listen: bool,
     done: std_mpsc::SyncSender<io::Result<()>>,
 }
 
-/// What the thread works with.
+/// What the thread works on.
 struct Listener<S> {
     address: SocketAddr,
     serve: S,
@@ -49,11 +49,11 @@ struct Listener<S> {
     socket: Option<Socket>,
 }
 
-/// Listens as long as it lives, and no longer.
+/// Listens exactly as long as it lives.
 struct Socket(TcpListener);
 
 impl ServingThread {
-    /// Starts the thread and listens. `serve` is called for each client; `background` runs beside them.
+    /// Starts the thread and listens. `serve` is called for each client; `background` runs alongside.
     pub(crate) fn start<S, F, B>(name: &str, address: SocketAddr, serve: S, background: B) -> Result<Self, Error>
     where
         S: Fn(TcpStream) -> F + Send + 'static,
@@ -71,7 +71,7 @@ impl ServingThread {
         Ok(thread)
     }
 
-    /// Starts or stops to listen, and returns when it is so. Takes microseconds.
+    /// Starts or stops listening, and returns when that is done. Takes microseconds.
     pub(crate) fn listen(&self, listen: bool) -> Result<(), Error> {
         let (done, answer) = std_mpsc::sync_channel(1);
         let gone = || io::Error::other("the thread has ended");
@@ -84,7 +84,7 @@ impl ServingThread {
 impl Drop for ServingThread {
     fn drop(&mut self) {
         self.orders = None;
-        // A panic of that thread has been printed already.
+        // A panic of that thread has already been printed.
         drop(self.handle.take().map(JoinHandle::join));
     }
 }
@@ -94,7 +94,7 @@ where
     S: Fn(TcpStream) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    /// Accepts clients until there is nobody left to give orders.
+    /// Accepts clients until nobody is left to send commands.
     async fn run(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Order>,
@@ -132,13 +132,13 @@ where
     }
 }
 
-/// The next client; nothing when there is no socket.
+/// The next client; never ready when there is no socket.
 async fn accept(socket: Option<&Socket>) -> Option<TcpStream> {
     let Socket(socket) = socket?;
     loop {
         match socket.accept().await {
             Ok((client, _)) => return Some(client),
-            // The client has gone again, or this process may open no more files at the moment. Nothing tells when it may.
+            // The client is gone again, or this process cannot open more files at the moment. Nothing tells us when it can.
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Acl {
     pub(crate) id: Id,
 }
 
-/// Somebody, in the words of a scheme.
+/// A user, in the terms of a scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Id {
     pub(crate) scheme: String,
@@ -42,7 +42,7 @@ impl Id {
         Self { scheme: scheme.to_owned(), id: id.into() }
     }
 
-    /// What every connection is known by.
+    /// An identity that every connection has.
     pub(crate) fn of_address(address: IpAddr) -> Self {
         Self::new(IP, address.to_string())
     }
@@ -52,7 +52,7 @@ impl Id {
         if self.scheme == DIGEST { self.id.split(':').next().unwrap_or_default() } else { &self.id }
     }
 
-    /// Whether an entry of an access list means somebody with this identity.
+    /// Whether an entry of an access list matches this identity.
     fn matches(&self, entry: &Self) -> bool {
         self.scheme == entry.scheme
             && match entry.scheme.as_str() {
@@ -72,12 +72,12 @@ impl Id {
     }
 }
 
-/// A user and a hash. As in the real server, colons at the end do not count.
+/// A user and a hash. As in the real server, trailing colons are ignored.
 fn is_digest(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }
 
-/// The identity that a client proves by `addauth`.
+/// The identity that a client proves with `addauth`.
 pub(crate) fn authenticate(scheme: Option<&str>, auth: Option<&[u8]>, address: IpAddr) -> Result<Id, Code> {
     match scheme {
         Some(DIGEST) => {
@@ -91,17 +91,17 @@ pub(crate) fn authenticate(scheme: Option<&str>, auth: Option<&[u8]>, address: I
     }
 }
 
-/// Everything to everybody.
+/// Everyone may do everything.
 pub(crate) fn open() -> Vec<Acl> {
     vec![Acl { permissions: permissions::ALL, id: Id::new(WORLD, ANYONE) }]
 }
 
-/// Reading to everybody.
+/// Everyone may read.
 pub(crate) fn read_only() -> Vec<Acl> {
     vec![Acl { permissions: permissions::READ, id: Id::new(WORLD, ANYONE) }]
 }
 
-/// Whether somebody with these identities has one of these permissions.
+/// Whether a client with these identities has one of these permissions.
 pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), Code> {
     let grants = |entry: &Acl| {
         let everybody = entry.id.scheme == WORLD && entry.id.id == ANYONE;
@@ -110,7 +110,7 @@ pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), C
     if acl.is_empty() || acl.iter().any(grants) { Ok(()) } else { Err(Code::NoAuth) }
 }
 
-/// The list that a node gets: without repetitions, valid, and with `auth` replaced by the identities that the client has
+/// The list that a node gets: without duplicates, valid, and with `auth` replaced by the identities that the client has
 /// proved.
 pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
     let mut fixed = Vec::new();
@@ -121,7 +121,7 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
         }
         seen.push(entry);
         if entry.id.scheme == AUTH {
-            // An address is no proof.
+            // An address proves nothing.
             let proved = identities.iter().filter(|id| id.scheme != IP);
             let before = fixed.len();
             fixed.extend(proved.map(|id| Acl { permissions: entry.permissions, id: id.clone() }));
@@ -137,7 +137,7 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
     if fixed.is_empty() { Err(Code::InvalidAcl) } else { Ok(fixed) }
 }
 
-/// The list for those who may read a node and not administer it.
+/// The list as shown to clients that may read a node but not administer it.
 pub(crate) fn without_secrets(acl: &[Acl]) -> Vec<Acl> {
     let mask = |entry: &Acl| {
         let mut entry = entry.clone();
@@ -151,7 +151,7 @@ pub(crate) fn without_secrets(acl: &[Acl]) -> Vec<Acl> {
     acl.iter().map(mask).collect()
 }
 
-/// Addresses that begin alike.
+/// Addresses with a common prefix.
 struct Network {
     address: IpAddr,
     bits: u32,
@@ -184,7 +184,7 @@ impl Network {
     }
 }
 
-/// Numbers may have zeros in front, as in Java.
+/// Numbers may have leading zeros, as in Java.
 fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();

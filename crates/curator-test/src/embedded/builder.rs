@@ -12,14 +12,14 @@ pub struct EmbeddedServerBuilder {
     settings: Settings,
 }
 
-/// What a handshake takes.
+/// The size of a handshake.
 const SHORTEST_FRAME: usize = 64;
 
-/// What a server goes by.
+/// A server's settings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     tick: Duration,
-    /// Shortest and longest; the shortest is two ticks if not set.
+    /// The shortest and the longest; the shortest defaults to two ticks.
     pub(crate) session_timeouts: (Option<Duration>, Duration),
     pub(crate) max_frame: usize,
     container_check: Duration,
@@ -45,66 +45,67 @@ impl Default for Settings {
 }
 
 impl EmbeddedServerBuilder {
-    /// ZooKeeper's unit of time, in whole milliseconds; 100 ms if not set.
+    /// ZooKeeper's unit of time, in whole milliseconds. Defaults to 100 ms.
     ///
-    /// The server rounds expiry up to whole ticks.
+    /// The server rounds session expiry up to whole ticks.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.settings.tick = tick;
         self
     }
 
-    /// The shortest and the longest session timeout that is granted; two ticks and 60 s if not set.
+    /// The shortest and the longest session timeout that the server grants. Defaults to two ticks and 60 s.
     pub fn session_timeouts(mut self, min: Duration, max: Duration) -> Self {
         self.settings.session_timeouts = (Some(min), max);
         self
     }
 
-    /// The longest frame that is accepted, in bytes: ZooKeeper's `jute.maxbuffer`; 1 MiB less one byte if not set. Who
-    /// sends a longer one is disconnected.
+    /// The longest frame that the server accepts, in bytes: ZooKeeper's `jute.maxbuffer`. Defaults to 1 MiB less one byte. A
+    /// client that sends a longer one is disconnected.
     pub fn max_frame(mut self, bytes: usize) -> Self {
         self.settings.max_frame = bytes;
         self
     }
 
-    /// How often the server removes empty containers and TTL nodes that are over; a minute if not set.
+    /// How often the server removes empty containers and expired TTL nodes. Defaults to one minute.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.settings.container_check = interval;
         self
     }
 
-    /// How long a connection may be open before its first request; 10 s if not set. ZooKeeper's
+    /// How long a connection may be open before its first request. Defaults to 10 s. ZooKeeper's
     /// `zookeeper.nio.sessionlessCnxnTimeout`.
     pub fn sessionless_timeout(mut self, timeout: Duration) -> Self {
         self.settings.sessionless_timeout = timeout;
         self
     }
 
-    /// Whether nodes can have a time to live; they can if not set. (The real server has to be told so.)
+    /// Whether nodes can have a time to live. Defaults to true. (On a real server this has to be enabled.)
     pub fn extended_types(mut self, enabled: bool) -> Self {
         self.settings.extended_types = enabled;
         self
     }
 
-    /// Whether the answer to a transaction has the stats of the nodes that it creates; it has if not set. Servers before
-    /// 3.7.2, and 3.8 before 3.8.2, tell the paths alone (ZOOKEEPER-4026), unless they are containers or have a time to live.
+    /// Whether the answer to a transaction has the stats of the nodes that it creates. Defaults to true. Servers before
+    /// 3.7.2, and 3.8 before 3.8.2, return only the paths (ZOOKEEPER-4026), except for containers and nodes with a time to
+    /// live.
     pub fn stats_in_transactions(mut self, told: bool) -> Self {
         self.settings.stats_in_transactions = told;
         self
     }
 
-    /// Whether the server knows `multiRead`; it does if not set. Servers before 3.6 do not: they answer `Unimplemented` and
-    /// close the connection.
+    /// Whether the server knows `multiRead`. Defaults to true. Servers before 3.6 do not know it: they answer
+    /// `Unimplemented` and close the connection.
     pub fn multi_read(mut self, known: bool) -> Self {
         self.settings.multi_read = known;
         self
     }
 
-    /// Starts the server. It serves when this returns, after a millisecond or so.
+    /// Starts the server. It is ready when this returns, after a millisecond or so.
     ///
     /// # Errors
     ///
     /// [`Error::Property`] when the shortest session timeout is longer than the longest, or when no handshake fits into a
-    /// frame. Others when there is no free port, or when the system gives no thread.
+    /// frame. Others when there is no free port, or when the system cannot start a thread.
     pub fn start(self) -> Result<EmbeddedServer, Error> {
         self.settings.check()?;
         EmbeddedServer::start_with(self.settings)
@@ -124,7 +125,7 @@ impl Settings {
             );
         }
         if self.max_frame < SHORTEST_FRAME {
-            let problem = format!("it must be at least {SHORTEST_FRAME}, or no handshake fits into a frame");
+            let problem = format!("it must be at least {SHORTEST_FRAME}, to hold a handshake");
             return refused("jute.maxbuffer", self.max_frame.to_string(), problem);
         }
         Ok(())
@@ -143,7 +144,7 @@ impl Settings {
         millis(self.container_check).max(1)
     }
 
-    /// The timeout that a client gets who asks for one, in milliseconds.
+    /// The timeout that is granted to a client that asks for one, in milliseconds.
     pub(crate) fn negotiate(&self, asked: i32) -> Millis {
         let longest = millis(self.session_timeouts.1);
         u64::try_from(asked).unwrap_or(0).clamp(self.shortest_timeout().min(longest), longest)
@@ -151,7 +152,7 @@ impl Settings {
 }
 
 fn millis(duration: Duration) -> Millis {
-    // A client's number of milliseconds has 31 bits.
+    // A client's timeout in milliseconds has 31 bits.
     duration.as_millis().min(i32::MAX as u128) as Millis
 }
 

@@ -1,21 +1,21 @@
-//! What the server knows of a connection.
+//! What the server knows about a connection.
 
 use std::net::SocketAddr;
 
 use super::{acl::Id, sessions::Millis};
 use crate::OpCode;
 
-/// Names a connection. The later one has the greater number.
+/// Identifies a connection. Later connections have greater numbers.
 pub(crate) type ConnectionId = u64;
 
-/// A client that is connected. Its watches are kept elsewhere.
+/// A connected client. Its watches are kept elsewhere.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
-    /// Nothing before the handshake, or when the server has refused it.
+    /// `None` before the handshake, and if the server has refused it.
     pub(crate) session: Option<Attached>,
     pub(crate) has_greeted: bool,
-    /// Will be closed when what is on its way has been sent; nothing more is taken from it.
+    /// Will be closed once everything queued for it has been sent; nothing more is read from it.
     pub(crate) is_closing: bool,
     pub(crate) identities: Vec<Id>,
     pub(crate) received: u64,

@@ -1,22 +1,22 @@
-//! What shall go wrong.
+//! Faults that a test asks for.
 
 use std::{fmt, time::Duration};
 
 use super::request_info::RequestInfo;
 
-/// What becomes of the answer to a request that has been applied.
+/// What happens to the answer to a request that has been applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The answer vanishes.
+    /// The answer is lost.
     Swallow,
-    /// The connection is closed in place of the answer.
+    /// The connection is closed instead of the answer being sent.
     Drop,
 }
 
-/// The faults that are in force.
+/// The armed faults.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// Each hits the next request that it matches, once.
+    /// Each applies once, to the next request that it matches.
     armed: Vec<(Matcher, Fault)>,
     pub(crate) delay: Duration,
 }
@@ -28,7 +28,7 @@ impl Faults {
         self.armed.push((matcher, fault));
     }
 
-    /// The fault of a request that has just arrived.
+    /// The fault for a request that has just arrived.
     pub(crate) fn hit(&mut self, request: &RequestInfo) -> Option<Fault> {
         let index = self.armed.iter().position(|(matcher, _)| matcher(request))?;
         Some(self.armed.remove(index).1)

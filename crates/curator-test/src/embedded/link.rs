@@ -24,7 +24,7 @@ use super::{
     words,
 };
 
-/// How long a client may go on sending behind the end of its connection.
+/// How long a client may keep sending after the end of its connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves one client until either side ends the connection.
@@ -33,10 +33,10 @@ pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
     see_off(client).await;
 }
 
-/// Ends a connection by the end of its stream. A socket that is closed with something unread in it resets the connection
-/// instead, and the client can lose what it has not read yet.
+/// Ends a connection by an end of stream. Closing a socket that has unread data would reset the connection instead, and the
+/// client could lose what it has not read yet.
 async fn see_off(mut client: TcpStream) {
-    // It fails when the connection is broken already, or cut: there is nothing left to end.
+    // This fails if the connection is already broken or cut: there is nothing left to end.
     if client.shutdown().await.is_ok() {
         drop(timeout(FAREWELL, copy(&mut client, &mut sink())).await);
     }
@@ -47,20 +47,20 @@ async fn serve_until_end(client: &mut TcpStream, shared: &Shared) {
     let (items, outgoing) = unbounded_channel();
     let Some(id) = shared.update(|state, now| state.open(peer, socket.into(), items, now)) else { return };
     let _open = Open { id, shared };
-    // Without it, a small answer can wait for the acknowledgement of the one before. It fails for a closed socket only.
+    // Without it, a small answer can wait for the acknowledgement of the one before. It fails only for a closed socket.
     drop(client.set_nodelay(true));
     let (from_client, to_client) = client.split();
-    // An error ends the connection, which is all that it means.
+    // An error just ends the connection.
     tokio::select! {
         _ = read(from_client, id, shared) => {}
         _ = write(to_client, outgoing, shared) => {}
-        // Whatever is still on its way has nowhere to go.
+        // Nothing that is still queued can be delivered.
         () = shared.until(|state| !state.has_link(id)) => {}
     }
 }
 
-/// A connection that the server knows, until this is dropped: also when a test's matcher panics, as the client would wait
-/// in vain for an end.
+/// A connection that the server knows, until this is dropped: even if a test's matcher panics, as the client would otherwise
+/// never see the end.
 struct Open<'a> {
     id: ConnectionId,
     shared: &'a Shared,
@@ -72,7 +72,7 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Ends when the client does, or when it sends what cannot be a frame, or nothing at all.
+/// Ends when the client does, or when it sends something that cannot be a frame, or nothing at all.
 async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io::Result<()> {
     let Settings { max_frame, sessionless_timeout, .. } = shared.lock().processor.settings;
     let mut first = timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await??;
@@ -87,13 +87,13 @@ async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io
         };
         shared.receive(id, &payload).await;
         if !shared.lock().processor.is_open(id) {
-            // The writer ends the link, when all has been sent.
+            // The writer ends the link, once everything has been sent.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// What a connection begins with.
+/// The first bytes of a connection.
 enum First {
     Word([u8; 4]),
     Frame(Vec<u8>),
@@ -124,7 +124,7 @@ async fn answer_word(word: [u8; 4], id: ConnectionId, shared: &Shared) -> io::Re
 /// Sends what is due, until the connection ends.
 async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, shared: &Shared) -> io::Result<()> {
     while let Some(Item { due, frame }) = items.recv().await {
-        // A timer rounds up to the next millisecond, also for what is due already.
+        // A timer rounds up to the next millisecond, even for what is already due.
         if due > Instant::now() {
             sleep_until(due.into()).await;
         }

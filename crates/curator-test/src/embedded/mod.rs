@@ -1,16 +1,16 @@
 //! A ZooKeeper in this process, for tests, examples and first steps.
 //!
-//! | Room | |
+//! | Module | |
 //! |---|---|
 //! | `codec` | the wire format: typed requests, replies and events |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
 //! | `acl` | who may do what |
 //! | `sessions` | who is alive, and until when |
-//! | `watches` | who is told of what |
-//! | `connection` | what is known of a client |
+//! | `watches` | who is notified of what |
+//! | `connection` | what is known about a client |
 //! | `processor` | a request in, replies and events out; no I/O, no clock |
 //! | `words` | four-letter words |
-//! | `faults` | what shall go wrong |
+//! | `faults` | faults that a test asks for |
 //! | `shared`, `link` | sockets and time |
 
 mod acl;
@@ -52,25 +52,25 @@ use crate::{
     serving_thread::{LONGEST_DELAY, ServingThread},
 };
 
-/// A ZooKeeper server inside this process: in memory, on a port of the loopback interface, up in milliseconds.
+/// A ZooKeeper server inside this process: in memory, on a port of the loopback interface, ready in milliseconds.
 ///
 /// It speaks the client protocol as ZooKeeper 3.9 does: sessions, ephemeral, sequential, container and TTL nodes,
 /// transactions, access lists, watches of all kinds, and the four-letter words `ruok`, `srvr`, `mntr`, `cons`, `wchs` and
-/// `wchp`. A suite of conformance tests compares it with real servers, byte by byte where bytes are not a matter of chance.
-/// Any client of ZooKeeper can talk to it.
+/// `wchp`. A suite of conformance tests compares it with real servers, byte by byte wherever the bytes are deterministic.
+/// Any ZooKeeper client can talk to it.
 ///
-/// It is for tests, examples and first steps. It is no replacement for an ensemble: it is one server, and what it knows is
-/// gone when it is dropped.
+/// It is for tests, examples and first steps. It does not replace an ensemble: it is one server, and its data is gone when
+/// it is dropped.
 ///
-/// It can do what no real server does when asked: lose the answer to a chosen request, expire a session at once, stand
-/// still. What a method orders is in force when it returns. The methods can be called from anywhere; the server runs on a
-/// thread of its own.
+/// It can do what no real server does on demand: lose the answer to a chosen request, expire a session at once, stand still.
+/// The effect of a method is in place when it returns. The methods can be called from anywhere; the server runs on its own
+/// thread.
 ///
 /// # What it lacks
 ///
-/// - SASL, TLS, quotas (their nodes can be made, and nothing counts), the super user, `reconfig`, and what a server tells
-///   only to other servers. A request of an unknown kind is answered with `Unimplemented`, and the connection is closed, as
-///   the real server does.
+/// - SASL, TLS, quotas (their nodes can be created, but nothing is counted), the super user, `reconfig`, and what servers
+///   send only to each other. A request of an unknown kind is answered with `Unimplemented`, and the connection is closed,
+///   as the real server does.
 /// - Other four-letter words, the admin server, metrics, latencies.
 /// - Limits on the number of connections, on requests in flight, and on the rate of anything.
 /// - Files: nothing is written to disk.
@@ -83,21 +83,21 @@ pub struct EmbeddedServer {
     settings: Settings,
     begin: Instant,
     port: Port,
-    /// Locked by who starts or stops it, as its stage and its port change together.
+    /// Locked to start or stop it, as its stage and its port change together.
     control: Mutex<()>,
 }
 
 impl EmbeddedServer {
-    /// Starts a server. It serves when this returns.
+    /// Starts a server. It is ready when this returns.
     ///
     /// # Errors
     ///
-    /// When there is no free port, or when the system gives no thread.
+    /// When there is no free port, or when the system cannot start a thread.
     pub fn start() -> Result<Self, Error> {
         Self::builder().start()
     }
 
-    /// For a server with other settings.
+    /// Configures a server with other settings.
     pub fn builder() -> EmbeddedServerBuilder {
         EmbeddedServerBuilder::default()
     }
@@ -117,19 +117,19 @@ impl EmbeddedServer {
         Ok(Self { shared, thread, settings, begin, port, control: Mutex::default() })
     }
 
-    /// Where clients connect, as a `SocketAddr`.
+    /// The address that clients connect to, as a `SocketAddr`.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// Where clients connect, as ZooKeeper's clients want it: `127.0.0.1:<port>`.
+    /// The connect string for ZooKeeper clients: `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
 
-    /// Whether it has not been [stopped](Self::stop). A paused server runs.
+    /// Whether it runs, that is, has not been [stopped](Self::stop). A paused server counts as running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.shared.lock().stage != Stage::Stopped
@@ -142,12 +142,12 @@ impl EmbeddedServer {
         self.go_down();
     }
 
-    /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are kept; sessions have their
-    /// whole timeouts again. Watches are gone with their connections, as on a real server.
+    /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are kept; the timeouts of the
+    /// sessions start over. Watches are gone with their connections, as on a real server.
     ///
     /// # Errors
     ///
-    /// When the port cannot be bound again. It is stopped then.
+    /// When the port cannot be bound again. The server is stopped then.
     pub fn restart(&self) -> Result<(), Error> {
         let _controlled = self.control();
         self.go_down();
@@ -156,9 +156,9 @@ impl EmbeddedServer {
 
     /// As [`restart`](Self::restart), but all nodes and sessions are lost.
     ///
-    /// A client that comes back learns that its session is over. A client that insists on the order of what it has seen
-    /// is sent away, as the server's transactions begin at 1 again; a real server that has lost its data does the same.
-    /// Faults that are armed, the delay and the counts stay.
+    /// A client that comes back learns that its session is over. A client that has seen later transactions is turned away,
+    /// as the server's transactions start at 1 again; a real server that has lost its data does the same. Armed faults, the
+    /// delay and the counts stay.
     ///
     /// # Errors
     ///
@@ -171,8 +171,9 @@ impl EmbeddedServer {
         self.come_up()
     }
 
-    /// Lets the server stand still: connections stay open, the system accepts new ones, and nobody answers. Time goes on:
-    /// sessions whose timeout passes are over when the server is [resumed](Self::resume). Does nothing when it is stopped.
+    /// Freezes the server: connections stay open and the system accepts new ones, but nothing is answered. Time goes on:
+    /// sessions whose timeout passes are over when the server is [resumed](Self::resume). Does nothing if the server is
+    /// stopped.
     pub fn pause(&self) {
         self.shared.update(|state, _| {
             if state.stage == Stage::Running {
@@ -181,7 +182,7 @@ impl EmbeddedServer {
         });
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     pub fn resume(&self) {
         self.shared.update(|state, now| {
             if state.stage == Stage::Paused {
@@ -196,7 +197,7 @@ impl EmbeddedServer {
         self.shared.update(|state, _| state.drop_connections());
     }
 
-    /// While true, new connections are really refused (ECONNREFUSED): nothing listens. Current ones live on. A
+    /// While true, nothing listens, so new connections are refused (ECONNREFUSED). Current ones stay open. A
     /// [restart](Self::restart) ends it.
     ///
     /// # Errors
@@ -207,30 +208,30 @@ impl EmbeddedServer {
         self.thread.listen(!refuse && self.is_running())
     }
 
-    /// Delays each answer and each event by so much, a year at most. They keep their order and do not wait for each other.
+    /// Delays each answer and each event by this much, at most a year. They keep their order and do not wait for each other.
     pub fn set_delay(&self, delay: Duration) {
         self.shared.update(|state, _| state.faults.delay = delay.min(LONGEST_DELAY));
     }
 
-    /// The next request that matches is carried out, and its answer vanishes; the connection stays.
+    /// The next matching request is carried out, but its answer is lost; the connection stays.
     ///
-    /// A request is shown to the faults in the order of their calls, and spends the first that matches it. Pings and
-    /// handshakes are shown too.
+    /// Each request is compared with the faults in the order in which they were armed, and uses up the first that matches.
+    /// That includes pings and handshakes.
     ///
-    /// The server waits for `matches`, which must not call it: neither of the two would go on.
+    /// The server waits for `matches`, which must not call the server: that would be a deadlock.
     pub fn swallow_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Swallow));
     }
 
-    /// The next request that matches is carried out, and its connection is closed in place of the answer.
+    /// The next matching request is carried out, but its connection is closed instead of the answer being sent.
     ///
-    /// Chosen as in [`swallow_reply`](Self::swallow_reply).
+    /// The request is chosen as in [`swallow_reply`](Self::swallow_reply).
     pub fn cut_before_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Drop));
     }
 
-    /// What session timeouts the server grants from now on, as if sessions came to another server. Those that are there keep
-    /// theirs until they come again. A [restart](Self::restart) keeps it.
+    /// Changes the session timeouts that the server grants from now on, as if sessions moved to another server. Existing
+    /// sessions keep theirs until they reconnect. A [restart](Self::restart) keeps it.
     ///
     /// # Errors
     ///
@@ -254,10 +255,10 @@ impl EmbeddedServer {
     }
 
     /// Sets how many children of a node have ever been created, as far as the server knows: the number that its next
-    /// sequential child bears. The real server's `cversion`.
+    /// sequential child gets. The real server's `cversion`.
     ///
-    /// At `i32::MAX` the counter is at its end. As on the real server it stays there, so that number is given to each
-    /// child, if it is created alone; within one transaction, the second child gets `i32::MIN`, and so on.
+    /// At `i32::MAX` the counter is at its end. As on the real server it stays there, so each child that is created alone
+    /// gets that number; within one transaction, the second child gets `i32::MIN`, and so on.
     ///
     /// # Errors
     ///
@@ -267,7 +268,7 @@ impl EmbeddedServer {
         if is_there { Ok(()) } else { Err(Error::NoNode(path.to_owned())) }
     }
 
-    /// How many requests of each kind have come. Pings and handshakes are counted apart.
+    /// How many requests of each kind have arrived. Pings and handshakes are counted separately.
     #[must_use]
     pub fn requests(&self) -> BTreeMap<OpCode, u64> {
         let mut counts = self.shared.lock().counts.clone();
@@ -276,13 +277,13 @@ impl EmbeddedServer {
         counts
     }
 
-    /// How many pings have come.
+    /// How many pings have arrived.
     #[must_use]
     pub fn pings(&self) -> u64 {
         self.count(OpCode::Ping)
     }
 
-    /// How many handshakes have come: one for each connection of a client.
+    /// How many handshakes have arrived: one for each connection of a client.
     #[must_use]
     pub fn handshakes(&self) -> u64 {
         self.count(OpCode::CreateSession)
@@ -302,7 +303,7 @@ impl EmbeddedServer {
     /// The answer to a four-letter word, without a connection. It is not counted as a packet.
     pub(crate) fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         let known = word.as_bytes().first_chunk().copied().filter(|first| word.len() == 4 && words::is_word(*first));
-        let known = known.ok_or_else(|| Error::Protocol(format!("`{word}` is no four-letter word")))?;
+        let known = known.ok_or_else(|| Error::Protocol(format!("`{word}` is not a four-letter word")))?;
         let state = self.shared.lock();
         match state.stage {
             Stage::Running => Ok(words::answer(known, &state.processor)),
@@ -320,18 +321,18 @@ impl EmbeddedServer {
     }
 
     fn go_down(&self) {
-        // In one step: a request that a paused server has not looked at must not be carried out in between.
+        // In one step: a request that a paused server has not seen must not be carried out in between.
         self.shared.update(|state, _| {
             state.stage = Stage::Stopped;
             state.drop_connections();
         });
-        // A thread that does not answer has ended, and listens no more.
+        // A thread that does not answer has ended, and no longer listens.
         drop(self.thread.listen(false));
     }
 
     /// Once it is down.
     fn come_up(&self) -> Result<(), Error> {
-        // Before it listens, as a stopped server sends its clients away.
+        // Before it listens, as a stopped server turns its clients away.
         self.shared.update(|state, now| {
             state.processor.resume(now);
             state.stage = Stage::Running;
@@ -340,7 +341,7 @@ impl EmbeddedServer {
     }
 }
 
-/// An empty server, whose passwords differ from those of others.
+/// An empty server, whose passwords differ from those of other servers.
 fn processor(settings: Settings, begin: Instant, port: u16) -> Processor {
     let now = now(begin);
     Processor::new(settings, now.wall.cast_unsigned() ^ (u64::from(port) << 48), now)

@@ -1,8 +1,8 @@
-//! What is known of a request when it has come.
+//! What is known about a request when it arrives.
 
 use crate::OpCode;
 
-/// A request as a fault sees it, to choose the one that it hits.
+/// A request as a fault sees it, to decide whether to apply to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
     op: OpCode,
@@ -15,20 +15,20 @@ impl RequestInfo {
         Self { op, path, session_id }
     }
 
-    /// Its kind. The handshake goes as [`OpCode::CreateSession`].
+    /// Its kind. The handshake counts as [`OpCode::CreateSession`].
     #[must_use]
     pub fn op(&self) -> OpCode {
         self.op
     }
 
-    /// The path that it is about, if it is about one path: a transaction is not. For a sequential node this is what the
-    /// client has asked for, without the number.
+    /// Its path, if it has exactly one: a transaction does not. For a sequential node this is the path that the client has
+    /// asked for, without the number.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// The session that has sent it.
+    /// The session that sent it.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.session_id

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// A point in time, in milliseconds of a clock that only goes forward.
+/// A point in time, in milliseconds of a monotonic clock.
 pub(crate) type Millis = u64;
 
 /// All sessions that are alive, connected or not.
 ///
-/// As on the real server, expiry is rounded up to whole ticks, so a session lives for its timeout and up to a tick more.
+/// As on the real server, expiry is rounded up to whole ticks, so a session lives for its timeout and up to one tick longer.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     alive: BTreeMap<i64, Session>,
@@ -18,13 +18,13 @@ pub(crate) struct Sessions {
 
 #[derive(Debug)]
 struct Session {
-    /// As it was created with; a client that comes back may have another.
+    /// The one that it was created with; a client that reconnects may get another.
     timeout: Millis,
     expires: Millis,
 }
 
 impl Sessions {
-    /// Ids begin at `first_id`; passwords are made of `secret`.
+    /// Ids start at `first_id`; passwords are derived from `secret`.
     pub(crate) fn new(first_id: i64, secret: u64, tick: Millis) -> Self {
         Self { alive: BTreeMap::new(), next_id: first_id, secret, tick: tick.max(1) }
     }
@@ -37,13 +37,13 @@ impl Sessions {
         id
     }
 
-    /// Notes a sign of life. Returns whether the session is alive.
+    /// Records a sign of life. Returns whether the session is alive.
     pub(crate) fn touch(&mut self, id: i64, timeout: Millis, now: Millis) -> bool {
         let expires = ((now + timeout) / self.tick + 1) * self.tick;
         self.alive.get_mut(&id).map(|session| session.expires = expires).is_some()
     }
 
-    /// Lets all timeouts begin anew, as after a server's restart, which knows those of the creation only.
+    /// Restarts all timeouts, as when a server restarts, which knows only the timeouts from the creation.
     pub(crate) fn touch_all(&mut self, now: Millis) {
         let timeouts: Vec<_> = self.alive.iter().map(|(id, session)| (*id, session.timeout)).collect();
         for (id, timeout) in timeouts {
@@ -63,19 +63,19 @@ impl Sessions {
         self.alive.keys().copied()
     }
 
-    /// Those whose time is over, the oldest first.
+    /// Those that have expired, the oldest first.
     pub(crate) fn expired(&self, now: Millis) -> Vec<i64> {
         let mut over: Vec<_> = self.alive.iter().filter(|(_, session)| session.expires <= now).collect();
         over.sort_by_key(|(_, session)| session.expires);
         over.into_iter().map(|(id, _)| *id).collect()
     }
 
-    /// When the next one expires, if none is heard of.
+    /// When the next one expires, if nothing is heard of any.
     pub(crate) fn next_expiry(&self) -> Option<Millis> {
         self.alive.values().map(|session| session.expires).min()
     }
 
-    /// What a client must know to take the session up again.
+    /// What a client must know to resume the session.
     pub(crate) fn password(&self, id: i64) -> [u8; 16] {
         let mut password = [0; 16];
         let half = |salt: u64| mix(self.secret ^ mix(id.cast_unsigned() ^ salt)).to_be_bytes();
@@ -85,7 +85,7 @@ impl Sessions {
     }
 }
 
-/// Spreads the bits of a number (`SplitMix64`). No secret that is worth a better hash is kept here.
+/// Spreads the bits of a number (`SplitMix64`). Nothing here is secret enough to need a better hash.
 fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The server, as its thread and those who control it share it.
+//! The server, shared by its thread and the values that control it.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::OpCode;
 
-/// The state of a server, and a signal that it has changed.
+/// The state of a server, with a signal for changes.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -35,7 +35,7 @@ pub(crate) struct State {
     links: BTreeMap<ConnectionId, Link>,
 }
 
-/// What a server does at the moment.
+/// What a server is doing at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Running,
@@ -47,15 +47,15 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 struct Link {
     items: UnboundedSender<Item>,
-    /// A duplicate, so that whoever cuts the link need not wait for the server's thread.
+    /// A duplicate, so that cutting the link need not wait for the server's thread.
     socket: TcpStream,
 }
 
-/// A thing on its way to a client. It leaves at its time, and never before what came earlier.
+/// Something on its way to a client. It leaves when it is due, and never before what came earlier.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) due: Instant,
-    /// Nothing: the connection ends here.
+    /// `None`: the connection ends here.
     pub(crate) frame: Option<Vec<u8>>,
 }
 
@@ -75,7 +75,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, sends what follows from it, and wakes those who wait.
+    /// Changes the state, sends what follows from it, and wakes the waiters.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State, Now) -> R) -> R {
         let result = {
             let mut state = self.lock();
@@ -87,7 +87,7 @@ impl Shared {
         result
     }
 
-    /// Takes what a client has sent, as soon as the server is not paused. One that was stopped meanwhile takes nothing more.
+    /// Processes what a client has sent, once the server is not paused. If it was stopped in the meantime, it does nothing.
     pub(crate) async fn receive(&self, id: ConnectionId, payload: &[u8]) {
         while !self.try_receive(id, payload) {
             self.until(|state| state.stage != Stage::Paused).await;
@@ -114,7 +114,7 @@ impl Shared {
             state.deliver(fault.map(|fault| (id, fault)));
             request
         };
-        // Other requests only put off what time has to do.
+        // Other requests only postpone what is due by time.
         if request.is_some_and(|request| request.op() == OpCode::CreateSession) {
             self.changed.send_replace(());
         }
@@ -132,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Lets time do its work, for ever.
+    /// Does what is due by time, forever.
     pub(crate) async fn keep_time(&self) {
         let mut changed = self.changed.subscribe();
         loop {
@@ -157,7 +157,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes a new connection, if the server runs.
+    /// Accepts a new connection, if the server runs.
     pub(crate) fn open(
         &mut self,
         peer: SocketAddr,
@@ -178,7 +178,7 @@ impl State {
         self.processor.forget(id);
     }
 
-    /// Whether a connection is there, and has not been cut.
+    /// Whether a connection exists, and has not been cut.
     pub(crate) fn has_link(&self, id: ConnectionId) -> bool {
         self.links.contains_key(&id)
     }
@@ -192,16 +192,16 @@ impl State {
         self.send(id, None);
     }
 
-    /// Closes all connections. Nothing more is taken from them or sent to them.
+    /// Closes all connections. Nothing more is read from them or sent to them.
     pub(crate) fn drop_connections(&mut self) {
         for (id, link) in std::mem::take(&mut self.links) {
             self.processor.forget(id);
-            // Fails when the peer has closed already, which is as good.
+            // Fails if the peer has already closed it, which is just as good.
             drop(link.socket.shutdown(Shutdown::Both));
         }
     }
 
-    /// Sends what the processor has for clients. A fault hits the answer to one connection.
+    /// Sends what the processor has for clients. A fault affects the answer to one connection.
     fn deliver(&mut self, fault: Option<(ConnectionId, Fault)>) {
         for (id, output) in self.processor.take_outbox() {
             let fault = fault.filter(|(hit, _)| *hit == id).map(|(_, fault)| fault);

@@ -1,4 +1,4 @@
-//! Who is told of which change.
+//! Who is notified of which change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(crate) enum Mode {
     Standard,
     /// Until it is removed.
     Persistent,
-    /// Until it is removed, for all nodes below too.
+    /// Until it is removed, also for all nodes below.
     PersistentRecursive,
 }
 
@@ -28,12 +28,12 @@ pub(crate) enum WatcherKind {
 /// All watches of a server. They belong to connections, and end with them.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// Of nodes: that they are, and their data.
+    /// On nodes: their existence and their data.
     pub(crate) data: Table,
     pub(crate) children: Table,
 }
 
-/// Watches of one sort, both ways round.
+/// Watches of one sort, indexed both ways.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     by_path: BTreeMap<String, BTreeMap<ConnectionId, BTreeSet<Mode>>>,
@@ -87,13 +87,13 @@ impl Watches {
         }
     }
 
-    /// Forgets the watches of a connection.
+    /// Removes the watches of a connection.
     pub(crate) fn forget(&mut self, connection: ConnectionId) {
         self.data.forget(connection);
         self.children.forget(connection);
     }
 
-    /// Those who must be told of an event, each once. Their one-shot watches are spent.
+    /// The connections to notify of an event, each once. Their one-shot watches are used up.
     pub(crate) fn trigger(&mut self, kind: EventKind, path: &str) -> BTreeSet<ConnectionId> {
         match kind {
             EventKind::NodeCreated | EventKind::NodeDataChanged => self.data.trigger(path),

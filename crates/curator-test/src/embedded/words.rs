@@ -1,14 +1,14 @@
-//! Four-letter words: what the server says about itself.
+//! Four-letter words: what the server reports about itself.
 
 use std::fmt::{self, Write};
 
 use super::{connection::Connection, processor::Processor};
 use crate::OpCode;
 
-/// The release that this server behaves as, which the conformance tests compare it with.
+/// The release that this server behaves like, with which the conformance tests compare it.
 const VERSION: &str = concat!("3.9.5-embedded, built into curator-test ", env!("CARGO_PKG_VERSION"));
 
-/// The words of the real server. Others are lengths of frames.
+/// The words of the real server. Anything else is the length of a frame.
 const KNOWN: [&[u8; 4]; 18] = [
     b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"gtmk", b"hash", b"isro", b"mntr", b"ruok", b"srst",
     b"srvr", b"stat", b"stmk", b"wchc", b"wchp", b"wchs",
@@ -22,7 +22,7 @@ pub(crate) fn is_word(first: [u8; 4]) -> bool {
 /// The answer to a word.
 pub(crate) fn answer(word: [u8; 4], server: &Processor) -> String {
     let mut text = String::new();
-    // Writing into a string does not fail.
+    // Writing to a string does not fail.
     let _: fmt::Result = match &word {
         b"ruok" => text.write_str("imok"),
         b"srvr" => srvr(server, &mut text),

@@ -1,49 +1,49 @@
-//! How much a client asks of the network.
+//! How much network traffic a client causes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::OpCode;
 
-/// What went through a proxy since the last reset.
+/// What has passed through a proxy since the last reset.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Come from clients.
+    /// Received from clients.
     arrived: BTreeMap<OpCode, u64>,
     /// Written to the server.
     forwarded: BTreeMap<OpCode, u64>,
     /// Answered by the server.
     answered: BTreeMap<OpCode, u64>,
-    /// Events of watches, come from the server.
+    /// Watch events received from the server.
     notifications: u64,
-    /// Bytes come from the server.
+    /// Bytes received from the server.
     received: u64,
     round_trips: u64,
-    /// Neither begin nor end a flight. Survives a reset.
+    /// Neither start nor end a pipeline. Survives a reset.
     ignored: BTreeSet<OpCode>,
 }
 
-/// A client's requests in bundles, as they share round trips.
+/// A client's requests, grouped into pipelines that share a round trip.
 ///
-/// Flights are numbered from 1. A request belongs to the current flight until a reply to that flight has been
-/// delivered; the next request may then be a consequence of it, and begins a new one.
+/// Pipelines are numbered from 1. A request belongs to the current pipeline until a reply to that pipeline has been
+/// delivered; the next request may then be a consequence of it, and starts a new one.
 #[derive(Debug, Default)]
-pub(crate) struct Flights {
+pub(crate) struct Pipelines {
     current: u64,
     delivered: u64,
 }
 
 impl Counts {
-    /// Counts a request that came from a client. Returns the flight that it belongs to, if it belongs to one.
-    pub(crate) fn arrive(&mut self, op: OpCode, flights: &mut Flights) -> Option<u64> {
+    /// Counts a request from a client. Returns its pipeline, if it belongs to one.
+    pub(crate) fn arrive(&mut self, op: OpCode, pipelines: &mut Pipelines) -> Option<u64> {
         *self.arrived.entry(op).or_default() += 1;
         if self.is_apart(op) || self.ignored.contains(&op) {
             return None;
         }
-        if flights.delivered == flights.current {
-            flights.current += 1;
+        if pipelines.delivered == pipelines.current {
+            pipelines.current += 1;
             self.round_trips += 1;
         }
-        Some(flights.current)
+        Some(pipelines.current)
     }
 
     pub(crate) fn forward(&mut self, op: OpCode) {
@@ -54,7 +54,7 @@ impl Counts {
         *self.answered.entry(op).or_default() += 1;
     }
 
-    /// Counts the bytes of a frame that came from the server.
+    /// Counts the bytes of a frame from the server.
     pub(crate) fn receive(&mut self, bytes: usize) {
         self.received += bytes as u64;
     }
@@ -63,7 +63,7 @@ impl Counts {
         self.received
     }
 
-    /// Counts an event of a watch.
+    /// Counts a watch event.
     pub(crate) fn notify(&mut self) {
         self.notifications += 1;
     }
@@ -101,19 +101,19 @@ impl Counts {
         self.round_trips
     }
 
-    /// They come by themselves, not because the client was asked for something.
+    /// These are sent on their own, not because someone called the client.
     fn is_apart(&self, op: OpCode) -> bool {
         matches!(op, OpCode::Ping | OpCode::CreateSession)
     }
 }
 
-impl Flights {
-    /// Notes that a reply to a request of this flight has been delivered.
-    pub(crate) fn deliver(&mut self, flight: u64) {
-        self.delivered = self.delivered.max(flight);
+impl Pipelines {
+    /// Records that a reply to a request of this pipeline has been delivered.
+    pub(crate) fn deliver(&mut self, pipeline: u64) {
+        self.delivered = self.delivered.max(pipeline);
     }
 
-    /// The next request begins a new flight.
+    /// The next request starts a new pipeline.
     pub(crate) fn reset(&mut self) {
         self.delivered = self.current;
     }
@@ -125,24 +125,24 @@ mod tests {
 
     #[test]
     fn pipelined_requests_are_one_round_trip() {
-        let (mut counts, mut flights) = (Counts::default(), Flights::default());
-        assert_eq!(counts.arrive(OpCode::Create2, &mut flights), Some(1));
-        assert_eq!(counts.arrive(OpCode::GetChildren2, &mut flights), Some(1));
-        flights.deliver(1);
-        assert_eq!(counts.arrive(OpCode::GetData, &mut flights), Some(2));
-        // The second answer of the first flight tells nothing about the second flight.
-        flights.deliver(1);
-        assert_eq!(counts.arrive(OpCode::GetData, &mut flights), Some(2));
+        let (mut counts, mut pipelines) = (Counts::default(), Pipelines::default());
+        assert_eq!(counts.arrive(OpCode::Create2, &mut pipelines), Some(1));
+        assert_eq!(counts.arrive(OpCode::GetChildren2, &mut pipelines), Some(1));
+        pipelines.deliver(1);
+        assert_eq!(counts.arrive(OpCode::GetData, &mut pipelines), Some(2));
+        // The second answer of the first pipeline says nothing about the second pipeline.
+        pipelines.deliver(1);
+        assert_eq!(counts.arrive(OpCode::GetData, &mut pipelines), Some(2));
         assert_eq!(counts.round_trips(), 2);
     }
 
     #[test]
     fn pings_and_what_is_ignored_make_no_round_trip() {
-        let (mut counts, mut flights) = (Counts::default(), Flights::default());
+        let (mut counts, mut pipelines) = (Counts::default(), Pipelines::default());
         counts.ignore(OpCode::Sync);
-        assert_eq!(counts.arrive(OpCode::Ping, &mut flights), None);
-        assert_eq!(counts.arrive(OpCode::CreateSession, &mut flights), None);
-        assert_eq!(counts.arrive(OpCode::Sync, &mut flights), None);
+        assert_eq!(counts.arrive(OpCode::Ping, &mut pipelines), None);
+        assert_eq!(counts.arrive(OpCode::CreateSession, &mut pipelines), None);
+        assert_eq!(counts.arrive(OpCode::Sync, &mut pipelines), None);
         assert_eq!(counts.round_trips(), 0);
         assert_eq!(counts.requests(), BTreeMap::from([(OpCode::Sync, 1)]));
         assert_eq!(counts.arrived(OpCode::Ping), 1);
@@ -150,14 +150,14 @@ mod tests {
 
     #[test]
     fn a_reset_forgets_counts_and_keeps_settings() {
-        let (mut counts, mut flights) = (Counts::default(), Flights::default());
+        let (mut counts, mut pipelines) = (Counts::default(), Pipelines::default());
         counts.ignore(OpCode::Sync);
-        counts.arrive(OpCode::Create2, &mut flights);
+        counts.arrive(OpCode::Create2, &mut pipelines);
         counts.reset();
-        flights.reset();
+        pipelines.reset();
         assert!(counts.requests().is_empty());
-        assert_eq!(counts.arrive(OpCode::Sync, &mut flights), None);
-        counts.arrive(OpCode::Delete, &mut flights);
+        assert_eq!(counts.arrive(OpCode::Sync, &mut pipelines), None);
+        counts.arrive(OpCode::Delete, &mut pipelines);
         assert_eq!(counts.round_trips(), 1);
     }
 }

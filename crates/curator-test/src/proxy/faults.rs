@@ -1,4 +1,4 @@
-//! What shall go wrong.
+//! Faults that a test asks for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,14 +8,14 @@ use std::{
 
 use crate::OpCode;
 
-/// One way through a proxy, or both.
+/// One direction through a proxy, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From client to server.
     ToServer,
     /// From server to client.
     ToClient,
-    /// Both ways.
+    /// Both directions.
     Both,
 }
 
@@ -32,19 +32,19 @@ impl Direction {
 /// What happens to one request or to its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The connection is closed in place of the request.
+    /// The connection is closed instead of the request being passed on.
     CutRequest,
-    /// The connection is closed in place of the reply.
+    /// The connection is closed instead of the reply being delivered.
     CutReply,
-    /// The connection is closed behind the reply.
+    /// The connection is closed after the reply.
     CutBehindReply,
-    /// The reply vanishes.
+    /// The reply is lost.
     SwallowReply,
-    /// The reply says something else: by the alteration of that number.
+    /// The reply is changed, by the alteration with this number.
     AlterReply(u64),
 }
 
-/// What makes another reply of a reply.
+/// Turns a reply into another one.
 pub(crate) struct Alteration(Box<Alter>);
 
 type Alter = dyn FnOnce(&mut Vec<u8>) + Send;
@@ -66,20 +66,20 @@ impl fmt::Debug for Alteration {
 struct Armed {
     op: OpCode,
     fault: Fault,
-    /// How many requests of that kind are to pass before.
+    /// How many requests of that kind pass before it.
     before: u64,
 }
 
-/// The faults that are in force.
+/// The armed faults.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// In the order of arming. Each hits one request.
+    /// In the order in which they were armed. Each affects one request.
     armed: Vec<Armed>,
-    /// Those that have not been made yet, by number.
+    /// Those that have not been applied yet, by number.
     alterations: BTreeMap<u64, Alteration>,
     next_alteration: u64,
     held: BTreeSet<OpCode>,
-    /// Counts the releases. A parked reply waits for the next one.
+    /// Counts the releases. A held reply waits for the next one.
     releases: u64,
     lost_to_server: bool,
     lost_to_client: bool,
@@ -87,8 +87,8 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Arms a fault for the `nth` request of that kind from now on, counted from 1. Where another fault hits that one, it
-    /// is the next.
+    /// Arms a fault for the `nth` request of that kind from now on, counted from 1. If another fault affects that request,
+    /// this one takes the next.
     pub(crate) fn arm(&mut self, op: OpCode, nth: u64, fault: Fault) {
         self.armed.push(Armed { op, fault, before: nth.saturating_sub(1) });
     }
@@ -101,12 +101,12 @@ impl Faults {
         self.arm(op, nth, Fault::AlterReply(number));
     }
 
-    /// The alteration of that number; it is used up.
+    /// Takes the alteration with that number.
     pub(crate) fn take_alteration(&mut self, number: u64) -> Option<Alteration> {
         self.alterations.remove(&number)
     }
 
-    /// The fault of a request that has just arrived.
+    /// The fault for a request that has just arrived.
     pub(crate) fn hit(&mut self, op: OpCode) -> Option<Fault> {
         let due = self.armed.iter().position(|armed| armed.op == op && armed.before == 0);
         let hit = due.map(|index| self.armed.remove(index).fault);
@@ -125,7 +125,7 @@ impl Faults {
         self.releases += 1;
     }
 
-    /// For a reply to be parked: the number of the release that frees it.
+    /// For a reply to be held: the number of the release that frees it.
     pub(crate) fn parks(&self, op: OpCode) -> Option<u64> {
         self.held.contains(&op).then_some(self.releases + 1)
     }
@@ -143,7 +143,7 @@ impl Faults {
         (self.lost_to_server, self.lost_to_client) = (false, false);
     }
 
-    /// Whether bytes on this way vanish.
+    /// Whether bytes in this direction are lost.
     pub(crate) fn loses(&self, direction: Direction) -> bool {
         match direction {
             Direction::ToServer => self.lost_to_server,
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_fault_waits_for_its_number() {
         let mut faults = Faults::default();
-        // Counted before it was armed: not at all.
+        // A request before it was armed does not count.
         assert_eq!(faults.hit(OpCode::Create2), None);
         faults.arm(OpCode::Create2, 3, Fault::CutBehindReply);
         faults.arm(OpCode::Delete, 2, Fault::CutReply);
@@ -191,7 +191,7 @@ mod tests {
         faults.arm(OpCode::Create2, 2, Fault::CutRequest);
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::SwallowReply));
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutReply));
-        // Two were due at once: one after the other.
+        // If two are due at once, they apply one after the other.
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutRequest));
         assert_eq!(faults.hit(OpCode::Create2), None);
     }

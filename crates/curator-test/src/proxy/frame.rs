@@ -1,4 +1,4 @@
-//! What of ZooKeeper's wire format a proxy must understand.
+//! The part of ZooKeeper's wire format that a proxy must understand.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::faults::Alteration;
 use crate::OpCode;
 
-/// A frame begins with its length, which does not count itself.
+/// A frame starts with its length, which does not include itself.
 const LENGTH: usize = 4;
-/// Far more than any server accepts; a longer frame is not ZooKeeper's.
+/// Far more than any server accepts; a longer frame is not a ZooKeeper frame.
 const LONGEST: usize = 64 * 1024 * 1024;
-/// The xid of a reply that answers no request: an event of a watch.
+/// The xid of a reply that answers no request: a watch event.
 const NOTIFICATION: i32 = -1;
 
 /// The answer to a handshake.
@@ -21,14 +21,14 @@ pub(crate) struct ConnectResponse {
     pub(crate) password: Vec<u8>,
 }
 
-/// How each request begins.
+/// The start of each request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestHeader {
     pub(crate) xid: i32,
     pub(crate) op: OpCode,
 }
 
-/// How each reply begins.
+/// The start of each reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReplyHeader {
     pub(crate) xid: i32,
@@ -66,12 +66,12 @@ fn int(payload: &[u8], at: usize) -> Option<i32> {
     payload.get(at..)?.first_chunk().copied().map(i32::from_be_bytes)
 }
 
-/// A whole frame, with its length in front.
+/// A whole frame, including its length.
 #[derive(Debug)]
 pub(crate) struct Frame(Vec<u8>);
 
 impl Frame {
-    /// Reads one frame; nothing when the stream ends before it begins.
+    /// Reads one frame; `None` if the stream ends before it starts.
     pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
         let mut length = [0; LENGTH];
         match stream.read_exact(&mut length).await {
@@ -84,36 +84,36 @@ impl Frame {
     /// Reads the rest of a frame whose length has been read.
     pub(crate) async fn read_after(length: [u8; LENGTH], stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let size = usize::try_from(i32::from_be_bytes(length)).ok().filter(|size| *size <= LONGEST);
-        let size = size.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a frame of ZooKeeper"))?;
+        let size = size.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a ZooKeeper frame"))?;
         let mut bytes = length.to_vec();
         bytes.resize(LENGTH + size, 0);
         stream.read_exact(&mut bytes[LENGTH..]).await?;
         Ok(Self(bytes))
     }
 
-    /// Another frame, made of what is behind the length of this one.
+    /// Another frame, made from the contents of this one.
     pub(crate) fn altered(self, alteration: Alteration) -> Self {
         let mut payload = self.0[LENGTH..].to_vec();
         alteration.apply(&mut payload);
-        // A frame that is too long for its length is none; no test means that.
+        // A frame that is too long for its length field is invalid; no test wants that.
         let length = i32::try_from(payload.len()).unwrap_or(i32::MAX);
         let mut bytes = length.to_be_bytes().to_vec();
         bytes.append(&mut payload);
         Self(bytes)
     }
 
-    /// All bytes, as they go over the wire.
+    /// All bytes, as sent over the wire.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The bytes behind the length.
+    /// The bytes after the length.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.0[LENGTH..]
     }
 }
 
-/// Whether a connection begins with a four-letter word rather than with a frame.
+/// Whether a connection starts with a four-letter word rather than with a frame.
 pub(crate) fn is_four_letter_word(first: [u8; LENGTH]) -> bool {
     first.iter().all(u8::is_ascii_lowercase)
 }

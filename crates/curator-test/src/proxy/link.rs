@@ -18,7 +18,7 @@ use super::{
     state::{End, LinkId, Note, Shared, State, Verdict},
 };
 
-/// A thing on its way through the proxy. It leaves at its time, and never before what came earlier.
+/// Something on its way through the proxy. It leaves when it is due, and never before what came earlier.
 struct Item {
     due: Instant,
     what: What,
@@ -26,13 +26,13 @@ struct Item {
 
 enum What {
     Frame(Frame, Note),
-    /// Nothing behind this may pass before the release of that number.
+    /// Nothing after this may pass before the release with that number.
     Park(u64),
     /// The connection ends here.
     Close,
 }
 
-/// One way of a link.
+/// One direction of a link.
 struct Way {
     shared: Arc<Shared>,
     id: LinkId,
@@ -48,19 +48,19 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
     let ended = tokio::select! {
         biased;
         ended = end.wait_for(Option::is_some) => ended.ok().and_then(|end| *end),
-        // An error ends the connection, which is all that it means.
+        // An error just ends the connection.
         _ = relay(&mut client, &mut server, upstream, id, &shared) => None,
     };
     if ended == Some(End::Reset) {
-        // Fails for a closed socket only.
+        // Fails only for a closed socket.
         drop(client.set_zero_linger());
         drop(server.as_ref().map(TcpStream::set_zero_linger));
     }
-    // Before the link is forgotten, so that who waits for that finds them closed.
+    // Before the link is removed, so that anyone who waits for that finds them closed.
     drop((client, server));
 }
 
-/// A link that the proxy knows, until this is dropped, in whatever way that comes.
+/// A link that the proxy knows, until this is dropped, for whatever reason.
 struct Open<'a> {
     id: LinkId,
     shared: &'a Shared,
@@ -95,7 +95,7 @@ async fn relay(
     let way = |direction| Way { shared: Arc::clone(shared), id, direction };
     let (requests, requests_out) = unbounded_channel();
     let (replies, replies_out) = unbounded_channel();
-    // Readers never end by themselves: what they read last is a `Close`, and the writers come to it in order.
+    // Readers never end by themselves: the last thing they read is a `Close`, which the writers reach in order.
     tokio::select! {
         result = way(Direction::ToServer).write(to_server, requests_out) => result,
         result = way(Direction::ToClient).write(to_client, replies_out) => result,
@@ -162,7 +162,7 @@ impl Way {
         }
     }
 
-    /// Passes the end of a stream on, behind all that came before.
+    /// Passes on the end of a stream, after everything before it.
     async fn finish(&self, out: &UnboundedSender<Item>) {
         let delay = self.shared.lock().delay();
         drop(out.send(Item { due: Instant::now() + delay, what: What::Close }));
@@ -177,10 +177,10 @@ impl Way {
             }
             match what {
                 What::Park(release) => self.shared.until(|state| state.faults.is_released(release)).await,
-                // Looked at once more: what is on its way when a black hole opens is lost as well.
+                // Checked once more: what is on its way when a black hole opens is lost as well.
                 _ if self.shared.lock().loses(self.id, self.direction) => {
                     if matches!(what, What::Close) {
-                        // Nobody on the other side may learn of the end before the black hole is healed.
+                        // The other side must not learn of the end before the black hole is healed.
                         pending::<()>().await;
                     }
                 }

@@ -35,13 +35,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A TCP proxy that understands ZooKeeper's frames.
 ///
-/// It counts requests, round trips and events of watches, and makes the network fail at a frame of the test's choice
-/// rather than at a time. It runs on a thread of its own, so it goes on while the test's runtime is busy, and its methods
-/// can be called from anywhere. What a method orders is in force when it returns.
+/// It counts requests, round trips and watch events, and makes the network fail at a frame that the test chooses, rather
+/// than at a point in time. It runs on its own thread, so it keeps running while the test's runtime is busy, and its methods
+/// can be called from anywhere. The effect of a method is in place when it returns.
 ///
-/// A fault that names an [`OpCode`] hits the next request of that kind that *arrives* at the proxy after the call, on
-/// any connection; two calls hit the next two. A fault with a number hits the `nth` of them, from 1 (as which 0 is taken);
-/// those that other faults hit are counted too. [`OpCode::CreateSession`] stands for the handshake.
+/// A fault that names an [`OpCode`] affects the next request of that kind that *arrives* at the proxy after the call, on any
+/// connection; two calls affect the next two. A fault with a number affects the `nth` of them, counted from 1 (0 is taken as
+/// 1); requests affected by other faults count too. [`OpCode::CreateSession`] means the handshake.
 ///
 /// Dropping the proxy closes all its connections.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl FaultProxy {
     /// When the address cannot be resolved, or when the proxy cannot be started.
     pub fn start(upstream: impl ToSocketAddrs) -> Result<Self, Error> {
         let mut addresses = upstream.to_socket_addrs().map_err(Error::io("resolve the server's address"))?;
-        let upstream = addresses.next().ok_or_else(|| Error::Protocol("no address to stand in front of".to_owned()))?;
+        let upstream = addresses.next().ok_or_else(|| Error::Protocol("no address of a server".to_owned()))?;
         let (port, shared) = (Port::reserve()?, Arc::new(Shared::default()));
         let serve = {
             let shared = Arc::clone(&shared);
@@ -71,19 +71,19 @@ impl FaultProxy {
         Ok(Self { shared, thread, port })
     }
 
-    /// Where clients connect, as a `SocketAddr`.
+    /// The address that clients connect to, as a `SocketAddr`.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// Where clients connect, as ZooKeeper's clients want it: `127.0.0.1:<port>`.
+    /// The connect string for ZooKeeper clients: `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
 
-    /// Delays each frame by so much in each direction, a year at most: a round trip takes twice that.
+    /// Delays each frame by this much in each direction, at most a year: a round trip takes twice that.
     ///
     /// Frames keep their order and do not wait for each other: each one leaves that long after it arrived, or a
     /// millisecond or two later.
@@ -103,7 +103,7 @@ impl FaultProxy {
         self.shared.update(|state| state.end_all(End::Reset));
     }
 
-    /// While true, new connections are really refused (ECONNREFUSED): nothing listens. Current ones live on.
+    /// While true, nothing listens, so new connections are refused (ECONNREFUSED). Current ones stay open.
     ///
     /// # Errors
     ///
@@ -112,35 +112,35 @@ impl FaultProxy {
         self.thread.listen(!refuse)
     }
 
-    /// Lets all bytes on that way vanish, whole frames at a time. Connections stay open, and the end of a connection
-    /// is hidden from the other side too. Directions add up until [`heal`](Self::heal).
+    /// Drops all bytes in that direction, whole frames at a time. Connections stay open, and the end of a connection is
+    /// hidden from the other side too. Directions add up until [`heal`](Self::heal).
     ///
-    /// Clients can still open connections, as the system accepts them; then nobody answers.
+    /// Clients can still open connections, as the system accepts them, but get no answer.
     pub fn black_hole(&self, direction: Direction) {
         self.shared.update(|state| state.faults.black_hole(direction));
     }
 
-    /// Ends all black holes. Connections that have lost bytes are closed, as TCP cannot go on behind a gap; the
-    /// others go on.
+    /// Ends all black holes. Connections that have lost bytes are closed, as TCP cannot continue after a gap; the others
+    /// stay open.
     pub fn heal(&self) {
         self.shared.update(State::heal);
     }
 
-    /// The reply to the next request of that kind vanishes; the connection stays.
+    /// The reply to the next request of that kind is lost; the connection stays.
     pub fn swallow_next_reply(&self, op: OpCode) {
         self.swallow_nth_reply(op, 1);
     }
 
-    /// The reply to the `nth` request of that kind vanishes; the connection stays.
+    /// The reply to the `nth` request of that kind is lost; the connection stays.
     pub fn swallow_nth_reply(&self, op: OpCode, nth: u64) {
         self.arm(op, nth, Fault::SwallowReply);
     }
 
-    /// The reply to the next request of that kind is changed on its way: a server, or a network, that tells a lie.
+    /// The reply to the next request of that kind is changed on its way, as by a server or a network that lies.
     ///
-    /// `alter` is given the reply without its length: 4 bytes of xid, 8 of zxid, 4 of the error's code, and then what the
-    /// kind of request has. (The answer to a handshake has no such header.) The length is made to fit. It runs on the
-    /// proxy's thread.
+    /// `alter` gets the reply without its length: 4 bytes of xid, 8 of zxid, 4 of error code, and then whatever that kind of
+    /// request returns. (The answer to a handshake has no such header.) The length is adjusted. It runs on the proxy's
+    /// thread.
     pub fn alter_next_reply(&self, op: OpCode, alter: impl FnOnce(&mut Vec<u8>) + Send + 'static) {
         self.alter_nth_reply(op, 1, alter);
     }
@@ -150,25 +150,26 @@ impl FaultProxy {
         self.shared.update(|state| state.faults.arm_alteration(op, nth, alter));
     }
 
-    /// The next request of that kind reaches the server and is applied; the connection is closed in place of the
-    /// reply.
+    /// The next request of that kind reaches the server and is applied, but the connection is closed instead of the reply
+    /// being delivered.
     pub fn cut_before_reply(&self, op: OpCode) {
         self.cut_before_nth_reply(op, 1);
     }
 
-    /// The `nth` request of that kind reaches the server and is applied; the connection is closed in place of the reply.
+    /// The `nth` request of that kind reaches the server and is applied, but the connection is closed instead of the reply
+    /// being delivered.
     pub fn cut_before_nth_reply(&self, op: OpCode, nth: u64) {
         self.arm(op, nth, Fault::CutReply);
     }
 
-    /// The reply to the `nth` request of that kind is delivered, and then the connection is closed. Requests behind it
-    /// may reach the server; their replies are lost.
+    /// The reply to the `nth` request of that kind is delivered, and then the connection is closed. Later requests may reach
+    /// the server; their replies are lost.
     pub fn cut_after_nth_reply(&self, op: OpCode, nth: u64) {
         self.arm(op, nth, Fault::CutBehindReply);
     }
 
-    /// The next request of that kind never reaches the server; the connection is closed in place of it. Requests
-    /// before it do reach the server, but their replies may be lost.
+    /// The next request of that kind never reaches the server; the connection is closed instead. Requests before it do reach
+    /// the server, but their replies may be lost.
     pub fn cut_before_request(&self, op: OpCode) {
         self.arm(op, 1, Fault::CutRequest);
     }
@@ -178,19 +179,19 @@ impl FaultProxy {
         self.arm(op, nth, Fault::CutRequest);
     }
 
-    /// From now on, replies to requests of that kind are parked, with all that comes behind them on the same
-    /// connection, until [`release_held`](Self::release_held). Requests already under way count.
+    /// From now on, replies to requests of that kind are held, with everything after them on the same connection, until
+    /// [`release_held`](Self::release_held). That includes replies to requests already under way.
     pub fn hold_replies(&self, op: OpCode) {
         self.shared.update(|state| state.faults.hold(op));
     }
 
-    /// Delivers all that is parked, and parks no more.
+    /// Delivers everything that is held, and holds no more.
     pub fn release_held(&self) {
         self.shared.update(|state| state.faults.release());
     }
 
-    /// Waits until so many requests of that kind have been passed on to the server, counted since the start or the
-    /// last [`reset_counts`](Self::reset_counts).
+    /// Waits until this many requests of that kind have been passed on to the server, counted since the start or the last
+    /// [`reset_counts`](Self::reset_counts).
     ///
     /// # Errors
     ///
@@ -199,7 +200,7 @@ impl FaultProxy {
         self.wait(format!("{count} × {op:?} sent to the server"), |state| state.counts.forwarded(op) >= count).await
     }
 
-    /// Waits until the server has answered so many requests of that kind, whether or not the answers get any further.
+    /// Waits until the server has answered this many requests of that kind, whether or not the answers get any further.
     /// Counted as in [`wait_for_request`](Self::wait_for_request).
     ///
     /// # Errors
@@ -209,7 +210,7 @@ impl FaultProxy {
         self.wait(format!("{count} × {op:?} answered by the server"), |state| state.counts.answered(op) >= count).await
     }
 
-    /// Waits until the proxy has exactly so many connections.
+    /// Waits until the proxy has exactly this many connections.
     ///
     /// # Errors
     ///
@@ -218,20 +219,20 @@ impl FaultProxy {
         self.wait(format!("{count} connections"), |state| state.connections() == count).await
     }
 
-    /// How many requests of each kind have come from clients, whether or not they got any further. Pings and
-    /// handshakes are counted apart.
+    /// How many requests of each kind have arrived from clients, whether or not they got any further. Pings and handshakes
+    /// are counted separately.
     #[must_use]
     pub fn requests(&self) -> BTreeMap<OpCode, u64> {
         self.shared.lock().counts.requests()
     }
 
-    /// How many pings have come from clients.
+    /// How many pings have arrived from clients.
     #[must_use]
     pub fn pings(&self) -> u64 {
         self.shared.lock().counts.arrived(OpCode::Ping)
     }
 
-    /// How many handshakes have come from clients: one for each connection.
+    /// How many handshakes have arrived from clients: one for each connection.
     #[must_use]
     pub fn handshakes(&self) -> u64 {
         self.shared.lock().counts.arrived(OpCode::CreateSession)
@@ -243,27 +244,27 @@ impl FaultProxy {
         self.shared.lock().connections()
     }
 
-    /// How many events of watches have come from the server, whether or not they got any further.
+    /// How many watch events have arrived from the server, whether or not they got any further.
     ///
-    /// The server sends one for each session, however many of a session's tasks wait for the same node; so this counts
-    /// the sessions that a change has woken.
+    /// The server sends one for each session, however many of a session's tasks wait for the same node; so this counts the
+    /// sessions that a change has woken.
     #[must_use]
     pub fn notifications(&self) -> u64 {
         self.shared.lock().counts.notifications()
     }
 
-    /// How many bytes have come from the server, whether or not they got any further: what is in its frames.
+    /// How many bytes of frames have arrived from the server, whether or not they got any further.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.shared.lock().counts.received()
     }
 
-    /// How many round trips clients have waited for: requests that were sent without waiting for each other count
-    /// as one *flight*.
+    /// How many round trips clients have waited for: requests that were sent without waiting for each other count as one
+    /// *pipeline*.
     ///
-    /// A flight begins with a request that arrives after a reply to the same connection's flight before has been
-    /// delivered, so that the request may be a consequence of the reply. Pings, handshakes and what
-    /// [`ignore`](Self::ignore) names take no part. Connections are summed up.
+    /// A pipeline starts with a request that arrives after a reply to the same connection's previous pipeline has been
+    /// delivered, so that the request may be a consequence of the reply. Pings, handshakes and what [`ignore`](Self::ignore)
+    /// names do not count. The result is the sum over all connections.
     ///
     /// On loopback a fast server may answer the first of two pipelined requests before the client has sent the
     /// second. A [delay](Self::set_delay) of a few milliseconds makes the count exact.
@@ -278,12 +279,12 @@ impl FaultProxy {
         self.shared.update(|state| state.counts.ignore(op));
     }
 
-    /// Sets all counts to zero. The next request on each connection begins a flight.
+    /// Sets all counts to zero. The next request on each connection starts a pipeline.
     pub fn reset_counts(&self) {
         self.shared.update(State::reset_counts);
     }
 
-    /// The sessions that servers have granted through this proxy, the latest last. They may be over by now.
+    /// The sessions that servers have granted through this proxy, the latest last. Some may be over by now.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionCredentials> {
         self.shared.lock().sessions.clone()

@@ -11,13 +11,13 @@ use tokio::sync::watch;
 
 use super::{
     Direction,
-    counts::{Counts, Flights},
+    counts::{Counts, Pipelines},
     faults::{Alteration, Fault, Faults},
     frame::{ConnectResponse, ReplyHeader, RequestHeader},
 };
 use crate::{OpCode, close_session::SessionCredentials};
 
-/// The state of a proxy, shared between its thread and those who control it.
+/// The state of a proxy, shared between its thread and the values that control it.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -34,18 +34,18 @@ pub(crate) struct State {
     next: LinkId,
 }
 
-/// Names a connection of a client.
+/// Identifies a client's connection.
 pub(crate) type LinkId = u64;
 
-/// A client's connection and the one to the server behind it.
+/// A client's connection, and the matching one to the server.
 #[derive(Debug)]
 struct Link {
     /// Requests without a reply, in order.
     outstanding: VecDeque<Request>,
-    flights: Flights,
-    /// Has lost bytes, so it can never go on.
+    pipelines: Pipelines,
+    /// It has lost bytes, so it can never continue.
     lossy: bool,
-    /// Duplicates of both sockets, so that whoever cuts the link need not wait for the proxy's thread.
+    /// Duplicates of both sockets, so that cutting the link need not wait for the proxy's thread.
     sockets: Vec<TcpStream>,
     end: watch::Sender<Option<End>>,
 }
@@ -54,7 +54,7 @@ struct Link {
 struct Request {
     xid: i32,
     op: OpCode,
-    flight: Option<u64>,
+    pipeline: Option<u64>,
     fault: Option<Fault>,
 }
 
@@ -67,26 +67,26 @@ pub(crate) enum End {
     Reset,
 }
 
-/// What becomes of a frame.
+/// What happens to a frame.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Deliver(Note),
     Lose,
-    /// Closes the link when all that came before is delivered.
+    /// Closes the link once everything before it is delivered.
     Cut,
-    /// Delivers once the release of that number has come.
+    /// Delivers after the release with that number.
     Park(u64, Note),
-    /// Delivers another frame in its place, once the release has come if there is one to wait for.
+    /// Delivers another frame instead, after the release if there is one to wait for.
     Alter(Option<u64>, Alteration, Note),
-    /// Delivers, once the release has come if there is one to wait for, and then closes the link.
+    /// Delivers, after the release if there is one to wait for, and then closes the link.
     Last(Option<u64>, Note),
 }
 
-/// What to note when a frame has been delivered.
+/// What to record when a frame has been delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     Request(OpCode),
-    /// A reply, to a request of this flight.
+    /// A reply to a request of this pipeline.
     Reply(Option<u64>),
     Nothing,
 }
@@ -96,7 +96,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and wakes those who wait for it.
+    /// Changes the state, and wakes the waiters.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let result = change(&mut self.lock());
         self.changed.send_replace(());
@@ -116,12 +116,12 @@ impl Shared {
 }
 
 impl State {
-    /// Registers a link. The receiver tells when it is ended from outside.
+    /// Registers a link. The receiver fires when it is ended from outside.
     pub(crate) fn open(&mut self, client: TcpStream) -> (LinkId, watch::Receiver<Option<End>>) {
         let (end, ended) = watch::channel(None);
-        let (outstanding, flights, sockets) = (VecDeque::new(), Flights::default(), vec![client]);
+        let (outstanding, pipelines, sockets) = (VecDeque::new(), Pipelines::default(), vec![client]);
         self.next += 1;
-        self.links.insert(self.next, Link { outstanding, flights, lossy: false, sockets, end });
+        self.links.insert(self.next, Link { outstanding, pipelines, lossy: false, sockets, end });
         (self.next, ended)
     }
 
@@ -153,14 +153,14 @@ impl State {
 
     pub(crate) fn reset_counts(&mut self) {
         self.counts.reset();
-        self.links.values_mut().for_each(|link| link.flights.reset());
+        self.links.values_mut().for_each(|link| link.pipelines.reset());
     }
 
     pub(crate) fn delay(&self) -> Duration {
         self.faults.delay
     }
 
-    /// Whether something on its way must vanish now. The link is spoilt then.
+    /// Whether something on its way is lost now. The link is then unusable.
     pub(crate) fn loses(&mut self, id: LinkId, direction: Direction) -> bool {
         let loses = self.faults.loses(direction);
         if loses && let Some(link) = self.links.get_mut(&id) {
@@ -171,13 +171,13 @@ impl State {
 
     /// Decides about the handshake of a client.
     pub(crate) fn handshake(&mut self, id: LinkId) -> Verdict {
-        // The handshake carries no xid. Nothing else is outstanding yet, so any will do.
+        // The handshake has no xid. Nothing else is outstanding yet, so any will do.
         self.request(id, Some(RequestHeader { xid: 0, op: OpCode::CreateSession }))
     }
 
     /// Decides about the answer to a handshake.
     pub(crate) fn handshake_answer(&mut self, id: LinkId, answer: Option<ConnectResponse>) -> Verdict {
-        // The server says by session 0 that the session which the client asked for is over.
+        // Session 0 means that the session that the client asked for is over.
         if let Some(ConnectResponse { session_id, password }) = answer
             && session_id != 0
         {
@@ -192,7 +192,7 @@ impl State {
         let (Some(RequestHeader { xid, op }), Some(link)) = (header, self.links.get_mut(&id)) else {
             return Verdict::Deliver(Note::Nothing);
         };
-        let flight = self.counts.arrive(op, &mut link.flights);
+        let pipeline = self.counts.arrive(op, &mut link.pipelines);
         if self.loses(id, Direction::ToServer) {
             return Verdict::Lose;
         }
@@ -201,7 +201,7 @@ impl State {
             return Verdict::Cut;
         }
         if let Some(link) = self.links.get_mut(&id) {
-            link.outstanding.push_back(Request { xid, op, flight, fault });
+            link.outstanding.push_back(Request { xid, op, pipeline, fault });
         }
         Verdict::Deliver(Note::Request(op))
     }
@@ -220,7 +220,7 @@ impl State {
             return Verdict::Lose;
         }
         let Some(request) = request else { return Verdict::Deliver(Note::Nothing) };
-        let note = Note::Reply(request.flight);
+        let note = Note::Reply(request.pipeline);
         match (request.fault, self.faults.parks(request.op)) {
             (Some(Fault::SwallowReply), _) => Verdict::Lose,
             (Some(Fault::CutReply | Fault::CutRequest), _) => Verdict::Cut,
@@ -235,21 +235,21 @@ impl State {
         }
     }
 
-    /// Notes that a frame has been delivered.
+    /// Records that a frame has been delivered.
     pub(crate) fn delivered(&mut self, id: LinkId, note: &Note) {
         match *note {
             Note::Request(op) => self.counts.forward(op),
-            Note::Reply(Some(flight)) => {
+            Note::Reply(Some(pipeline)) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.flights.deliver(flight);
+                    link.pipelines.deliver(pipeline);
                 }
             }
             Note::Reply(None) | Note::Nothing => {}
         }
     }
 
-    /// The request that a reply answers. Pings and others of the client's own making share fixed xids, so the oldest
-    /// is meant.
+    /// The request that a reply answers. Pings and other requests that the client sends on its own share fixed xids, so it
+    /// is the oldest.
     fn take_request(&mut self, id: LinkId, xid: i32) -> Option<Request> {
         let outstanding = &mut self.links.get_mut(&id)?.outstanding;
         let index = outstanding.iter().position(|request| request.xid == xid)?;
@@ -262,7 +262,7 @@ impl Link {
         self.end.send_replace(Some(end));
         // A reset needs the sockets to be dropped with nothing else holding them; the proxy's thread does that.
         for socket in self.sockets.drain(..).filter(|_| end == End::Close) {
-            // Fails when the peer has closed already, which is as good.
+            // Fails if the peer has already closed it, which is just as good.
             drop(socket.shutdown(Shutdown::Both));
         }
     }

@@ -10,17 +10,17 @@ use crate::{
     server::{TestingServer, settings::Settings},
 };
 
-/// An election takes a fraction of a second; a machine that compiles on all cores may need many.
+/// An election takes a fraction of a second, but many seconds on a machine that compiles on all cores.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often the members are asked.
 const POLL: Duration = Duration::from_millis(20);
-/// `myid` has no limit of that kind, but more JVMs than that on one machine test the machine.
+/// `myid` has no such limit, but more JVMs than that on one machine would only test the machine.
 const MOST: usize = 9;
 
 /// A real ZooKeeper ensemble on the loopback interface.
 ///
-/// Each member is a real [`TestingServer`], whatever kind the tests run on, and can be stopped, killed, paused and restarted by itself. Members are counted
-/// from 0. Dropping the cluster kills them all.
+/// Each member is a real [`TestingServer`], whatever kind the tests run on, and can be stopped, killed, paused and restarted
+/// individually. Members are numbered from 0. Dropping the cluster kills them all.
 #[derive(Debug)]
 pub struct TestingCluster {
     members: Vec<TestingServer>,
@@ -36,23 +36,23 @@ pub struct TestingClusterBuilder {
 }
 
 impl TestingClusterBuilder {
-    /// ZooKeeper's unit of time, in whole milliseconds; 100 ms if not set.
+    /// ZooKeeper's unit of time, in whole milliseconds. Defaults to 100 ms.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.settings.set_tick_time(tick);
         self
     }
 
-    /// For how many ticks a member may be silent before the others give it up; 20 if not set.
+    /// For how many ticks a member may be silent before the others give up on it. Defaults to 20.
     pub fn sync_limit(self, ticks: u32) -> Self {
         self.property("syncLimit", ticks.to_string())
     }
 
-    /// How many ticks a member may take to catch up with the leader; 100 if not set.
+    /// How many ticks a member may take to catch up with the leader. Defaults to 100.
     pub fn init_limit(self, ticks: u32) -> Self {
         self.property("initLimit", ticks.to_string())
     }
 
-    /// A line of `zoo.cfg` for all members. The last value of a key counts.
+    /// A line of `zoo.cfg` for all members. The last value for a key counts.
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.config.insert(key.into(), value.into());
         self
@@ -64,11 +64,11 @@ impl TestingClusterBuilder {
         self
     }
 
-    /// Starts so many members, and waits until every one of them serves.
+    /// Starts this many members, and waits until all of them are ready.
     ///
     /// # Errors
     ///
-    /// When ZooKeeper is not installed, or when a member does not serve within 60 s.
+    /// When ZooKeeper is not installed, or when a member is not ready within 60 s.
     pub async fn start(mut self, members: usize) -> Result<TestingCluster, Error> {
         if !(1..=MOST).contains(&members) {
             return Err(Error::Members(members));
@@ -98,21 +98,21 @@ impl TestingClusterBuilder {
 }
 
 impl TestingCluster {
-    /// Starts an ensemble of so many members, and waits until every one of them serves.
+    /// Starts an ensemble of this many members, and waits until all of them are ready.
     ///
     /// # Errors
     ///
-    /// When ZooKeeper is not installed, or when a member does not serve within 60 s.
+    /// When ZooKeeper is not installed, or when a member is not ready within 60 s.
     pub async fn new(members: usize) -> Result<Self, Error> {
         Self::builder().start(members).await
     }
 
-    /// For an ensemble with other settings.
+    /// Configures an ensemble with other settings.
     pub fn builder() -> TestingClusterBuilder {
         TestingClusterBuilder::default()
     }
 
-    /// All members' addresses, as ZooKeeper's clients want them: `127.0.0.1:<port>,…`.
+    /// The connect string of all members: `127.0.0.1:<port>,…`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.members.iter().map(TestingServer::connect_string).collect::<Vec<_>>().join(",")
@@ -124,7 +124,7 @@ impl TestingCluster {
         &self.members
     }
 
-    /// One member, counted from 0.
+    /// One member, numbered from 0.
     ///
     /// # Panics
     ///
@@ -138,7 +138,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// When there is not one leader with a quorum behind it within 60 s.
+    /// When no leader has a quorum within 60 s.
     pub async fn leader(&self) -> Result<usize, Error> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -150,7 +150,7 @@ impl TestingCluster {
         Err(Error::timeout("a leader", PATIENCE))
     }
 
-    /// The member that a session is connected to now; nothing when it is connected to none that answers.
+    /// The member that a session is connected to now; `None` if no member that answers has it.
     pub async fn member_of_session(&self, session_id: i64) -> Option<usize> {
         for (index, member) in self.members.iter().enumerate() {
             let Ok(sessions) = member.sessions().await else { continue };
@@ -161,7 +161,7 @@ impl TestingCluster {
         None
     }
 
-    /// The leader, if exactly one member says that it leads and a majority takes part.
+    /// The leader, if exactly one member reports that it leads and a majority takes part.
     async fn leader_now(&self) -> Option<usize> {
         let mut leaders = Vec::new();
         let mut voters = 0;

@@ -1,6 +1,6 @@
 //! Where ZooKeeper and Java are found.
 //!
-//! `cargo xtask` compiles this file too, so that set-up and tests follow one rule; it therefore uses `std` alone.
+//! `cargo xtask` compiles this file too, so that set-up and tests follow the same rules; so it uses only `std`.
 
 use std::{
     env,
@@ -12,17 +12,17 @@ use std::{
 /// The ZooKeeper release that `cargo xtask prepare` fetches and that the tests are written for.
 pub const PINNED_VERSION: &str = "3.9.5";
 
-/// Names the environment variable that says where ZooKeeper is.
+/// The environment variable that says where ZooKeeper is.
 pub(crate) const HOME_VARIABLE: &str = "ZOOKEEPER_HOME";
 
-/// Where Debian's package `zookeeper` keeps its jar, among those of all other packages. As `ZOOKEEPER_HOME` it means that
-/// package.
+/// Where Debian's package `zookeeper` keeps its jar, among those of all other packages. If `ZOOKEEPER_HOME` is this
+/// directory, it means that package.
 pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
 
-/// Its manifest names everything else that it needs.
+/// Its manifest lists everything else that it needs.
 const DEBIAN_JAR: &str = "zookeeper.jar";
 
-/// Debian's jar leaves the choice of a log back-end to its user.
+/// Debian's jar leaves the choice of a logging back end to its user.
 const DEBIAN_LOGGING: [&str; 2] = ["slf4j-log4j12.jar", "log4j-1.2.jar"];
 
 /// A ZooKeeper that can be started: its jars, and a Java to run them.
@@ -34,7 +34,7 @@ pub struct Distribution {
     origin: Origin,
 }
 
-/// Who brought a [`Distribution`].
+/// Where a [`Distribution`] comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
@@ -46,7 +46,7 @@ pub enum Origin {
     Debian,
 }
 
-/// Why no [`Distribution`] was found. The text says what to do about it, also through `Debug`, as `unwrap` prints it.
+/// Why no [`Distribution`] was found. The text says what to do about it, even through `Debug`, as `unwrap` prints that.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotFound {
@@ -92,7 +92,7 @@ impl std::error::Error for NotFound {}
 impl Distribution {
     /// Finds ZooKeeper and Java.
     ///
-    /// Looks at `ZOOKEEPER_HOME`, then at what `cargo xtask prepare` fetched, then at Debian's package.
+    /// Looks in `ZOOKEEPER_HOME`, then for what `cargo xtask prepare` fetched, then for Debian's package.
     ///
     /// # Errors
     ///
@@ -104,11 +104,11 @@ impl Distribution {
         Ok(Self { java, classpath, version, origin })
     }
 
-    /// Debian's package, whatever else there is.
+    /// Debian's package, whatever else is installed.
     ///
     /// # Errors
     ///
-    /// A [`NotFound`] when the package is not installed, or no Java.
+    /// A [`NotFound`] when the package or Java is not installed.
     pub fn debian() -> Result<Self, NotFound> {
         let java = find_java().ok_or(NotFound::Java)?;
         let classpath = debian_jars().ok_or(NotFound::ZooKeeper)?;
@@ -122,20 +122,20 @@ impl Distribution {
         &self.java
     }
 
-    /// The class path, as Java wants it.
+    /// The class path, in Java's syntax.
     #[must_use]
     pub fn classpath(&self) -> OsString {
         let parts: Vec<&OsStr> = self.classpath.iter().map(|jar| jar.as_os_str()).collect();
         parts.join(OsStr::new(":"))
     }
 
-    /// ZooKeeper's version, as far as the jars' names tell it.
+    /// ZooKeeper's version, if the names of the jars tell it.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Who brought it.
+    /// Where it comes from.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
@@ -153,7 +153,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// The `java` of `JAVA_HOME`, else the one on `PATH`.
+/// The `java` in `JAVA_HOME`, or else the one on `PATH`.
 pub(crate) fn find_java() -> Option<PathBuf> {
     let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
     home.filter(|java| java.is_file()).or_else(|| find_on_path("java"))
@@ -164,7 +164,7 @@ pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// The folder that `cargo xtask` fills with a release: `zookeeper/<version>` in cargo's target directory.
+/// The directory into which `cargo xtask` puts a release: `zookeeper/<version>` in cargo's target directory.
 pub(crate) fn prepared_dir(target: &Path, version: &str) -> PathBuf {
     target.join("zookeeper").join(version)
 }
@@ -185,17 +185,17 @@ fn find_jars() -> Result<(Origin, Vec<PathBuf>), NotFound> {
     Ok((Origin::Debian, debian))
 }
 
-/// All that may be cargo's target directory: what is set, else `target`, in the current directory or above it, or
-/// above this package. A test runs in its own package's directory, so walking up is needed.
+/// All candidates for cargo's target directory: the one that is set, or else `target`, in the current directory or above it,
+/// or above this package. A test runs in its own package's directory, so we have to walk up.
 fn target_dirs() -> Vec<PathBuf> {
     let current = env::current_dir().unwrap_or_default();
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let names = env::var_os("CARGO_TARGET_DIR").into_iter().chain(["target".into()]);
-    // Joining an absolute name yields the name.
+    // Joining an absolute path yields that path.
     names.flat_map(|name| current.ancestors().chain(package.ancestors()).map(move |dir| dir.join(&name))).collect()
 }
 
-/// All jars of a release: at its top level, in `lib`, or in both. `None` when ZooKeeper's own is not among them.
+/// All jars of a release: at its top level, in `lib`, or in both. `None` if ZooKeeper's own is not among them.
 fn jars_of_release(home: &Path) -> Option<Vec<PathBuf>> {
     let mut jars: Vec<PathBuf> = [home.to_path_buf(), home.join("lib")].iter().flat_map(|dir| jars_in(dir)).collect();
     jars.sort();
@@ -207,7 +207,7 @@ fn jars_in(dir: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "jar")).collect()
 }
 
-/// Debian's jar, by the link that bears the version.
+/// Debian's jar, by the link whose name has the version.
 fn debian_jars() -> Option<Vec<PathBuf>> {
     let dir = Path::new(DEBIAN_HOME);
     let plain = dir.join(DEBIAN_JAR);
@@ -223,7 +223,7 @@ fn version_of(jars: &[PathBuf]) -> Option<String> {
     jars.iter().find_map(|jar| version_of_jar(jar))
 }
 
-/// `3.9.5` for `zookeeper-3.9.5.jar`; nothing for `zookeeper-jute-3.9.5.jar`.
+/// `3.9.5` for `zookeeper-3.9.5.jar`; `None` for `zookeeper-jute-3.9.5.jar`.
 fn version_of_jar(jar: &Path) -> Option<String> {
     let version = jar.file_stem()?.to_str()?.strip_prefix("zookeeper-")?;
     version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_owned())

@@ -8,10 +8,10 @@ use std::{
 
 use crate::{real::distribution::Distribution, server::settings::Settings};
 
-/// The same class starts a lone server and a member of an ensemble.
+/// The same class starts a standalone server and a member of an ensemble.
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// For a JVM that starts in well under a second and takes little memory.
+/// For a JVM that starts in well under a second and needs little memory.
 const JVM: [&str; 6] =
     ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto", "-Xms16m", "-Xmx160m"];
 
@@ -31,7 +31,7 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1}: %m%n
 ";
 
-/// The files of one server, all in its folder.
+/// The files of one server, all in its directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) folder: PathBuf,
@@ -63,7 +63,7 @@ impl Files {
         self.folder.join("log4j.properties")
     }
 
-    /// Writes all that a server needs. `id` is the one of a member of an ensemble.
+    /// Writes everything that a server needs. `id` is set for a member of an ensemble.
     pub(crate) fn write(&self, settings: &Settings, address: SocketAddr, id: Option<usize>) -> std::io::Result<()> {
         std::fs::create_dir_all(self.data())?;
         std::fs::write(self.zoo_cfg(), zoo_cfg(settings, address, &self.data()))?;
@@ -72,7 +72,7 @@ impl Files {
         id.map_or(Ok(()), |id| std::fs::write(self.data().join("myid"), id.to_string()))
     }
 
-    /// What Java is called with.
+    /// Java's arguments.
     pub(crate) fn arguments(&self, settings: &Settings, distribution: &Distribution) -> Vec<OsString> {
         let url = |path: PathBuf| format!("file:{}", path.display());
         let logging = [

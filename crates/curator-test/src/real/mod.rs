@@ -1,4 +1,4 @@
-//! Apache ZooKeeper itself, in processes of its own.
+//! Apache ZooKeeper itself, in separate processes.
 
 mod cluster;
 mod distribution;

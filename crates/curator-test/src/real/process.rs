@@ -15,18 +15,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Error;
 
-/// How often a process is looked at that is about to end.
+/// How often we check a process that is about to end.
 const POLL: Duration = Duration::from_millis(5);
 
-/// How long threads may take to stop. They do so when they next run.
+/// How long threads may take to stop. They stop when they next run.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs a program and prints its process id. When the pipe at standard input closes, whoever held the other end is
-/// gone, even by SIGKILL: then the program is killed too, and its folder removed. When the program ends first, so
-/// does this script, with the same status.
+/// Runs a program and prints its process id. When the pipe at standard input closes, the process at the other end is gone,
+/// perhaps by SIGKILL: then the program is killed too, and its directory removed. When the program ends first, so does this
+/// script, with the same status.
 ///
-/// The guard is a background job, which would have no standard input; so the pipe is kept as descriptor 3. The guard
-/// only leaves a note to remove the folder, because a program that is about to die may still write there.
+/// The guard is a background job, which would have no standard input; so the pipe is kept as descriptor 3. The guard only
+/// leaves a note to remove the directory, because a program that is about to die may still write there.
 const WATCHDOG: &str = r#"
 folder=$1; log=$2; shift 2
 exec 3<&0
@@ -49,8 +49,8 @@ pub(crate) struct Process {
     /// The shell. It ends when the program does.
     watchdog: Child,
     pid: Pid,
-    /// The shell's standard input: the pipe that keeps the program alive. It stands apart from the `Child`, which
-    /// would close it on `wait`, and the guard would take that for our end.
+    /// The shell's standard input: the pipe that keeps the program alive. It is kept apart from the `Child`, which would
+    /// close it on `wait`, and the guard would take that for the end of this process.
     _alive: Option<ChildStdin>,
 }
 
@@ -67,7 +67,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // A Ctrl-C at the terminal is for the tests; the watchdog then sees them end.
+            // Ctrl-C at the terminal is for the tests; the watchdog then sees them end.
             .process_group(0)
             .spawn()
             .map_err(Error::io("start `sh`"))?;
@@ -91,7 +91,7 @@ impl Process {
         self.watchdog.try_wait().ok().flatten()
     }
 
-    /// Sends a signal to the program. Nothing happens when it has ended: its id may belong to another one by then.
+    /// Sends a signal to the program. Does nothing if it has ended: its id may belong to another process by then.
     pub(crate) fn signal(&mut self, signal: Signal) -> Result<(), Error> {
         if self.status().is_some() {
             return Ok(());
@@ -116,11 +116,11 @@ impl Process {
         Ok(())
     }
 
-    /// Whether all threads are stopped or gone, as far as the system tells.
+    /// Whether all threads are stopped or gone, as far as the system reports.
     fn stands_still(&self) -> bool {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).into_iter().flatten().flatten();
         let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
-        // `123 (name) T …`, where the name may hold anything.
+        // `123 (name) T …`, where the name may contain anything.
         let state = |stat: &str| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         stats.map(|stat| state(&stat)).all(|state| matches!(state, None | Some('T' | 't' | 'Z' | 'X')))
     }
@@ -131,7 +131,7 @@ impl Process {
         self.watchdog.wait().map_err(Error::io("wait for the JVM's end"))
     }
 
-    /// Asks the program to end and waits; kills it when it takes longer than `patience`.
+    /// Asks the program to end and waits; kills it if it takes longer than `patience`.
     pub(crate) async fn stop(&mut self, patience: Duration) -> Result<ExitStatus, Error> {
         // A stopped process would not notice.
         self.signal(Signal::CONT)?;
@@ -149,7 +149,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // There is nobody to report to, and the closing pipe kills what a failing signal would leave.
+        // There is nobody to report an error to, and the closing pipe kills what a failed signal leaves running.
         drop(self.kill());
     }
 }

@@ -22,13 +22,13 @@ use crate::{
     server::settings::Settings,
 };
 
-/// How long an orderly stop may take before it becomes a kill.
+/// How long an orderly stop may take before the process is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-/// How much of the log an error carries.
+/// How much of the log an error contains.
 const LOG_LINES: usize = 30;
 
-/// A real ZooKeeper in a process of its own, with its data in a temporary folder. A drop kills the process and removes
-/// the folder. The process is also killed when the test's process ends in any other way, even by SIGKILL.
+/// A real ZooKeeper in a process of its own, with its data in a temporary directory. A drop kills the process and removes
+/// the directory. The process is also killed when the test's process ends in any other way, even by SIGKILL.
 #[derive(Debug)]
 pub(crate) struct RealServer {
     distribution: Distribution,
@@ -39,7 +39,7 @@ pub(crate) struct RealServer {
 }
 
 impl RealServer {
-    /// Prepares a server without starting it. `id` is the one of a member of an ensemble.
+    /// Prepares a server without starting it. `id` is set for a member of an ensemble.
     pub(crate) fn prepare(
         distribution: Distribution,
         settings: Settings,
@@ -47,7 +47,7 @@ impl RealServer {
         id: Option<usize>,
     ) -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("curator-test-").tempdir();
-        let folder = folder.map_err(Error::io("create a temporary folder"))?;
+        let folder = folder.map_err(Error::io("create a temporary directory"))?;
         let server = Self { distribution, settings, port, process: Mutex::new(None), folder };
         server
             .files()
@@ -65,12 +65,12 @@ impl RealServer {
         &self.distribution
     }
 
-    /// The JVM's process id, if it runs.
+    /// The JVM's process id, if it is running.
     pub(crate) fn process_id(&self) -> Option<u32> {
         self.process().as_mut().and_then(|process| process.status().is_none().then(|| process.id()))
     }
 
-    /// Starts the process and does not wait.
+    /// Starts the process without waiting.
     pub(crate) fn launch(&self) -> Result<(), Error> {
         let files = self.files();
         let arguments = files.arguments(&self.settings, &self.distribution);
@@ -79,7 +79,7 @@ impl RealServer {
         Ok(())
     }
 
-    /// Stops the server in an orderly way. A dropped future leaves a server that is killed.
+    /// Stops the server in an orderly way. If the future is dropped, the server is killed.
     pub(crate) async fn stop(&self) -> Result<(), Error> {
         let process = self.process().take();
         match process {
@@ -114,13 +114,13 @@ impl RealServer {
         }
     }
 
-    /// All that the server has logged: warnings and errors.
+    /// Everything that the server has logged: warnings and errors.
     pub(crate) fn log(&self) -> String {
         let log = fs::read(self.files().log()).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// The end of the log, as much as an error carries.
+    /// The end of the log, as much as an error contains.
     pub(crate) fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();

@@ -1,4 +1,4 @@
-//! Snapshots: the tree of a server that is stopped, on its disk.
+//! Snapshots: the tree of a stopped server, on disk.
 
 use std::{
     fs,
@@ -16,9 +16,9 @@ const STAT: usize = 4 * 8 + 3 * 4 + 2 * 8;
 /// Where the counter of creates, `cversion`, stands in it.
 const COUNTER: usize = 4 * 8 + 4;
 
-/// Sets how many children of a node have been created, in the newest snapshot of a folder.
+/// Sets how many children of a node have been created, in the newest snapshot of a directory.
 ///
-/// What a server has logged after its snapshot is replayed on it. That does not turn the counter back.
+/// What a server has logged after its snapshot is replayed onto it. That does not turn the counter back.
 pub(crate) fn set_create_counter(folder: &Path, path: &str, counter: i32) -> Result<(), Error> {
     let file = newest(folder)?;
     let bytes = fs::read(&file).map_err(Error::io(format!("read {}", file.display())))?;
@@ -30,7 +30,7 @@ pub(crate) fn set_create_counter(folder: &Path, path: &str, counter: i32) -> Res
     fs::write(&file, changed).map_err(Error::io(format!("write {}", file.display())))
 }
 
-/// By the number of the transaction in its name, as the server chooses.
+/// The newest by the transaction number in its name, which is how the server chooses.
 fn newest(folder: &Path) -> Result<PathBuf, Error> {
     let entries = fs::read_dir(folder).map_err(Error::io(format!("read {}", folder.display())))?;
     let snapshot = |path: PathBuf| {
@@ -48,14 +48,14 @@ enum Problem {
     Unexpected(&'static str),
 }
 
-/// The snapshot with another counter, and sealed anew. The digests that 3.6 and later put behind the seal are left out, as
-/// they are not true any more; the server takes it for a snapshot of an earlier release.
+/// The snapshot with another counter, and with a new checksum. The digests that 3.6 and later put after the checksum are
+/// left out, as they are no longer right; the server takes it for a snapshot of an earlier release.
 fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>, Problem> {
-    // The root has an empty path, and the path `/` is the end of the tree.
+    // The root has an empty path, and the path `/` marks the end of the tree.
     let wanted = if path == "/" { "" } else { path };
     let mut reader = Reader { bytes: &bytes, at: 0 };
     if reader.take(4)? != MAGIC {
-        return Err(Problem::Unexpected("it does not begin with ZKSN"));
+        return Err(Problem::Unexpected("it does not start with ZKSN"));
     }
     // The format's version, and the database's id.
     reader.take(4 + 8)?;
@@ -98,7 +98,7 @@ fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// Reads what ZooKeeper's records are made of.
+/// Reads the parts of ZooKeeper's records.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A number of elements or bytes; -1, which stands for null, is none.
+    /// A number of elements or bytes; -1, which means null, counts as 0.
     fn count(&mut self) -> Result<usize, Problem> {
         let number = self.take(4)?.try_into().map(i32::from_be_bytes);
         number.map(|number| usize::try_from(number).unwrap_or(0)).map_err(|_| Problem::Unexpected("it ends too early"))
@@ -160,7 +160,7 @@ mod tests {
         let changed = with_counter(snapshot(&[("", 3), ("/a", 5), ("/a/b", 0)]), "/a", i32::MAX);
         assert_eq!(changed, Ok(snapshot(&[("", 3), ("/a", i32::MAX), ("/a/b", 0)])));
         assert_eq!(with_counter(snapshot(&[("", 3)]), "/", -1), Ok(snapshot(&[("", -1)])));
-        // What newer servers put behind the seal.
+        // What newer servers put after the checksum.
         let longer = [snapshot(&[("", 3)]), vec![1; 30]].concat();
         assert_eq!(with_counter(longer, "/", 4), Ok(snapshot(&[("", 4)])));
     }

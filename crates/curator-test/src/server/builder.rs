@@ -24,18 +24,18 @@ impl TestingServerBuilder {
         self
     }
 
-    /// ZooKeeper's unit of time, in whole milliseconds; 100 ms if not set.
+    /// ZooKeeper's unit of time, in whole milliseconds. Defaults to 100 ms.
     ///
-    /// The server rounds expiry up to whole ticks, and grants no session timeout below two of them.
+    /// The server rounds session expiry up to whole ticks, and grants no session timeout below two of them.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.settings.set_tick_time(tick);
         self
     }
 
-    /// A line of `zoo.cfg`. The last value of a key counts.
+    /// A line of `zoo.cfg`. The last value for a key counts.
     ///
-    /// The embedded server knows `tickTime`, `minSessionTimeout`, `maxSessionTimeout` and `extendedTypesEnabled`. It
-    /// passes over what is about an ensemble, a disk or a log, and refuses any other key at the start.
+    /// The embedded server knows `tickTime`, `minSessionTimeout`, `maxSessionTimeout` and `extendedTypesEnabled`. It ignores
+    /// keys about ensembles, disks or logs, and refuses any other key at the start.
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.config.insert(key.into(), value.into());
         self
@@ -44,25 +44,25 @@ impl TestingServerBuilder {
     /// A system property of the server's JVM, such as `zookeeper.extendedTypesEnabled`.
     ///
     /// The embedded server has no JVM. It knows this one, `jute.maxbuffer`, `znode.container.checkIntervalMs` and
-    /// `zookeeper.nio.sessionlessCnxnTimeout`, passes over those about a disk or a log, and refuses any other at the start.
+    /// `zookeeper.nio.sessionlessCnxnTimeout`, ignores those about disks or logs, and refuses any other at the start.
     pub fn system_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.system.insert(key.into(), value.into());
         self
     }
 
-    /// How often the server removes empty containers and TTL nodes that are over; ZooKeeper's own value is a minute.
+    /// How often the server removes empty containers and expired TTL nodes. Defaults to ZooKeeper's own value, one minute.
     pub fn container_check_interval(self, interval: Duration) -> Self {
         self.system_property("znode.container.checkIntervalMs", interval.as_millis().to_string())
     }
 
-    /// Starts the server and waits until it serves.
+    /// Starts the server and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// - [`Error::Kind`] when no kind was chosen here and the environment names none that there is.
-    /// - [`Error::Property`] when the embedded server cannot take a setting.
+    /// - [`Error::Kind`] when no kind was chosen here and the environment names an unknown one.
+    /// - [`Error::Property`] when the embedded server does not support a setting.
     /// - [`Error::NotFound`] when a real server is wanted and ZooKeeper or Java is not installed.
-    /// - Others when the server does not serve within 60 s.
+    /// - Others when the server is not ready within 60 s.
     pub async fn start(self) -> Result<TestingServer, Error> {
         let kind = self.kind.map_or_else(ServerKind::from_environment, Ok)?;
         let server = match kind {

@@ -1,6 +1,6 @@
 //! Which server the tests run on.
 //!
-//! `cargo xtask` compiles this file too, so that both mean the same by the variable; it therefore uses `std` alone.
+//! `cargo xtask` compiles this file too, so that both read the variable in the same way; so it uses only `std`.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use std::{
     str::FromStr,
 };
 
-/// Names the environment variable that chooses the kind of server: `embedded` or `real`.
+/// The environment variable that selects the kind of server: `embedded` or `real`.
 pub const SERVER_VARIABLE: &str = "CURATOR_TEST_SERVER";
 
 /// What answers behind a `TestingServer`'s port.
@@ -47,11 +47,11 @@ impl ServerKind {
     /// All kinds.
     pub const ALL: [Self; 2] = [Self::Embedded, Self::Real];
 
-    /// The kind that the environment variable [`SERVER_VARIABLE`] names; `Embedded` when it is not set.
+    /// The kind that the environment variable [`SERVER_VARIABLE`] names. Defaults to `Embedded`.
     ///
     /// # Errors
     ///
-    /// When the variable has another value than `embedded` and `real`. An empty one is another value.
+    /// When the variable has any other value than `embedded` and `real`, such as an empty one.
     pub fn from_environment() -> Result<Self, UnknownKind> {
         Self::from_variable(env::var_os(SERVER_VARIABLE).as_deref())
     }

@@ -28,32 +28,32 @@ pub use kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
 pub use version::ServerVersion;
 use words::{Asked, Words};
 
-/// A real server is up within a second; a machine that compiles on all cores may need many.
+/// A real server is ready within a second, but may need many on a machine that compiles on all cores.
 const START_PATIENCE: Duration = Duration::from_secs(60);
-/// How often a starting server is asked.
+/// How often a starting server is polled.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A ZooKeeper server on the loopback interface, for tests, examples and first steps.
 ///
-/// It is of one of two [kinds](ServerKind), and the environment variable [`SERVER_VARIABLE`] says of which: one in this
-/// process and in memory, which needs nothing else on the machine, or Apache ZooKeeper in a process of its own. A test
-/// that is written for this type runs on both.
+/// There are two [kinds](ServerKind), and the environment variable [`SERVER_VARIABLE`] selects one: a server in this process
+/// and in memory, which needs nothing else on the machine, or Apache ZooKeeper in a process of its own. A test that is
+/// written for this type runs on both.
 ///
-/// All methods take `&self`, so that one server can be shared. Dropping it stops it; its data are gone then. A real
-/// server's process is also killed when the test's process ends in any other way, even by SIGKILL.
+/// All methods take `&self`, so that one server can be shared. Dropping it stops it, and its data is gone. A real server's
+/// process is also killed when the test's process ends in any other way, even by SIGKILL.
 ///
-/// Takes after Curator's class of the same name.
+/// After Curator's class of the same name.
 ///
 /// # Caveats
 ///
-/// The embedded server is for tests. It keeps nothing on disk and has no other members; production is a real ensemble.
+/// The embedded server is for tests. It keeps nothing on disk and has no other members; for production, use a real ensemble.
 #[derive(Debug)]
 pub struct TestingServer {
     server: Server,
     words: Words,
-    /// When it was started, until it is seen to serve.
+    /// When it was started, until it is known to be ready.
     starting: Mutex<Option<Instant>>,
-    /// What it calls itself, once it is seen to serve.
+    /// The version that it reports, once it is known to be ready.
     version: OnceLock<ServerVersion>,
 }
 
@@ -64,8 +64,7 @@ enum Server {
 }
 
 impl TestingServer {
-    /// Starts a server of the kind that [`SERVER_VARIABLE`] names, an embedded one if it is not set, and waits until it
-    /// serves.
+    /// Starts a server of the kind that [`SERVER_VARIABLE`] names, by default an embedded one, and waits until it is ready.
     ///
     /// # Errors
     ///
@@ -78,21 +77,21 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// When the operating system gives no port or no thread.
+    /// When the operating system has no free port, or cannot start a thread.
     pub async fn embedded() -> Result<Self, Error> {
         Self::builder().kind(ServerKind::Embedded).start().await
     }
 
-    /// Starts a real ZooKeeper, whatever the environment says, and waits until it serves.
+    /// Starts a real ZooKeeper, whatever the environment says, and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// When ZooKeeper is not installed, or does not serve within 60 s.
+    /// When ZooKeeper is not installed, or is not ready within 60 s.
     pub async fn real() -> Result<Self, Error> {
         Self::builder().kind(ServerKind::Real).start().await
     }
 
-    /// For a server with other settings.
+    /// Configures a server with other settings.
     pub fn builder() -> TestingServerBuilder {
         TestingServerBuilder::default()
     }
@@ -104,7 +103,7 @@ impl TestingServer {
     ///
     /// # Panics
     ///
-    /// When the server does not start, with the reason; without a server there is no test.
+    /// When the server does not start, with the reason: there is no test without a server.
     pub async fn shared() -> &'static Self {
         match Self::try_shared().await {
             Ok(server) => server,
@@ -123,12 +122,12 @@ impl TestingServer {
         SHARED.get_or_try_init(Self::start).await
     }
 
-    /// A server that listens already, and was begun at that time.
+    /// A server that already listens, and was started at that time.
     pub(crate) fn of_embedded(server: EmbeddedServer, begin: Instant) -> Self {
         Self::of(Server::Embedded(server), Some(begin))
     }
 
-    /// A server that is not launched yet.
+    /// A server that has not been started yet.
     pub(crate) fn of_real(server: RealServer) -> Self {
         Self::of(Server::Real(Box::new(server)), None)
     }
@@ -137,7 +136,7 @@ impl TestingServer {
         Self { server, words: Words::default(), starting: Mutex::new(starting), version: OnceLock::new() }
     }
 
-    /// What it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> ServerKind {
         match self.server {
@@ -146,7 +145,7 @@ impl TestingServer {
         }
     }
 
-    /// The embedded server, for the faults and counts that only it has; nothing when this is a real one.
+    /// The embedded server, for the faults and counts that only it has; `None` if this is a real one.
     #[must_use]
     pub fn as_embedded(&self) -> Option<&EmbeddedServer> {
         match &self.server {
@@ -155,7 +154,7 @@ impl TestingServer {
         }
     }
 
-    /// Where clients connect, as a `SocketAddr`.
+    /// The address that clients connect to, as a `SocketAddr`.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         match &self.server {
@@ -164,7 +163,7 @@ impl TestingServer {
         }
     }
 
-    /// Where clients connect, as ZooKeeper's clients want it: `127.0.0.1:<port>`.
+    /// The connect string for ZooKeeper clients: `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
@@ -176,15 +175,15 @@ impl TestingServer {
         self.as_real().map(RealServer::distribution)
     }
 
-    /// The id of a real server's process, if it runs. It is the JVM's own. An embedded server has no process.
+    /// The id of a real server's process, if it is running: that of the JVM itself. An embedded server has no process.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.as_real().and_then(RealServer::process_id)
     }
 
-    /// Stops the server in an orderly way. Its data stay. Does nothing when it is stopped.
+    /// Stops the server in an orderly way. Its data stays. Does nothing if it is stopped.
     ///
-    /// A dropped future leaves a server that is killed.
+    /// If the future is dropped, the server is killed.
     ///
     /// # Errors
     ///
@@ -199,7 +198,7 @@ impl TestingServer {
         }
     }
 
-    /// Kills the server (SIGKILL) and waits until it is gone, a few milliseconds. Its data stay. An embedded server is
+    /// Kills the server (SIGKILL) and waits until it is gone, a few milliseconds. Its data stays. An embedded server is
     /// stopped.
     ///
     /// # Errors
@@ -215,9 +214,9 @@ impl TestingServer {
         }
     }
 
-    /// Stops the server if it runs, starts it again with the same port and data, and waits until it serves.
+    /// Stops the server if it runs, starts it again with the same port and data, and waits until it is ready.
     ///
-    /// A member of an ensemble serves only with a quorum. To bring back more members than a quorum can miss, restart
+    /// A member of an ensemble is ready only with a quorum. To bring back more members than a quorum can do without, restart
     /// them at the same time.
     ///
     /// # Errors
@@ -229,18 +228,17 @@ impl TestingServer {
         self.wait_until_serving().await
     }
 
-    /// Sets how many children of each of these nodes have ever been created, as far as the server knows: the number that
-    /// the next sequential child bears. For tests of the counter's end, `i32::MAX`; see
-    /// [`EmbeddedServer::set_create_counter`].
+    /// Sets how many children of each of these nodes have ever been created, as far as the server knows: the number that the
+    /// next sequential child gets. For tests of the counter's end, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
     ///
-    /// An embedded server changes it at once. A real one is restarted twice, with its sessions and nodes kept: first to have
-    /// all of its tree in a snapshot, then to load that with another counter. It must be no member of an ensemble, whose
-    /// other members would not know.
+    /// An embedded server changes it at once. A real one is restarted twice, with its sessions and nodes kept: first to get
+    /// its whole tree into a snapshot, then to load that with another counter. It must not be a member of an ensemble, as
+    /// the other members would not know.
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`] when there is no such node, [`Error::Snapshot`] when a real server's snapshot cannot be read; others as
-    /// for [`start`](Self::start). A real server serves again unless the last start fails.
+    /// [`Error::NoNode`] when there is no such node, [`Error::Snapshot`] when a real server's snapshot cannot be read;
+    /// others as for [`start`](Self::start). A real server is ready again unless the last start fails.
     pub async fn set_create_counters(&self, paths: &[&str], counter: i32) -> Result<(), Error> {
         match &self.server {
             Server::Embedded(server) => paths.iter().try_for_each(|path| server.set_create_counter(path, counter)),
@@ -254,8 +252,8 @@ impl TestingServer {
         }
     }
 
-    /// Freezes the server: connections stay open, the system accepts new ones, and nobody answers. In force when this
-    /// returns; a real server's process is stopped (SIGSTOP), which takes some milliseconds.
+    /// Freezes the server: connections stay open and the system accepts new ones, but nothing is answered. The server is
+    /// frozen when this returns; a real server's process is stopped (SIGSTOP), which takes some milliseconds.
     ///
     /// # Errors
     ///
@@ -267,7 +265,7 @@ impl TestingServer {
         }
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     ///
     /// # Errors
     ///
@@ -279,20 +277,20 @@ impl TestingServer {
         }
     }
 
-    /// Waits until the server serves: alone, or as a part of an ensemble that has a quorum. One that does not serve yet is
-    /// asked again and again, for which tokio's timers are needed.
+    /// Waits until the server is ready: standalone, or as part of an ensemble that has a quorum. A server that is not ready
+    /// yet is polled, which needs tokio's timers.
     ///
     /// # Errors
     ///
-    /// When it is stopped, when its process ends, or when it does not serve within 60 s. The last two carry the end of
-    /// its log.
+    /// When it is stopped, when its process ends, or when it is not ready within 60 s. The last two errors contain the end
+    /// of its log.
     pub async fn wait_until_serving(&self) -> Result<(), Error> {
         let end = Instant::now() + START_PATIENCE;
         while Instant::now() < end {
             self.check_alive()?;
             if let Some(srvr) = self.words.srvr(self.asked()).await {
                 if let Some(version) = srvr.version.as_deref().and_then(ServerVersion::parse) {
-                    // It stays the same over a restart.
+                    // It stays the same across a restart.
                     self.version.get_or_init(|| version);
                 }
                 if let Some(begin) = self.set_starting(None) {
@@ -306,13 +304,13 @@ impl TestingServer {
         Err(Error::NotServing { address: self.address(), waited: START_PATIENCE, log })
     }
 
-    /// All that a real server has logged: warnings and errors. An embedded one logs nothing.
+    /// Everything that a real server has logged: warnings and errors. An embedded one logs nothing.
     #[must_use]
     pub fn log(&self) -> String {
         self.as_real().map(RealServer::log).unwrap_or_default()
     }
 
-    /// Starts a stopped server and does not wait.
+    /// Starts a stopped server without waiting.
     pub(crate) fn launch(&self) -> Result<(), Error> {
         match &self.server {
             Server::Embedded(server) => server.restart()?,
@@ -323,8 +321,8 @@ impl TestingServer {
         Ok(())
     }
 
-    /// Whom to ask about it. An embedded server needs no network for that, so it can be asked without tokio's I/O, and while
-    /// tokio's time stands still.
+    /// How to query it. An embedded server needs no network for that, so it can be queried without tokio's I/O, and while
+    /// tokio's time is paused.
     fn asked(&self) -> Asked<'_> {
         match &self.server {
             Server::Embedded(server) => Asked::Embedded(server),
@@ -339,7 +337,7 @@ impl TestingServer {
         }
     }
 
-    /// Returns what was noted before.
+    /// Returns the previous value.
     fn set_starting(&self, begin: Option<Instant>) -> Option<Instant> {
         std::mem::replace(&mut self.starting.lock().unwrap_or_else(PoisonError::into_inner), begin)
     }

@@ -8,7 +8,7 @@ use crate::{
     server::settings::Settings,
 };
 
-/// About an ensemble, a disk, a JVM or a log: here they change nothing, whatever they are.
+/// About ensembles, disks, JVMs or logs: they change nothing here, whatever their value.
 const WITHOUT_EFFECT: [&str; 10] = [
     "initLimit",
     "syncLimit",
@@ -22,16 +22,16 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "standaloneEnabled",
 ];
 
-/// What the embedded server is like, and cannot be otherwise.
+/// Settings for which the embedded server supports only one value.
 const FIXED: [(&str, &str); 3] =
     [("maxClientCnxns", "0"), ("admin.enableServer", "false"), ("4lw.commands.whitelist", "*")];
 
-/// A lower bound of session timeouts that is not set is so many ticks.
+/// The default lower bound of session timeouts, in ticks.
 const MIN_TICKS: u32 = 2;
-/// And an upper one.
+/// The default upper bound.
 const MAX_TICKS: u32 = 20;
 
-/// The settings that the embedded server has too.
+/// The settings that the embedded server supports.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Known {
     tick: Duration,
@@ -47,7 +47,7 @@ struct Known {
 ///
 /// # Errors
 ///
-/// [`Error::Property`] for a setting that it does not have, or for a value that it cannot take.
+/// [`Error::Property`] for a setting or a value that it does not support.
 pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Error> {
     let known = Known::read(settings)?;
     let (min, max) = known.session_timeouts()?;
@@ -66,8 +66,8 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
 }
 
 impl Known {
-    /// As ZooKeeper does, it takes a line of `zoo.cfg` that it does not know for a system property named
-    /// `zookeeper.<key>`, which then counts more than one of the JVM's command line.
+    /// Like ZooKeeper, it takes an unknown line of `zoo.cfg` for a system property named `zookeeper.<key>`, which overrides
+    /// one from the JVM's command line.
     fn read(settings: &Settings) -> Result<Self, Error> {
         let mut known = Self::default();
         for (key, value) in &settings.system {
@@ -84,7 +84,7 @@ impl Known {
         Ok(known)
     }
 
-    /// Takes a system property; `key` is what the caller has called it.
+    /// Applies a system property; `key` is the caller's name for it.
     fn system(&mut self, property: &str, value: &str, key: &str) -> Result<(), Error> {
         let plain = property.strip_prefix("zookeeper.").unwrap_or(property);
         match property {
@@ -122,7 +122,7 @@ fn number<T: FromStr>(key: &str, value: &str) -> Result<T, Error> {
     value.trim().parse().map_err(|_| refused(key, value, "a whole number is expected, and not a negative one"))
 }
 
-/// A session timeout; `-1` is ZooKeeper's word for one that is not set.
+/// A session timeout; `-1` means that it is not set, as in ZooKeeper.
 fn timeout(key: &str, value: &str) -> Result<Option<Duration>, Error> {
     if value.trim() == "-1" {
         return Ok(None);
@@ -149,7 +149,7 @@ mod tests {
         Known::read(&settings)
     }
 
-    /// The setting that is refused, and the whole text.
+    /// The refused setting, and the whole text.
     fn refusal(config: &[(&str, &str)], system: &[(&str, &str)]) -> (String, String) {
         match read(config, system).and_then(|known| known.session_timeouts()).unwrap_err() {
             error @ Error::Property { .. } => {

@@ -1,4 +1,4 @@
-//! What a server tells about itself.
+//! What a server reports about itself.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,34 @@ use crate::{
 };
 
 impl TestingServer {
-    /// Asks the server by a four-letter word, such as `mntr`, and returns its answer. Waits at most 5 s.
+    /// Sends a four-letter word, such as `mntr`, to the server and returns the answer. Waits at most 5 s.
     ///
     /// # Errors
     ///
-    /// [`Error::NotRunning`] when it is stopped. Others when it cannot be reached or does not answer in time; an embedded
-    /// server that is paused is not waited for.
+    /// [`Error::NotRunning`] when it is stopped. Others when it cannot be reached or does not answer in time; for a paused
+    /// embedded server that is at once.
     pub async fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         self.check_alive()?;
         self.words.ask(self.asked(), word).await
     }
 
-    /// The release that the server says it is of; for an embedded one, that whose protocol it speaks. Nothing before it
-    /// was seen to serve, or when it calls itself otherwise. Known without a question.
+    /// The release that the server reports; for an embedded one, the release whose protocol it speaks. `None` before it is
+    /// known to be ready, or if the version cannot be parsed. Sends nothing.
     #[must_use]
     pub fn version(&self) -> Option<ServerVersion> {
         self.version.get().copied()
     }
 
-    /// What the server does in its ensemble; nothing while it does not serve or does not answer within a second.
+    /// The server's role in its ensemble; `None` while it is not ready or does not answer within a second.
     pub async fn mode(&self) -> Option<Mode> {
         self.words.srvr(self.asked()).await.map(|srvr| srvr.mode)
     }
 
-    /// The number of packets that clients have sent to the server since it was started.
+    /// How many packets clients have sent to the server since it was started.
     ///
-    /// ZooKeeper counts each request, each ping, each handshake and each four-letter word as one packet. The words
-    /// that this value has sent, this one included, are taken off, so the difference of two calls is what clients
-    /// sent in between. A word that got no answer may still count; so do words that did not come from here.
+    /// ZooKeeper counts each request, each ping, each handshake and each four-letter word as one packet. Words sent through
+    /// this value, this one included, are subtracted, so the difference between two calls is what clients sent in between. A
+    /// word that got no answer may still count; so do words from elsewhere.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl TestingServer {
         self.words.packets_received(self.asked()).await
     }
 
-    /// The number of watches on nodes that the server keeps. It tells nothing of watches on children.
+    /// How many watches on nodes the server keeps. It does not report watches on children.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl TestingServer {
         four_letter::watch_count(&wchs).ok_or(Error::Protocol(wchs))
     }
 
-    /// For each path whose node is watched, the sessions that watch it. The server tells nothing of watches on children.
+    /// For each path whose node is watched, the sessions that watch it. The server does not report watches on children.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl TestingServer {
         Ok(four_letter::watches_by_path(&self.four_letter_word("wchp").await?))
     }
 
-    /// The sessions that are connected to this server now.
+    /// The sessions that are currently connected to this server.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a server is started with, in ZooKeeper's words.
+//! What a server is started with, in ZooKeeper's terms.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,7 @@ impl Default for Settings {
     fn default() -> Self {
         let config = [
             ("tickTime", "100"),
-            // So many ticks may a member lag: a loaded machine must not lose its quorum.
+            // How many ticks a member may lag behind: a loaded machine must not lose its quorum.
             ("initLimit", "100"),
             ("syncLimit", "20"),
             ("maxSessionTimeout", "60000"),

@@ -1,8 +1,8 @@
-//! The release that a server is of.
+//! A server's release.
 
 use std::fmt;
 
-/// A release of ZooKeeper: `3.8.0`. Later ones are greater.
+/// A release of ZooKeeper, such as `3.8.0`. Later ones are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerVersion {
     /// The first number.
@@ -20,14 +20,14 @@ impl ServerVersion {
         Self { major, minor, patch }
     }
 
-    /// Whether the answer to a transaction has the stats of the nodes that it creates. Others tell the paths alone
-    /// (ZOOKEEPER-4026), unless they are containers or have a time to live.
+    /// Whether the answer to a transaction has the stats of the nodes that it creates. Other releases return only the paths
+    /// (ZOOKEEPER-4026), except for containers and nodes with a time to live.
     #[must_use]
     pub fn tells_stats_in_transactions(self) -> bool {
         self >= Self::new(3, 8, 2) || (self >= Self::new(3, 7, 2) && self < Self::new(3, 8, 0))
     }
 
-    /// What a server calls itself, without the build's id.
+    /// Parses the version that a server reports, without the build id.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split('.').map(|number| number.parse().ok());
         let version = Self::new(numbers.next()??, numbers.next()??, numbers.next()??);

@@ -1,4 +1,4 @@
-//! Asks a server by four-letter words, and knows what that does to its packet count.
+//! Sends four-letter words to a server, and knows how that changes its packet count.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     four_letter::{self, Mode, PATIENCE},
 };
 
-/// How long a server that may not serve yet is waited for.
+/// How long to wait for a server that may not be ready yet.
 const GLANCE: Duration = Duration::from_secs(1);
 
 /// The four-letter words that the server has counted as packets since it was started. Locked while a word is on
@@ -20,14 +20,14 @@ pub(crate) struct Words {
     answered: Mutex<u64>,
 }
 
-/// What a server that serves says to `srvr`.
+/// What a ready server answers to `srvr`.
 #[derive(Debug)]
 pub(crate) struct Srvr {
     pub(crate) mode: Mode,
     pub(crate) version: Option<String>,
 }
 
-/// Whom to ask.
+/// Where to send the words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Asked<'a> {
     Address(SocketAddr),
@@ -38,7 +38,7 @@ pub(crate) enum Asked<'a> {
 impl Asked<'_> {
     async fn ask(self, word: &str, patience: Duration) -> Result<String, Error> {
         if word.len() != 4 {
-            return Err(Error::Protocol(format!("`{word}` is no four-letter word")));
+            return Err(Error::Protocol(format!("`{word}` is not a four-letter word")));
         }
         match self {
             Self::Address(address) => four_letter::ask(address, word, patience).await,
@@ -46,7 +46,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What a word adds to the server's count of packets.
+    /// How many packets a word adds to the server's count.
     fn packets(self) -> u64 {
         match self {
             Self::Address(_) => 1,
@@ -56,9 +56,9 @@ impl Asked<'_> {
 }
 
 impl Words {
-    /// The server begins to count anew.
+    /// The server starts counting from zero.
     pub(crate) fn forget(&self) {
-        // Who is asking just now asks the server that was.
+        // A caller that is waiting for an answer right now has asked the server before the restart.
         if let Ok(mut answered) = self.answered.try_lock() {
             *answered = 0;
         }
@@ -71,7 +71,7 @@ impl Words {
         Ok(answer)
     }
 
-    /// Nothing while the server does not serve, or does not answer within a second.
+    /// `None` while the server is not ready, or does not answer within a second.
     pub(crate) async fn srvr(&self, asked: Asked<'_>) -> Option<Srvr> {
         let mut answered = self.answered.lock().await;
         let srvr = asked.ask("srvr", GLANCE).await.ok()?;

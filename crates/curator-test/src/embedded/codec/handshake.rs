@@ -1,8 +1,8 @@
-//! The first frame each way.
+//! The first frame in each direction.
 
 use super::{Malformed, Reader, Writer};
 
-/// Asks for a session: a new one, or one that the client has already.
+/// Asks for a session: a new one, or one that the client already has.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConnectRequest {
     pub(crate) last_zxid_seen: i64,
@@ -11,7 +11,7 @@ pub(crate) struct ConnectRequest {
     /// 0 for a new session.
     pub(crate) session_id: i64,
     pub(crate) password: Vec<u8>,
-    /// Nothing from clients that are older than this flag; their answer must not have it either.
+    /// `None` from clients that are older than this flag; their answer must not have it either.
     pub(crate) read_only: Option<bool>,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct ConnectRequest {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConnectResponse {
     pub(crate) timeout: i32,
-    /// 0 when the session that the client has asked for is over.
+    /// 0 if the session that the client asked for is over.
     pub(crate) session_id: i64,
     pub(crate) password: [u8; 16],
     /// Whether the client knows the flag.
@@ -49,7 +49,7 @@ impl ConnectRequest {
 }
 
 impl ConnectResponse {
-    /// For a session that is over, or that the client has no right to.
+    /// For a session that is over, or that the client may not use.
     pub(crate) fn refusal(read_only_known: bool) -> Self {
         Self { timeout: 0, session_id: 0, password: [0; 16], read_only_known }
     }

@@ -1,7 +1,7 @@
-//! The wire format: what a client sends as typed requests, and what it is told as bytes.
+//! The wire format: what a client sends as typed requests, and what it receives as bytes.
 //!
-//! ZooKeeper's records are written in *jute*: big-endian numbers, and strings, buffers and lists with their length in
-//! front, where -1 stands for none.
+//! ZooKeeper's records are written in *jute*: big-endian numbers, and strings, buffers and lists prefixed with their length,
+//! where -1 means null.
 
 mod handshake;
 mod reader;

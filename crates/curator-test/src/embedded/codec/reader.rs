@@ -1,19 +1,19 @@
-//! Takes records apart.
+//! Parses records.
 
 use crate::embedded::acl::{Acl, Id};
 
 /// What is wrong with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// It ends too early, or holds what cannot be.
+    /// It ends too early, or contains something impossible.
     Torn,
-    /// There is no path where one must be.
+    /// A path is missing.
     NoPath,
-    /// There is no access list where one must be.
+    /// An access list is missing.
     NoAcl,
 }
 
-/// Reads values one after another. What is left at the end is ignored, as the real server does.
+/// Reads values one after another. Anything left at the end is ignored, as on the real server.
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         self.array().map(|[byte]| byte != 0)
     }
 
-    /// Bytes, or none: these are not the same as no bytes.
+    /// Bytes, or null, which is not the same as an empty buffer.
     pub(crate) fn buffer(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
         match self.int()? {
             -1 => Ok(None),
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn optional_string(&mut self) -> Result<Option<String>, Malformed> {
-        // As in Java, what is no UTF-8 becomes U+FFFD.
+        // As in Java, invalid UTF-8 becomes U+FFFD.
         Ok(self.buffer()?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         self.list(Self::string)?.ok_or(Malformed::Torn)
     }
 
-    /// Nothing if there is no list, which is not the same as an empty one.
+    /// `None` for a null list, which is not the same as an empty one.
     pub(crate) fn acl(&mut self) -> Result<Option<Vec<Acl>>, Malformed> {
         self.list(|reader| {
             let permissions = reader.int()?;
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// No list is taken for as long as it claims to be before it has been read.
+    /// Memory is not allocated by a list's claimed length before the list has been read.
     fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,

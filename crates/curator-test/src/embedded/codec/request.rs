@@ -3,7 +3,7 @@
 use super::{Malformed, Reader};
 use crate::{OpCode, embedded::acl::Acl};
 
-/// A request behind its header.
+/// A request without its header.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Write(Write),
@@ -24,7 +24,7 @@ pub(crate) enum Request {
     Sasl,
 }
 
-/// A change of the tree; each is a transaction, or a part of one.
+/// A change to the tree; each is a transaction, or a part of one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Create(Create),
@@ -63,7 +63,7 @@ pub(crate) struct Create {
     pub(crate) ttl: i64,
 }
 
-/// The request that a create came by.
+/// The request by which a create arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CreateKind {
     /// Answered without a stat.
@@ -84,10 +84,10 @@ pub(crate) enum Read {
     GetAllChildrenNumber { path: String },
 }
 
-/// The watches of a client that comes back.
+/// The watches of a client that reconnects.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SetWatches {
-    /// What the client has seen; later changes are told at once.
+    /// The last change that the client has seen; it is notified of later ones at once.
     pub(crate) relative_zxid: i64,
     pub(crate) data: Vec<String>,
     pub(crate) exists: Vec<String>,
@@ -97,7 +97,7 @@ pub(crate) struct SetWatches {
 }
 
 impl Request {
-    /// Nothing for a kind of request that this server does not know.
+    /// `None` for a kind of request that this server does not know.
     pub(crate) fn parse(op: OpCode, body: &[u8]) -> Option<Result<Self, Malformed>> {
         let mut reader = Reader::new(body);
         let reader = &mut reader;
@@ -129,7 +129,7 @@ impl Request {
         })
     }
 
-    /// The path that it is about, if it is about one.
+    /// Its path, if it has one.
     pub(crate) fn path(&self) -> Option<&str> {
         match self {
             Self::Write(write) => Some(write.path()),
@@ -166,7 +166,7 @@ impl Write {
         })
     }
 
-    /// Those that a transaction may hold, without the others.
+    /// The operations that a transaction may contain.
     fn parse_in_multi(op: OpCode, reader: &mut Reader<'_>) -> Option<Result<Self, Malformed>> {
         match Self::parse(op, reader)? {
             Ok(Self::SetAcl { .. } | Self::DeleteContainer { .. }) => None,
@@ -194,8 +194,8 @@ impl Create {
         Ok(Self { kind, path, data, acl, flags, ttl })
     }
 
-    /// What the real server makes of it in a transaction, where the flags decide about the kind. Flags without a meaning
-    /// spoil the whole transaction, unless they come with a time to live.
+    /// How the real server reads it in a transaction, where the flags decide the kind. Meaningless flags make the whole
+    /// transaction fail, unless they come with a time to live.
     fn in_multi(mut self) -> Result<Self, Malformed> {
         match (self.kind, self.flags) {
             (CreateKind::Ttl, 5 | 6) => {}
@@ -225,7 +225,7 @@ impl Read {
         })
     }
 
-    /// Those that a multi-read may hold. They place no watches, whatever they say.
+    /// The operations that a multi-read may contain. They set no watches, whatever they say.
     fn parse_in_multi(op: OpCode, reader: &mut Reader<'_>) -> Option<Result<Self, Malformed>> {
         let read = match op {
             OpCode::GetData => path_and_watch(reader).map(|(path, _)| Self::GetData { path, watch: false }),
@@ -256,7 +256,7 @@ impl SetWatches {
     }
 }
 
-/// The operations of a multi: each behind a header, and a header at the end that says so.
+/// The operations of a multi: each with a header before it, and a final header that marks the end.
 fn operations<T>(
     reader: &mut Reader<'_>,
     parse: impl Fn(OpCode, &mut Reader<'_>) -> Option<Result<T, Malformed>>,
@@ -288,7 +288,7 @@ fn path_and_watch(reader: &mut Reader<'_>) -> Result<(String, bool), Malformed> 
     Ok((reader.path()?, reader.boolean()?))
 }
 
-/// For a watch, no path is a path like others.
+/// For a watch, a null path is valid.
 fn any_path_and_int(reader: &mut Reader<'_>) -> Result<(String, i32), Malformed> {
     Ok((reader.optional_string()?.unwrap_or_default(), reader.int()?))
 }

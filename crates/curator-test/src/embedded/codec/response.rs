@@ -1,4 +1,4 @@
-//! What a client is told.
+//! What a client receives.
 
 use super::Writer;
 use crate::{
@@ -6,14 +6,14 @@ use crate::{
     embedded::{acl::Acl, code::Code, tree::Stat},
 };
 
-/// The xid of what answers no request: an event of a watch.
+/// The xid of a frame that answers no request: a watch event.
 const NOTIFICATION_XID: i32 = -1;
-/// What a multi's list of results ends with, and the number of an error in it.
+/// The marker at the end of a multi's results, which is also the number of an error in them.
 const ERROR_OP: i32 = -1;
-/// The state of a client that gets an event: connected. Others are of the client's own making.
+/// The state of a client that gets an event: connected. Clients make up the other states themselves.
 const SYNC_CONNECTED: i32 = 3;
 
-/// A reply behind its header.
+/// A reply without its header.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     Empty,
@@ -26,7 +26,7 @@ pub(crate) enum Body {
     ChildrenStat(Vec<String>, Stat),
     Acl(Vec<Acl>, Stat),
     Number(i32),
-    /// No bytes, as opposed to an empty list of them.
+    /// Null, as opposed to an empty buffer.
     NoBuffer,
     /// Scheme and user.
     Clients(Vec<(String, String)>),
@@ -43,11 +43,11 @@ pub(crate) enum OperationResult {
     Check,
     GetData(Option<Vec<u8>>, Stat),
     GetChildren(Vec<String>),
-    /// `None`: it succeeded, and was undone as another failed.
+    /// `None`: it succeeded, but was undone because another one failed.
     Error(Option<Code>),
 }
 
-/// What has happened to a node, under ZooKeeper's names.
+/// What has happened to a node, in ZooKeeper's terms.
 #[expect(clippy::enum_variant_names, reason = "the protocol's names")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
@@ -57,7 +57,7 @@ pub(crate) enum EventKind {
     NodeChildrenChanged,
 }
 
-/// The frame of a reply. One that tells of an error has no body.
+/// The frame of a reply. An error reply has no body.
 pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> Vec<u8> {
     let mut writer = Writer::new();
     let error = result.as_ref().map_or_else(|code| code.number(), |_| 0);
@@ -103,7 +103,7 @@ impl Body {
 }
 
 impl OperationResult {
-    /// Tells of a create as older releases do.
+    /// The result of a create as older releases report it.
     pub(crate) fn forget_stat(&mut self) {
         if let Self::Create2(path, _) = self {
             *self = Self::Create(std::mem::take(path));

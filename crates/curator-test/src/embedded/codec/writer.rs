@@ -1,8 +1,8 @@
-//! Puts records together.
+//! Writes records.
 
 use crate::embedded::{acl::Acl, tree::Stat};
 
-/// How long the length of a frame is.
+/// The size of a frame's length field.
 const LENGTH: usize = 4;
 
 /// Writes values one after another, into a frame.
@@ -63,7 +63,7 @@ impl Writer {
             .long(stat.pzxid)
     }
 
-    /// The frame, with its length in front.
+    /// The frame, with its length before it.
     pub(crate) fn into_frame(mut self) -> Vec<u8> {
         let length = int_of(self.0.len() - LENGTH);
         self.0[..LENGTH].copy_from_slice(&length.to_be_bytes());
@@ -80,7 +80,7 @@ impl Writer {
     }
 }
 
-/// No list or frame of this server comes near the limit: what it holds has come in frames of `jute.maxbuffer`.
+/// No list or frame of this server comes near the limit: its contents have arrived in frames of at most `jute.maxbuffer`.
 fn int_of(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }

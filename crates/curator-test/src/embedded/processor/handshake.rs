@@ -1,4 +1,4 @@
-//! Grants sessions, and gives them back to those who come again.
+//! Grants new sessions, and resumes existing ones.
 
 use super::{Now, Output, Processor};
 use crate::{
@@ -12,13 +12,13 @@ use crate::{
 };
 
 impl Processor {
-    /// Takes the first frame of a connection.
+    /// Processes the first frame of a connection.
     pub(super) fn handshake(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
         let Ok(request) = ConnectRequest::parse(payload) else {
             self.close(id);
             return None;
         };
-        // Somebody who has seen more than this server knows must not be told old things as new.
+        // A client that has seen more than this server knows must not be shown old data as new.
         if request.last_zxid_seen > self.zxid {
             self.close(id);
             return None;
@@ -38,8 +38,8 @@ impl Processor {
         self.sessions.create(timeout, now.monotonic)
     }
 
-    /// Nothing if the session is over, or if the password is wrong. Another connection of that session is closed in any
-    /// case, as the real server does.
+    /// `None` if the session is over, or if the password is wrong. Another connection of that session is closed in any case,
+    /// as on the real server.
     fn resume_session(&mut self, session_id: i64, password: &[u8], timeout: Millis, now: Now) -> Option<i64> {
         if let Some(old) = self.connection_of(session_id) {
             self.close(old);

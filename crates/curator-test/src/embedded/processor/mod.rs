@@ -1,6 +1,6 @@
-//! The server without its sockets: what becomes of a frame, and what becomes of time.
+//! The server without its sockets: what happens with a frame, and what happens as time passes.
 //!
-//! It does no I/O and reads no clock. What is to be sent is collected, and taken by who can send it.
+//! It does no I/O and reads no clock. It collects what is to be sent in an outbox.
 
 mod handshake;
 mod requests;
@@ -36,7 +36,7 @@ pub(crate) struct Processor {
     next_container_check: Millis,
 }
 
-/// How much has come and gone.
+/// How much has been received and sent.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Packets {
     pub(crate) received: u64,
@@ -49,21 +49,21 @@ pub(crate) enum Output {
     /// The answer to the request that is being processed.
     Reply(Vec<u8>),
     Event(Vec<u8>),
-    /// The end of the connection, behind all that came before.
+    /// The end of the connection, after everything before it.
     Close,
 }
 
 /// The time, by two clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
-    /// Goes forward only; sessions live by it.
+    /// Monotonic; sessions expire by it.
     pub(crate) monotonic: Millis,
-    /// Since 1970; nodes are dated by it.
+    /// Since 1970; the times of nodes come from it.
     pub(crate) wall: i64,
 }
 
 impl Processor {
-    /// An empty server. `seed` makes its session ids and passwords its own.
+    /// An empty server. `seed` makes its session ids and passwords unique.
     pub(crate) fn new(settings: Settings, seed: u64, now: Now) -> Self {
         // As on the real server: the time in the middle, so that ids of a later server differ.
         let first_session = ((now.wall << 24).cast_unsigned() >> 8).cast_signed();
@@ -81,8 +81,8 @@ impl Processor {
         }
     }
 
-    /// Forgets all, and becomes another server. No connection gets the name of one before, whose end may still be on its
-    /// way.
+    /// Forgets everything, and becomes another server. No connection gets the id of an earlier one, whose end may still be
+    /// on its way.
     pub(crate) fn replace(&mut self, other: Self) {
         *self = Self { last_connection: self.last_connection, ..other };
     }
@@ -92,30 +92,30 @@ impl Processor {
         self.tree.set_creates(path, counter).is_ok()
     }
 
-    /// Takes a new connection.
+    /// Adds a new connection.
     pub(crate) fn open(&mut self, peer: SocketAddr, now: Now) -> ConnectionId {
         self.last_connection += 1;
         self.connections.insert(self.last_connection, Connection::new(peer, now.wall));
         self.last_connection
     }
 
-    /// Notes that a connection is gone. Its session lives on.
+    /// Records that a connection is gone. Its session lives on.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
         self.watches.forget(id);
     }
 
-    /// Notes a four-letter word.
+    /// Counts a four-letter word.
     pub(crate) fn note_word(&mut self) {
         self.packets.received += 1;
     }
 
-    /// Notes the answer to a four-letter word.
+    /// Counts the answer to a four-letter word.
     pub(crate) fn note_answer(&mut self) {
         self.packets.sent += 1;
     }
 
-    /// Takes what a client has sent, without its length. Tells what it was; nothing if it was not a request.
+    /// Processes what a client has sent, without its length. Returns what it was; `None` if it was not a request.
     pub(crate) fn receive(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
         let connection = self.connections.get_mut(&id).filter(|connection| !connection.is_closing)?;
         connection.received += 1;
@@ -129,17 +129,17 @@ impl Processor {
         }
     }
 
-    /// Whether more is taken from a connection.
+    /// Whether a connection may send more.
     pub(crate) fn is_open(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| !connection.is_closing)
     }
 
-    /// Takes what is to be sent, in order.
+    /// Takes everything that is to be sent, in order.
     pub(crate) fn take_outbox(&mut self) -> Vec<(ConnectionId, Output)> {
         std::mem::take(&mut self.outbox)
     }
 
-    /// Closes a connection behind what is on its way to the client. It gets no more events.
+    /// Closes a connection once everything queued for the client has been sent. It gets no more events.
     pub(crate) fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id).filter(|connection| !connection.is_closing) {
             connection.is_closing = true;
@@ -148,7 +148,7 @@ impl Processor {
         }
     }
 
-    /// The connection that a session has now.
+    /// The session's current connection.
     fn connection_of(&self, session_id: i64) -> Option<ConnectionId> {
         let attached = |connection: &Connection| connection.session.is_some_and(|session| session.id == session_id);
         let found = self.connections.iter().find(|(_, connection)| !connection.is_closing && attached(connection));

@@ -18,7 +18,7 @@ use crate::{
 const PING_XID: i32 = -2;
 
 impl Processor {
-    /// Takes a frame that follows the handshake.
+    /// Processes a frame that follows the handshake.
     pub(super) fn request(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
         let Ok((xid, op)) = header(payload) else {
             self.close(id);
@@ -36,7 +36,7 @@ impl Processor {
                 self.authenticate(id, xid, scheme.as_deref(), auth.as_deref());
                 return Some(info);
             }
-            // The real server answers so when nobody has set up SASL.
+            // This is the real server's answer when SASL is not set up.
             Some(Ok(Request::Sasl)) => {
                 self.reply(id, xid, 0, &Ok(Body::NoBuffer));
                 return Some(info);
@@ -47,7 +47,7 @@ impl Processor {
             }
             _ => {}
         }
-        // Somebody whose session is over is not answered; its connection is about to be closed.
+        // A client whose session is over gets no answer; its connection is about to be closed.
         if !self.sessions.touch(session.id, session.timeout, now.monotonic) {
             return Some(info);
         }
@@ -94,13 +94,12 @@ impl Processor {
                 self.zxid += 1;
                 Err(Code::ReconfigDisabled)
             }
-            // Handled before, as they are more than a question and an answer.
+            // Handled before, as they are more than a request and its answer.
             Request::Auth { .. } | Request::Sasl | Request::Ping | Request::CloseSession => Ok(Body::Empty),
         }
     }
 
-    /// What is said of a request that cannot be understood. The real server has sometimes begun a transaction before it
-    /// sees that.
+    /// The answer to a request that cannot be parsed. The real server has sometimes started a transaction before it notices.
     fn refuse(&mut self, op: OpCode, malformed: Malformed) -> Code {
         let without_path = malformed == Malformed::NoPath;
         let begun = match op {
@@ -117,7 +116,7 @@ impl Processor {
         }
     }
 
-    /// One change is one transaction. A failed one uses up its number too.
+    /// One change is one transaction. A failed one uses up a number too.
     fn write(&mut self, id: ConnectionId, session_id: i64, write: &Write, now: Now) -> Result<Body, Code> {
         self.zxid += 1;
         let identities = self.identities(id);
@@ -139,7 +138,7 @@ impl Processor {
         let (mut results, events) = self.tree.apply_all(writes, &context);
         self.notify(&events);
         if !self.settings.stats_in_transactions {
-            // Containers and nodes with a time to live have always had theirs.
+            // Containers and nodes with a time to live have always had their stats.
             let plain = |write: &Write| matches!(write, Write::Create(create) if create.kind == CreateKind::Create2);
             results
                 .iter_mut()
@@ -155,7 +154,7 @@ impl Processor {
         match read {
             Read::Exists { path, watch } => {
                 let stat = self.tree.exists(path, &identities);
-                // Who may not look at the node may not wait for it either.
+                // A client that may not read the node may not watch it either.
                 if *watch && matches!(stat, Ok(_) | Err(Code::NoNode)) {
                     self.watches.data.add(path, id, Mode::Standard);
                 }
@@ -190,7 +189,7 @@ impl Processor {
         let mut result = |read| match self.read(id, read) {
             Ok(Body::DataStat(data, stat)) => OperationResult::GetData(data, stat),
             Ok(Body::Children(children)) => OperationResult::GetChildren(children),
-            // No other read can stand in a multi-read.
+            // A multi-read can contain no other reads.
             Ok(_) => OperationResult::Error(Some(Code::MarshallingError)),
             Err(code) => OperationResult::Error(Some(code)),
         };
@@ -231,7 +230,7 @@ impl Processor {
         self.connections.get(&id).map(|connection| connection.identities.clone()).unwrap_or_default()
     }
 
-    /// Answers a request that has gone through the order of all requests.
+    /// Answers a request that takes its place in the order of all requests.
     fn answer(&mut self, id: ConnectionId, xid: i32, result: &Result<Body, Code>) {
         self.reply(id, xid, self.zxid, result);
     }

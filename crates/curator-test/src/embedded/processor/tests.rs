@@ -13,10 +13,10 @@ fn at(monotonic: Millis) -> Now {
     Now { monotonic, wall: START.wall + i64::try_from(monotonic).unwrap() }
 }
 
-/// A processor, and clients that speak to it.
+/// A processor, and clients that talk to it.
 struct Stage(Processor);
 
-/// What a client has got: xid and error of each frame, and `None` for the end.
+/// What a client has received: xid and error of each frame, and `None` for the end.
 type Got = Vec<Option<(i32, i32)>>;
 
 impl Stage {
@@ -92,7 +92,7 @@ fn a_session_that_is_not_heard_of_expires_with_its_nodes() {
     assert!(matches!(outputs[..], [(to, Output::Event(_)), (closed, Output::Close)] if to == two && closed == one));
     assert!(!stage.0.sessions.is_alive(session));
     assert_eq!(stage.exists(two, 3, "/e", at(1100)), [Some((3, -101))]);
-    // Nothing is taken from a connection that is being closed.
+    // Nothing is read from a connection that is being closed.
     assert_eq!(stage.exists(one, 4, "/e", at(1100)), []);
 }
 

@@ -1,10 +1,10 @@
-//! What happens by itself.
+//! What happens as time passes.
 
 use super::{Now, Packets, Processor};
 use crate::embedded::{codec::Write, sessions::Millis, tree::Context};
 
 impl Processor {
-    /// Expires sessions and removes containers and TTL nodes, as far as it is time.
+    /// Expires sessions and removes containers and TTL nodes whose time has come.
     pub(crate) fn tick(&mut self, now: Now) {
         for session_id in self.sessions.expired(now.monotonic) {
             self.expire(session_id);
@@ -15,7 +15,7 @@ impl Processor {
         }
     }
 
-    /// When there may be something to do next.
+    /// When there may next be something to do.
     pub(crate) fn next_tick(&self) -> Millis {
         let expiry = self.sessions.next_expiry().unwrap_or(Millis::MAX);
         expiry.min(self.next_container_check)
@@ -33,7 +33,7 @@ impl Processor {
         alive
     }
 
-    /// Goes on after a stop: sessions have their whole timeouts again, and packets are counted from here.
+    /// Continues after a stop: the timeouts of sessions start over, and packets are counted from here.
     pub(crate) fn resume(&mut self, now: Now) {
         self.packets = Packets::default();
         self.sessions.touch_all(now.monotonic);

@@ -1,4 +1,4 @@
-//! Watches: set, asked for, removed, and told of what they wait for.
+//! Watches: setting, checking, removing and notifying them.
 
 use super::{Output, Processor};
 use crate::embedded::{
@@ -10,11 +10,11 @@ use crate::embedded::{
     watches::{Mode, WatcherKind},
 };
 
-/// The zxid of an event that tells a client that has come back of something missed: it belongs to no transaction.
+/// The zxid of an event that tells a reconnected client what it has missed: it belongs to no transaction.
 const NO_ZXID: i64 = -1;
 
 impl Processor {
-    /// Tells of what has just happened those who wait for it and may read the node.
+    /// Notifies the watchers of what has just happened, if they may read the node.
     pub(super) fn notify(&mut self, events: &[Event]) {
         for Event { kind, path, acl } in events {
             for id in self.watches.trigger(*kind, path) {
@@ -32,7 +32,7 @@ impl Processor {
             _ => return Err(Code::MarshallingError),
         };
         self.watches.add(path, id, mode);
-        // The real server answers with an error's number, which is none.
+        // The real server answers with the number of an error that is not one.
         Ok(Body::Number(0))
     }
 
@@ -46,7 +46,7 @@ impl Processor {
         if self.watches.remove(path, id, kind) { Ok(Body::Empty) } else { Err(Code::NoWatcher) }
     }
 
-    /// Sets the watches of a client that has come back, and tells of what it has missed.
+    /// Sets the watches of a client that has reconnected, and notifies it of what it has missed.
     pub(super) fn set_watches(&mut self, id: ConnectionId, watches: &SetWatches) {
         for path in &watches.data {
             match self.tree.changed_since(path, watches.relative_zxid) {

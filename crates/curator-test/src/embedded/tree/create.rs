@@ -1,4 +1,4 @@
-//! New nodes.
+//! Creating nodes.
 
 use super::{
     Context, DataTree, Event,
@@ -67,7 +67,7 @@ impl DataTree {
         let stat = node.stat();
         let next = number.wrapping_add(1);
         let parent = self.node_mut(parent_path)?;
-        // The counter never goes back. So it stays at its end, and its last number is given again and again.
+        // The counter never goes back. So it stays at its end, and its last number is given out repeatedly.
         if next > parent.state.creates {
             parent.state.creates = next;
             parent.state.pzxid = context.zxid;
@@ -96,8 +96,8 @@ impl DataTree {
     }
 }
 
-/// The kind of request decides before the flags do: a container is what `createContainer` makes, and the flag for it makes
-/// a persistent node elsewhere.
+/// The kind of request takes precedence over the flags: only `createContainer` creates a container; elsewhere the flag for
+/// it creates a persistent node.
 fn lifetime(request: &Create, mode: Mode, session_id: i64) -> Result<Lifetime, Code> {
     match request.kind {
         CreateKind::Container => Ok(Lifetime::Container),

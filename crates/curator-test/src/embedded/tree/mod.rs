@@ -1,4 +1,4 @@
-//! The data tree. No I/O and no clock: a change is told its zxid and its time.
+//! The data tree. No I/O and no clock: a change is given its zxid and its time.
 
 mod create;
 mod node;
@@ -26,8 +26,8 @@ pub(crate) struct DataTree {
     nodes: BTreeMap<String, Node>,
     /// The ephemeral nodes of each session that has some.
     ephemerals: BTreeMap<i64, BTreeSet<String>>,
-    /// The next numbers under the nodes in which the transaction under way has created children. On the real server too, a
-    /// part of a transaction goes on from the numbers of the parts before it, also where they are not kept.
+    /// The next numbers under the nodes in which the current transaction has created children. As on the real server, a part
+    /// of a transaction continues from the numbers of the parts before it, even where they are not kept.
     numbers: BTreeMap<String, i32>,
     /// Whether nodes may have a time to live.
     extended_types: bool,
@@ -48,12 +48,12 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Event {
     pub(crate) kind: EventKind,
     pub(crate) path: String,
-    /// Who may read the node is told; nobody else.
+    /// Only clients that may read the node are notified.
     pub(crate) acl: Vec<Acl>,
 }
 
 impl DataTree {
-    /// With the nodes that a server has from the beginning.
+    /// With the nodes that a server has from the start.
     pub(crate) fn new(extended_types: bool) -> Self {
         let (nodes, ephemerals, numbers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut tree = Self { nodes, ephemerals, numbers, extended_types };
@@ -97,7 +97,7 @@ impl DataTree {
         self.nodes.iter().filter(|(_, node)| node.is_over(now)).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Has the next sequential child of a node bear this number.
+    /// Gives this number to the next sequential child of a node.
     pub(crate) fn set_creates(&mut self, path: &str, creates: i32) -> Result<(), Code> {
         self.node_mut(path)?.state.creates = creates;
         Ok(())

@@ -29,7 +29,7 @@ pub(crate) enum Lifetime {
     Ephemeral(i64),
     /// Until its last child is gone.
     Container,
-    /// Until it has been without change and without children for so many milliseconds.
+    /// Until it has had no change and no children for this many milliseconds.
     Ttl(i64),
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) mtime: i64,
     pub(crate) version: i32,
     pub(crate) aversion: i32,
-    /// How many children have ever been created, as far as 32 bits can tell. Sequence numbers are made of it.
+    /// How many children have ever been created, as far as 32 bits can tell. Sequence numbers come from it.
     pub(crate) creates: i32,
 }
 
@@ -71,7 +71,7 @@ impl Node {
             ctime,
             mtime,
             version,
-            // The number of changes: each child that is no more has been created and deleted.
+            // The number of changes: each child that is gone has been created and deleted.
             cversion: creates.wrapping_mul(2).wrapping_sub(num_children),
             aversion,
             ephemeral_owner: if let Lifetime::Ephemeral(owner) = self.lifetime { owner } else { 0 },
@@ -81,8 +81,8 @@ impl Node {
         }
     }
 
-    /// Whether the server may remove it by itself at this time: an empty container that has had children, or a TTL node
-    /// whose time is over.
+    /// Whether the server may remove it by itself at this time: an empty container that has had children, or an expired TTL
+    /// node.
     pub(crate) fn is_over(&self, now: i64) -> bool {
         let over = match self.lifetime {
             Lifetime::Persistent | Lifetime::Ephemeral(_) => false,

@@ -2,12 +2,12 @@
 
 use crate::embedded::code::Code;
 
-/// Nodes that are the server's own and cannot be deleted.
+/// The server's own nodes, which cannot be deleted.
 const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
 
-/// The node that holds a path's node, as the path says it; nothing is said about the path itself.
+/// The parent in a path, by its text; the path itself is not validated.
 ///
-/// The root goes as the empty path here.
+/// The root is the empty path here.
 fn parent(path: &str) -> Result<&str, Code> {
     match path.rsplit_once('/') {
         Some((parent, _)) if !path.contains('\0') => Ok(parent),
@@ -51,7 +51,7 @@ pub(crate) fn validate(path: &str) -> Result<(), Code> {
     if names.is_empty() || names.split('/').all(good) { Ok(()) } else { Err(Code::BadArguments) }
 }
 
-/// No control characters, nothing of private use, and nothing beyond the 16 bits of a Java `char`.
+/// No control characters, no private-use characters, and nothing beyond the 16 bits of a Java `char`.
 fn is_allowed(c: char) -> bool {
     !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

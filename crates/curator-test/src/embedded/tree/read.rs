@@ -1,4 +1,4 @@
-//! Looks at the tree.
+//! Reads from the tree.
 
 use super::{DataTree, Stat};
 use crate::embedded::{
@@ -7,7 +7,7 @@ use crate::embedded::{
 };
 
 impl DataTree {
-    /// Nothing is asked of a caller who only waits for a node that is not there.
+    /// No permission is needed to wait for a node that does not exist.
     pub(crate) fn exists(&self, path: &str, identities: &[Id]) -> Result<Stat, Code> {
         if path.contains('\0') {
             return Err(Code::BadArguments);
@@ -29,7 +29,7 @@ impl DataTree {
         Ok((node.children.iter().cloned().collect(), node.stat()))
     }
 
-    /// Hashes are shown to administrators only.
+    /// Only administrators see hashes.
     pub(crate) fn acl(&self, path: &str, identities: &[Id]) -> Result<(Vec<Acl>, Stat), Code> {
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ | permissions::ADMIN, identities)?;
@@ -49,8 +49,8 @@ impl DataTree {
         Ok(from.take_while(|(path, _)| path.starts_with(&below)).count())
     }
 
-    /// Whether a client that has seen everything up to `zxid` has missed a change: of the data, and of the children.
-    /// Nothing if there is no such node.
+    /// Whether a client that has seen everything up to `zxid` has missed a change: of the data, and of the children. `None`
+    /// if there is no such node.
     pub(crate) fn changed_since(&self, path: &str, zxid: i64) -> Option<(bool, bool)> {
         let state = self.node(path).ok()?.state;
         Some((state.mzxid > zxid, state.pzxid > zxid))

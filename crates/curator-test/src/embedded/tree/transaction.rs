@@ -1,4 +1,4 @@
-//! Several changes, all or none.
+//! Several changes, applied together or not at all.
 
 use super::{
     Context, DataTree, Event,
@@ -17,7 +17,7 @@ pub(crate) struct Applied {
     pub(super) undo: Undo,
 }
 
-/// What takes a change back.
+/// What undoes a change.
 #[derive(Debug)]
 pub(super) enum Undo {
     Nothing,
@@ -27,8 +27,8 @@ pub(super) enum Undo {
 }
 
 impl DataTree {
-    /// Makes all changes, in one transaction. If one is not possible, none is made, and the results say which: those
-    /// before it have succeeded and are undone, those behind it have not been tried.
+    /// Makes all changes, in one transaction. If one is not possible, none is made, and the results say which one: those
+    /// before it have succeeded and are undone, those after it have not been tried.
     pub(crate) fn apply_all(&mut self, writes: &[Write], context: &Context<'_>) -> (Vec<OperationResult>, Vec<Event>) {
         let mut done = Vec::new();
         for write in writes {

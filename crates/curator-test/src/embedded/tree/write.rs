@@ -1,4 +1,4 @@
-//! Changes of nodes that are there.
+//! Changing existing nodes.
 
 use super::{
     Context, DataTree, Event, Lifetime, path,
@@ -30,7 +30,7 @@ impl DataTree {
         }
     }
 
-    /// Deletes the ephemeral nodes of a session that is over, in the order of their paths.
+    /// Deletes the ephemeral nodes of an ended session, in the order of their paths.
     pub(crate) fn kill_session(&mut self, session_id: i64, zxid: i64) -> Vec<Event> {
         let paths = self.ephemerals_of(session_id);
         let remove = |path: String| self.remove(&path, zxid).map(|applied| applied.events).unwrap_or_default();
@@ -48,7 +48,7 @@ impl DataTree {
         self.remove(path, context.zxid)
     }
 
-    /// Meant for the server itself. It asks for no permission, and takes any node but an ephemeral one.
+    /// Meant for the server itself. It checks no permission, and deletes any node that is not ephemeral.
     fn delete_container(&mut self, path: &str, context: &Context<'_>) -> Result<Applied, Code> {
         path::parent_of_old(path)?;
         let node = self.node(path)?;
@@ -96,7 +96,7 @@ impl DataTree {
         Ok(Applied { result, events, undo })
     }
 
-    /// Not a part of any transaction, so never undone.
+    /// Not part of any transaction, so never undone.
     fn set_acl(&mut self, path: &str, acl: &[Acl], version: i32, context: &Context<'_>) -> Result<Applied, Code> {
         path::validate(path)?;
         let acl = acl::fix_up(acl, context.identities)?;
