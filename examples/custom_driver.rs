@@ -1,5 +1,5 @@
 //! A lock with another node layout: the `[hostname]-W-<sequence>` names of the shared-lock recipe, for a directory that
-//! programs in other languages use already.
+//! programs in other languages already use.
 //!
 //! ```console
 //! cargo run --example custom_driver
@@ -13,7 +13,7 @@ use curator_recipes::{
     ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after,
 };
 
-/// Exclusive, and its nodes say which host they are from.
+/// An exclusive lock whose nodes say which host they are from.
 #[derive(Debug)]
 struct HostnameDriver {
     hostname: String,
@@ -29,12 +29,12 @@ impl LockInternalsDriver for HostnameDriver {
         ContenderIdentity::Data
     }
 
-    /// Any host's nodes count, readers' too; anything else in the directory does not.
+    /// Nodes of any host count, including those of readers; anything else in the directory does not.
     fn sequence(&self, child: &str) -> Option<i32> {
         sequence_after(child, "-W-").or_else(|| sequence_after(child, "-R-"))
     }
 
-    /// A writer waits for whoever came before, reader or writer.
+    /// A writer waits for the node before it, reader or writer.
     fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
         match own.checked_sub(1) {
             None => Verdict::Owns,

@@ -1,12 +1,12 @@
-//! A holder that is stopped between its read and its write, and writes when it goes on. The lock cannot prevent that: by then
-//! it is another's. The store can: it refuses the write by its fencing token.
+//! A holder that is stopped between its read and its write, and writes when it resumes. The lock cannot prevent that: by
+//! then another holder has it. The store can: it refuses the write by its fencing token.
 //!
-//! The other holder has read by then, and has not written yet. So the store must know its token from the read. If it knew
-//! tokens from writes only, it would confirm the late write, and the next one would undo it.
+//! By then the other holder has read, but not yet written. So the store must know its token from the read. If it knew tokens
+//! only from writes, it would confirm the late write, and the next one would overwrite it.
 //!
-//! The example starts itself once more as a process that is the unlucky holder, and stops that with SIGSTOP, as a
-//! scheduler, a collector of garbage or a moving virtual machine would. The store is in the first process; the holder
-//! sends it its reads and writes over a pipe, one line each.
+//! The example starts itself a second time as the unlucky holder, and stops that process with SIGSTOP, as a scheduler, a
+//! garbage collector or the migration of a virtual machine would. The store is in the first process; the holder sends it its
+//! reads and writes over a pipe, one line each.
 //!
 //! ```console
 //! cargo run --example fencing
@@ -24,11 +24,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines, Stdi
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const PATH: &str = "/curator-examples/fencing";
-/// The first argument of the second process; the connect string is the next.
+/// The first argument of the second process; the next is the connect string.
 const HOLDER: &str = "holder";
-/// The holder's. Short, as its lock is free only when the servers have given its session up.
+/// The holder's. Short, as its lock is free only when the servers have given up its session.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
-/// For whatever the other process has to do.
+/// For anything that the other process has to do.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main]
@@ -56,14 +56,14 @@ async fn tell() -> Result<(), Failure> {
     println!("holder: {}\n", holder.line().await?);
 
     holder.stop()?;
-    // What it waits for is there, so it writes as soon as it goes on.
+    // What it waits for has arrived, so it writes as soon as it resumes.
     holder.answer("go on").await?;
     println!("The holder is stopped, with the lock. We ask for the lock.");
     let guard = mutex.acquire_timeout(PATIENCE).await?.ok_or("the lock has not become free")?;
     println!("Its session is over, and the lock is ours: {}", guard.node());
     let token = guard.fencing_token();
     let seen = serve(&store, &format!("read {token}"))?;
-    println!("\nThe holder goes on before we have written, and does not know.");
+    println!("\nThe holder resumes before we have written, and does not know what has happened.");
     holder.go_on()?;
 
     let write = holder.line().await?;
@@ -113,7 +113,7 @@ fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> 
 
 /// The second process: takes the lock, reads and writes, and is stopped before it writes again.
 async fn hold(connect_string: &str) -> Result<(), Failure> {
-    // Also when the first process is killed: who is stopped does not see that its pipes are closed.
+    // Even when the first process is killed: a stopped process does not see that its pipes are closed.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
@@ -128,7 +128,7 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
     answer(&mut answers).await?;
 
     println!("I look before I write again: is my lock valid? {}", guard.is_valid());
-    // Here it is stopped: after the look, and before the write. This line is there so that it is always here.
+    // It is stopped here, after the check and before the write. The line makes sure that it is always here.
     answer(&mut answers).await?;
     println!("write {token} {seen}, milk, bread");
     let answer = answer(&mut answers).await?;
@@ -139,7 +139,7 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
         Ok(()) => println!("I have released the lock"),
         Err(error) => println!("{error}"),
     }
-    // Its session is over; another one may not have come yet. There is nothing to close in an orderly way.
+    // Its session is over, and it may not have another one yet. There is nothing to close in an orderly way.
     Ok(())
 }
 
@@ -147,7 +147,7 @@ async fn answer(answers: &mut Lines<BufReader<Stdin>>) -> Result<String, Failure
     Ok(answers.next_line().await?.ok_or("the store is gone")?)
 }
 
-/// The second process, as the first one has it. Killed when this is dropped, also while it is stopped.
+/// The second process, as seen by the first one. Killed when this is dropped, even while it is stopped.
 struct Holder {
     process: Child,
     pid: Pid,
@@ -183,7 +183,7 @@ impl Holder {
         Ok(self.stdin.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// Stops it, and waits until it stands still.
+    /// Stops it, and waits until it has stopped.
     fn stop(&self) -> Result<(), Failure> {
         kill_process(self.pid, Signal::STOP)?;
         match waitpid(Some(self.pid), WaitOptions::UNTRACED)? {

@@ -1,9 +1,9 @@
-//! What a release costs when it wakes every waiter, and what it costs here.
+//! What a release costs when it wakes every waiter, and what it costs with this library.
 //!
-//! In the naive recipe all waiters watch the holder's node; when it goes, each of them lists the directory again, and
-//! all but one watch the next holder. It is built here as a driver of one's own, beside the driver that comes with the
-//! library. Each waiter has a session of its own, and all sessions go through a proxy that counts, so what is printed
-//! is what the server was asked for and what it sent.
+//! In the naive recipe all waiters watch the holder's node; when it goes, each of them lists the directory again, and all
+//! but one watch the next holder. It is implemented here as a custom driver, and compared with the library's own. Each
+//! waiter has a session of its own, and all sessions go through a proxy that counts, so the output shows what the server was
+//! asked for and what it sent.
 //!
 //! ```console
 //! cargo run --example herd_effect
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 const WAITERS: [usize; 3] = [10, 50, 200];
 const HAND_OVERS: usize = 10;
 
-/// Everybody waits for the first in the queue.
+/// Everyone waits for the first in the queue.
 #[derive(Clone, Debug)]
 struct HerdDriver(StandardLockInternalsDriver);
 
@@ -72,9 +72,9 @@ async fn main() -> Result<(), Failure> {
         measure("standard", clients, &proxy, StandardLockInternalsDriver::new()).await?;
     }
     println!();
-    println!("A notification is the event of a watch, sent to one session. The naive release wakes every waiter. The");
-    println!("standard one wakes two, of whom one owns the lock at once; the former holder, who watches its own node,");
-    println!("is the third to be told. One request of each hand-over is the release itself.");
+    println!("A notification is a watch event, sent to one session. The naive release wakes every waiter. The");
+    println!("standard one wakes two, one of which owns the lock at once; the former holder watches its own node, and");
+    println!("is the third to be notified. One request of each hand-over is the release itself.");
     for client in clients {
         client.close().await?;
     }
@@ -93,7 +93,7 @@ async fn measure(
     let mut waiters = JoinSet::new();
     let ask = |waiters: &mut JoinSet<_>, index: usize| -> Result<(), Failure> {
         let mutex = InterProcessMutex::with_driver(&clients[index], &dir, driver.clone())?;
-        // A task of its own is an owner of its own.
+        // Each task is a separate owner.
         waiters.spawn(async move { mutex.acquire().await.map(|guard| (index, guard, Instant::now())) });
         Ok(())
     };
@@ -118,7 +118,7 @@ async fn measure(
         // Back to the end of the queue, so that the next hand-over has as many waiters. Not counted.
         proxy.reset_counts();
         ask(&mut waiters, holder)?;
-        // It has its place, and its watch.
+        // It now has its place, and its watch.
         proxy.wait_for_reply(OpCode::GetData, 1).await?;
         (holder, guard) = (new_holder, new_guard);
     }
@@ -126,7 +126,7 @@ async fn measure(
     let millis = time.as_secs_f64() * 1e3 / HAND_OVERS as f64;
     let (notifications, requests) = (mean(notifications), mean(requests));
     println!("{waiting:>7}  {recipe:<8}  {notifications:>13.1}  {requests:>8.1}  {millis:>6.1} ms");
-    // A wait that is dropped leaves the queue. The holder goes last, so that nobody is woken for nothing.
+    // A dropped wait leaves the queue. The holder goes last, so that nobody is woken for nothing.
     waiters.shutdown().await;
     quiet(proxy).await;
     Ok(guard.release().await?)
@@ -138,10 +138,10 @@ async fn next(waiters: &mut JoinSet<Acquired>) -> Result<(usize, LockGuard, Inst
     Ok(waiters.join_next().await.ok_or("nobody waits")???)
 }
 
-/// Waits until nothing has gone over the wire for a while, and says how many notifications and requests there were.
+/// Waits until nothing has been sent for a while, and returns how many notifications and requests there were.
 async fn quiet(proxy: &FaultProxy) -> (u64, u64) {
     let traffic = || {
-        // Each session sends a sync now and then to prove that it is alive; that has nothing to do with locks.
+        // Each session regularly sends a sync to prove that it is alive; that has nothing to do with locks.
         let requests = proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync);
         (proxy.notifications(), requests.map(|(_, count)| count).sum())
     };
@@ -156,7 +156,7 @@ async fn quiet(proxy: &FaultProxy) -> (u64, u64) {
     }
 }
 
-/// A client and its way through the proxy take five open files, and 1,024 are a usual limit.
+/// A client and its connection through the proxy take five open files, and 1,024 is a common limit.
 fn allow_many_connections() -> Result<(), Failure> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let current = Some(maximum.unwrap_or(4_096).min(4_096));

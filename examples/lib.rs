@@ -3,10 +3,10 @@
 use curator_recipes::client::ConnectString;
 use curator_test::{FaultProxy, ServerKind, TestingServer};
 
-/// What an example may fail with.
+/// The error of an example.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where the example runs: the user's server, or one that is started for it.
+/// The servers that the example uses: the user's own, or one that is started for it.
 #[derive(Debug)]
 pub struct Ensemble {
     connect_string: String,
@@ -15,7 +15,7 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// `ZOOKEEPER_CONNECT` if it is set; an embedded server if not, or a real one if `CURATOR_TEST_SERVER` says so.
+    /// `ZOOKEEPER_CONNECT` if it is set; otherwise an embedded server, or a real one if `CURATOR_TEST_SERVER` says so.
     ///
     /// # Errors
     ///
@@ -34,15 +34,15 @@ impl Ensemble {
         Ok(Self { connect_string: server.connect_string(), _server: Some(server) })
     }
 
-    /// What to give to a client.
+    /// The connect string for a client.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
     }
 
-    /// A network that counts and fails on demand, and what to give to a client that is to live behind it.
+    /// A network that counts and fails on demand, and the connect string for a client behind it.
     ///
-    /// The proxy stands before one server: the first of several.
+    /// The proxy is in front of one server: the first, if there are several.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! A holder that is cut off from the servers: how it learns that its lock is lost, and that nobody else has the lock
-//! before it has learnt it. Fails if somebody has.
+//! A holder that is cut off from the servers: how it learns that its lock is lost, and that nobody else gets the lock before
+//! that. Fails if anyone does.
 //!
 //! ```console
 //! cargo run --example lock_loss
@@ -104,7 +104,7 @@ async fn main() -> Result<(), Failure> {
 struct Cut(Instant);
 
 impl Cut {
-    /// Prints what has happened, with the time since the cut; says when that was.
+    /// Prints what has happened, with the time since the cut; returns when that was.
     fn tell(self, what: &str) -> Instant {
         let now = Instant::now();
         println!("{:>6} ms  {what}", (now - self.0).as_millis());

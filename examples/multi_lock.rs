@@ -1,6 +1,5 @@
-//! Several locks as one. Tasks move money between accounts, each under the locks of two accounts in whatever order: nobody
-//! waits in a circle, and no money is lost. Then locks of different kinds are one lock, which is held as a whole or not at
-//! all.
+//! Several locks as one. Tasks move money between accounts, each under the locks of two accounts in any order: there is no
+//! deadlock, and no money is lost. Then locks of different kinds become one lock, which is held as a whole or not at all.
 //!
 //! ```console
 //! cargo run --example multi_lock
@@ -93,17 +92,17 @@ async fn transfer(client: &CuratorClient, task: u64, from: u64, to: u64) -> Resu
     Ok(guard.release().await?)
 }
 
-/// What is written under a lock that is lost is not written.
+/// A write under a lost lock is not applied.
 async fn lost_lock(client: &CuratorClient) -> Result<(), Failure> {
     let guard = InterProcessMultiLock::new(client, [lock(0), lock(1)])?.acquire().await?;
     client.delete().for_path(guard.node().as_str()).await?;
     match guard.transaction().set_data(balance(0), "0", None)?.commit().await {
         Err(Error::Lost(lost)) => println!("A write came too late, and was not done: {lost}"),
-        other => return Err(format!("a write without the lock came to {other:?}").into()),
+        other => return Err(format!("a write without the lock ended with {other:?}").into()),
     }
     match guard.release().await {
         Err(Error::Lost(_)) => Ok(()),
-        other => Err(format!("the release of a lost lock came to {other:?}").into()),
+        other => Err(format!("the release of a lost lock ended with {other:?}").into()),
     }
 }
 
@@ -125,7 +124,7 @@ async fn locks_of_all_kinds(ensemble: &Ensemble, client: &CuratorClient) -> Resu
     println!("The mutex and the catalogue are {}.", if is_free { "given back" } else { "still held" });
     held.release().await?;
 
-    let guard = all.acquire_timeout(PATIENCE).await?.ok_or("the locks have not become free")?;
+    let guard = all.acquire_timeout(PATIENCE).await?.ok_or("the locks were not released in time")?;
     println!("The printer is free, and all are ours:");
     guard.fencing_tokens().for_each(|(node, token)| println!("  {node}, token {token}"));
     println!("The greatest token is the guard's: {}", guard.fencing_token());

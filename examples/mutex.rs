@@ -1,5 +1,5 @@
-//! Several contenders, each with a session of its own, raise one counter in ZooKeeper by read-then-write. Only the
-//! holder of the lock may do that, and the lock is what keeps updates from being lost.
+//! Several contenders, each with a session of its own, increment one counter in ZooKeeper by read-then-write. Only the
+//! holder of the lock may do that, so no update is lost.
 //!
 //! ```console
 //! cargo run --example mutex
@@ -18,7 +18,7 @@ const CONTENDERS: usize = 5;
 const ROUNDS: usize = 4;
 const DIR: &str = "/curator-examples/mutex";
 
-/// When the last holder let go; in this process only, to show how long a hand-over takes.
+/// When the last holder released the lock; only within this process, to show how long a hand-over takes.
 type LastRelease = Arc<Mutex<Option<Instant>>>;
 
 #[tokio::main]
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Failure> {
     }
     let before = read(&client, &counter).await?;
 
-    println!("{CONTENDERS} contenders raise {counter} {ROUNDS} times each, from {before}.\n");
+    println!("{CONTENDERS} contenders increment {counter} {ROUNDS} times each, from {before}.\n");
     let last_release = LastRelease::default();
     let mut contenders = Vec::new();
     for number in 1..=CONTENDERS {

@@ -1,5 +1,5 @@
-//! Many read under the lock at once, and one writes. A writer becomes a reader and no other writer comes between; a reader
-//! who wants to become a writer is told that it would wait for itself.
+//! Many readers share the lock, and a writer is alone. A writer becomes a reader and no other writer comes between; a reader
+//! that wants to become a writer is told that it would wait for itself.
 //!
 //! ```console
 //! cargo run --example read_write
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 const PATH: &str = "/curator-examples/read-write";
 const READERS: usize = 3;
-/// For whatever another contender has to do.
+/// For anything that another contender has to do.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -32,10 +32,10 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each reader in a session of its own.
+/// Each reader has a session of its own.
 async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Failure> {
     let inside = Arc::new(AtomicUsize::new(0));
-    // Nobody leaves before all readers hold the lock, and the writer waits for it.
+    // No reader leaves before all of them hold the lock and the writer waits for it.
     let all_are_there = Arc::new(Barrier::new(READERS + 1));
     let mut readers = Vec::new();
     for number in 1..=READERS {
@@ -115,7 +115,7 @@ async fn upgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     Ok(reading.release().await?)
 }
 
-/// Waits until so many hold the lock or wait for it.
+/// Waits until this many hold the lock or wait for it.
 async fn until_queue(lock: &InterProcessReadWriteLock, expected: usize) -> Result<(), Failure> {
     let wait = async {
         while lock.participants().await?.len() != expected {

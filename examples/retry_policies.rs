@@ -1,7 +1,7 @@
-//! How often is what tried again: the retry policies side by side, and at work while no server can be reached.
+//! What is retried, and how often: the retry policies side by side, and in action while no server can be reached.
 //!
-//! The servers are out of reach until a client whose policy retries once has given up. A client with a more patient
-//! policy has asked at the same time, and gets its answer when they are back.
+//! The servers stay out of reach until a client whose policy retries once has given up. A client with a more patient policy
+//! has sent its request at the same time, and gets its answer when they are back.
 //!
 //! ```console
 //! cargo run --example retry_policies
@@ -19,7 +19,7 @@ const NODE: &str = "/curator-examples/retry-policies";
 const DELAYS: u32 = 8;
 const MS: Duration = Duration::from_millis(1);
 
-/// A policy of one's own: each wait is the sum of the two before it.
+/// A custom policy: each wait is the sum of the two before it.
 #[derive(Debug)]
 struct FibonacciRetry {
     first: Duration,
@@ -36,7 +36,7 @@ impl RetryPolicy for FibonacciRetry {
     }
 }
 
-/// Another one of one's own: it decides as `policy` does, and says so.
+/// Another custom policy: it decides as `policy` does, and prints the decision.
 #[derive(Debug)]
 struct Told<P> {
     who: &'static str,
@@ -59,7 +59,8 @@ async fn main() -> Result<(), Failure> {
     print_delays()?;
     let ensemble = Ensemble::find().await?;
     let (network, connect_string) = ensemble.proxy()?;
-    // A try waits for a connection first, up to the connection timeout. What comes between two tries is the policy's.
+    // A try waits for a connection first, up to the connection timeout. The policy decides about the pause between two
+    // tries.
     let builder = CuratorClient::builder(connect_string).connection_timeout(1_000 * MS);
     let hasty = Told { who: "hasty", policy: RetryOneTime::new(50 * MS)? };
     let patient = Told { who: "patient", policy: BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)? };
@@ -93,7 +94,7 @@ async fn main() -> Result<(), Failure> {
 }
 
 fn print_delays() -> Result<(), Failure> {
-    // The curves of the `backoff` crate are policies too; this one has no chance in it, and ends after a second.
+    // The curves of the `backoff` crate are policies too; this one has no randomness, and ends after a second.
     let curve = backoff::ExponentialBackoff {
         initial_interval: 50 * MS,
         multiplier: 3.0,
@@ -112,7 +113,7 @@ fn print_delays() -> Result<(), Failure> {
             Box::new(BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)?),
         ),
         ("BackoffRetry(50 * 3^n, within 1000)", Box::new(BackoffRetry::new(curve))),
-        ("FibonacciRetry(50, 7), of one's own", Box::new(FibonacciRetry { first: 50 * MS, max_retries: 7 })),
+        ("FibonacciRetry(50, 7), custom", Box::new(FibonacciRetry { first: 50 * MS, max_retries: 7 })),
     ];
     println!("The wait before each retry in milliseconds, if a try takes no time; `-` is giving up.\n");
     println!("{:<43}{}", "", (1..=DELAYS).map(|retry| format!("{retry:>7}")).collect::<String>());
@@ -128,6 +129,6 @@ fn print_delays() -> Result<(), Failure> {
         }
         println!("{name:<43}{row}");
     }
-    println!("\nThe exponential policies draw each wait by chance, so that many clients do not come back at once.");
+    println!("\nThe exponential policies choose each wait at random, so that many clients do not come back at once.");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! At most so many at a time, in all processes: workers share a number of leases. Who wants many gets them all at once, and
-//! is not passed by those who want one. The number stands in a node and is changed while they work.
+//! A limited number of holders, in all processes: workers share leases. A task that wants several gets them all at once, and
+//! is not passed by tasks that want one. The limit is kept in a node and changes while they work.
 //!
 //! ```console
 //! cargo run --example semaphore
@@ -19,7 +19,7 @@ const PATH: &str = "/curator-examples/semaphore";
 const COUNT: &str = "/curator-examples/semaphore-leases";
 const LEASES: i32 = 2;
 const WORKERS: usize = 6;
-/// For whatever another contender has to do.
+/// For anything that another contender has to do.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who works now, and how many have worked at once.
+/// How many work now, and how many have worked at once.
 #[derive(Default)]
 struct Crowd {
     now: AtomicUsize,
@@ -76,10 +76,10 @@ async fn work(number: usize, client: CuratorClient, crowd: Arc<Crowd>) -> Result
     Ok(())
 }
 
-/// Several leases in one step, and a number that changes.
+/// Several leases in one step, and a limit that changes.
 async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) -> Result<(), Failure> {
     let one = semaphore.acquire().await?;
-    println!("\nOne of {LEASES} leases is taken, and somebody asks for two.");
+    println!("\nOne of {LEASES} leases is taken, and a task asks for two.");
     let two = tokio::spawn({
         let semaphore = semaphore.clone();
         async move { semaphore.acquire_many(2).await }
@@ -108,7 +108,7 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
     Ok(again.release().await?)
 }
 
-/// Waits until so many wait for leases.
+/// Waits until this many wait for leases.
 async fn until_waiting(semaphore: &InterProcessSemaphoreV2, expected: usize) -> Result<(), Failure> {
     let wait = async {
         while semaphore.participants().await?.iter().filter(|participant| !participant.owns).count() != expected {

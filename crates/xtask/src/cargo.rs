@@ -1,4 +1,4 @@
-//! Runs cargo's tests on one kind of server, and reads what they say.
+//! Runs cargo's tests on one kind of server, and reads their output.
 
 use std::{
     env, fs,
@@ -21,14 +21,14 @@ use crate::{
     target_dir,
 };
 
-/// How many tests libtest runs at a time.
+/// The variable that says how many tests libtest runs at a time.
 const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 
-/// What makes cargo name each test program in a line that can be read, whatever the caller's configuration says.
+/// Makes cargo name each test program in a line that we can parse, whatever the caller's configuration says.
 const READABLE: [(&str, &str); 3] =
     [("CARGO_TERM_COLOR", "never"), ("CARGO_TERM_QUIET", "false"), ("CARGO_TERM_VERBOSE", "false")];
 
-/// Runs cargo with its tests on one kind of server, and with these variables besides.
+/// Runs cargo with its tests on one kind of server, and with these additional variables.
 pub(crate) fn test(
     server: &str,
     kind: ServerKind,
@@ -37,8 +37,8 @@ pub(crate) fn test(
 ) -> Result<Run, String> {
     let target = target_dir()?;
     let report = target.join(format!("servers-{}-{kind}.txt", id()));
-    fs::create_dir_all(&target).map_err(|e| format!("the folder {} cannot be written: {e}", target.display()))?;
-    // Of a run with the same id, long ago.
+    fs::create_dir_all(&target).map_err(|e| format!("cannot write to the directory {}: {e}", target.display()))?;
+    // Left by an old run with the same id.
     drop(fs::remove_file(&report));
     say(&format!("on {server}: cargo {}", line.join(" ")));
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -47,12 +47,12 @@ pub(crate) fn test(
     cargo.envs(variables.iter().copied());
     let (good, tallies) = stream(cargo, kind, &mut io::stdout().lock())?;
     let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
-    // Only a file in the target directory.
+    // It is only a file in the target directory.
     drop(fs::remove_file(&report));
     Ok(Run { server: server.to_owned(), kind, tallies, servers, good, all: false })
 }
 
-/// The command; without a number of threads the caller's counts.
+/// The command; without a number of threads, the caller's applies.
 fn command(line: &[String], kind: ServerKind, report: &Path, threads: Option<usize>) -> Command {
     let mut cargo = command::cargo();
     cargo.args(line).envs(READABLE).env(SERVER_VARIABLE, kind.name()).env(REPORT_VARIABLE, report);
@@ -62,16 +62,16 @@ fn command(line: &[String], kind: ServerKind, report: &Path, threads: Option<usi
     cargo
 }
 
-/// Runs a command, passes its output on line by line and adds up its results. Returns whether it succeeded.
+/// Runs a command, passes on its output line by line and adds up its results. Returns whether it succeeded.
 ///
-/// Cargo says on standard error which program it runs, and the program gives its results on standard output; only on
-/// one pipe do both come in order.
+/// Cargo names the program that it runs on standard error, and the program prints its results on standard output; only
+/// through one pipe do both arrive in order.
 fn stream(mut command: Command, kind: ServerKind, console: &mut impl Write) -> Result<(bool, Tallies), String> {
-    let broken = |e: io::Error| format!("cargo cannot be run: {e}");
+    let broken = |e: io::Error| format!("cannot run cargo: {e}");
     let (output, input) = io::pipe().map_err(broken)?;
     let both = input.try_clone().map_err(broken)?;
     let mut child = command.stdout(input).stderr(both).spawn().map_err(broken)?;
-    // It holds this process's ends of the pipe, which would never run dry.
+    // It holds our ends of the pipe, without which the pipe would never end.
     drop(command);
     let mut reader = Reader::new(kind);
     // Bytes, as tests may print anything.

@@ -6,29 +6,29 @@ use crate::{
     plan::{self, Suite},
 };
 
-/// The oldest release that is supported: a full run where CI is set begins the real half with the newest and ends it with
+/// The oldest supported release. Where CI is set, a full run starts the real half with the newest release and ends it with
 /// this one.
 pub(crate) const OLDEST: &str = "3.6.4";
 
-/// A server that tests can be run on.
+/// A server that tests can run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
     Embedded,
-    /// The ZooKeeper that tests find by themselves: of `ZOOKEEPER_HOME`, or the pinned release.
+    /// The ZooKeeper that tests find by themselves: the one in `ZOOKEEPER_HOME`, or the pinned release.
     Found,
     /// Debian's package.
     Debian,
-    /// A release, by Maven.
+    /// A release, through Maven.
     Release(String),
 }
 
-/// What is to be run, in this order.
+/// What to run, in this order.
 pub(crate) type Choice = Vec<(Server, Suite)>;
 
-/// What runs when nobody says which servers: everything on embedded ones and on the newest release. A build server adds
-/// the oldest supported release and Debian's; elsewhere Debian's is for the conformance tests alone.
+/// What runs when no servers are named: everything on embedded ones and on the newest release. A build server adds the
+/// oldest supported release and Debian's; elsewhere Debian's is only for the conformance tests.
 ///
-/// Tests that are chosen by arguments run on the first two only.
+/// Tests that are selected by arguments run only on the first two.
 pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool) -> Choice {
     let mut choice = Choice::new();
     for kind in plan::kinds(arguments, chosen) {
@@ -49,14 +49,16 @@ pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool
     choice
 }
 
-/// What `--servers` names: `embedded`, `debian` and releases, with commas between them.
+/// What `--servers` names: `embedded`, `debian` and releases, separated by commas.
 ///
 /// # Errors
 ///
-/// When one of them is no server, when there is none, or when the environment chooses too.
+/// When one of them is not a server, when there is none, or when the environment selects servers too.
 pub(crate) fn named(list: &str, chosen: Option<ServerKind>) -> Result<Choice, String> {
     if let Some(kind) = chosen {
-        return Err(format!("--servers {list} and {SERVER_VARIABLE}={kind} both choose: leave out one of them"));
+        return Err(format!(
+            "--servers {list} and {SERVER_VARIABLE}={kind} both select servers: leave out one of them"
+        ));
     }
     list.split(',').map(one).collect()
 }
@@ -68,7 +70,7 @@ fn one(name: &str) -> Result<(Server, Suite), String> {
         PINNED_VERSION => Ok((Server::Release(name.to_owned()), Suite::Real)),
         _ if is_release(name) => Ok((Server::Release(name.to_owned()), Suite::Server)),
         _ => Err(format!(
-            "--servers: \"{name}\" is no server; give `embedded`, `debian` or a release such as {PINNED_VERSION}, with \
+            "--servers: \"{name}\" is not a server; give `embedded`, `debian` or a release such as {PINNED_VERSION}, with \
              commas between them"
         )),
     }
@@ -116,7 +118,7 @@ mod tests {
     fn what_is_no_server_is_refused_by_name() {
         for list in ["", "3.6.4,", "3.6", "newest", "3.6.x", "3.6.4 ", "../3.6.4", "3..4", "3.9.1234"] {
             let error = named(list, None).unwrap_err();
-            assert!(error.contains("is no server") && error.contains("`debian`"), "{list}: {error}");
+            assert!(error.contains("is not a server") && error.contains("`debian`"), "{list}: {error}");
         }
         assert!(named("3.6.4,nine", None).unwrap_err().contains("\"nine\""));
     }

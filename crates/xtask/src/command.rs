@@ -10,18 +10,18 @@ use crate::workspace;
 /// The cargo that runs this program, at the top of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Set by `cargo run` for this package alone; what is built next must not see it as changed.
+    // `cargo run` sets it for this package only; the next build must not see it as a change.
     cargo.env_remove("CARGO_MANIFEST_DIR").current_dir(workspace()).stdin(Stdio::null());
     cargo
 }
 
-/// Runs a program, with its output passed on.
+/// Runs a program, and passes on its output.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|e| format!("{} cannot be started: {e}", name(command)))?;
+    let status = command.status().map_err(|e| format!("cannot start {}: {e}", name(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{} failed ({status})", name(command))) }
 }
 
-/// Whether a program runs and succeeds; its output is not shown.
+/// Whether a program runs and succeeds. Does not show its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }

@@ -1,4 +1,4 @@
-//! Installs what is missing from Debian's packages.
+//! Installs what is missing, from Debian's packages.
 
 use std::process::{Command, Stdio};
 
@@ -11,19 +11,19 @@ pub(crate) fn install_java() -> Result<(), String> {
     })
 }
 
-/// Installs ZooKeeper. It is not started as a service: that would be the package `zookeeperd`.
+/// Installs ZooKeeper. This does not start it as a service: that would be the package `zookeeperd`.
 pub(crate) fn install_zookeeper() -> Result<(), String> {
     install("zookeeper")
 }
 
-/// Installs Python with what makes virtual environments.
+/// Installs Python's module for virtual environments.
 pub(crate) fn install_python() -> Result<(), String> {
     install("python3-venv")
 }
 
 fn install(package: &str) -> Result<(), String> {
     if find_on_path("apt-get").is_none() {
-        return Err("there is no `apt-get` here".to_owned());
+        return Err("`apt-get` is not available".to_owned());
     }
     let prefix = privileges().ok_or("installing packages needs root, or a `sudo` that asks for no password")?;
     say(&format!("installing Debian's package `{package}`"));

@@ -1,4 +1,4 @@
-//! Brings kazoo, ZooKeeper's client for Python, which the interop tests let loose on the server.
+//! Installs kazoo, the ZooKeeper client for Python that the interop tests run against the server.
 
 use std::{
     env,
@@ -14,8 +14,8 @@ pub(crate) const PYTHON_VARIABLE: &str = "CURATOR_TEST_KAZOO_PYTHON";
 /// It needs no other package.
 const VERSION: &str = "2.11.0";
 
-/// Finds a Python that can import kazoo, or makes one: a virtual environment in the target directory. Quick when there
-/// is one.
+/// Finds a Python that can import kazoo, or creates one: a virtual environment in the target directory. Quick if there is
+/// one.
 pub(crate) fn prepare() -> Result<PathBuf, String> {
     if let Some(python) = env::var_os(PYTHON_VARIABLE).map(PathBuf::from) {
         let error = || format!("{PYTHON_VARIABLE} is {}, which cannot import kazoo {VERSION}", python.display());
@@ -24,15 +24,15 @@ pub(crate) fn prepare() -> Result<PathBuf, String> {
     let environment = target_dir()?.join("kazoo").join(VERSION);
     let python = environment.join("bin/python");
     if !imports_kazoo(&python) {
-        say(&format!("fetching kazoo {VERSION} by pip"));
+        say(&format!("fetching kazoo {VERSION} with pip"));
         create(&environment)?;
         command::run(&mut install(&python))
-            .map_err(|e| format!("kazoo could not be fetched from the Python package index: {e}"))?;
+            .map_err(|e| format!("could not fetch kazoo from the Python package index: {e}"))?;
     }
-    if imports_kazoo(&python) { Ok(python) } else { Err(format!("pip has brought another kazoo than {VERSION}")) }
+    if imports_kazoo(&python) { Ok(python) } else { Err(format!("pip has installed another kazoo than {VERSION}")) }
 }
 
-/// Makes an empty virtual environment, in place of what may be there.
+/// Creates an empty virtual environment, in place of any old one.
 fn create(environment: &Path) -> Result<(), String> {
     let venv = || {
         let mut python = Command::new("python3");
@@ -43,7 +43,7 @@ fn create(environment: &Path) -> Result<(), String> {
     }
     // Debian's Python comes without the module.
     debian::install_python()
-        .map_err(|e| format!("there is no Python with the module `venv`, nor could it be installed: {e}"))?;
+        .map_err(|e| format!("there is no Python with the module `venv`, and it could not be installed: {e}"))?;
     venv()
 }
 

@@ -31,17 +31,17 @@ use std::{env, path::PathBuf, process::ExitCode};
 const HELP: &str = "\
 cargo xtask <command>
 
-  prepare              make sure that Java, ZooKeeper and kazoo are there; quick when they are
+  prepare              make sure that Java, ZooKeeper and kazoo are available; quick if they are
   test [--servers <list>] [-- <args>]
                        run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones;
                        with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5
   help                 print this
 
-ZooKeeper is taken from ZOOKEEPER_HOME, else fetched by Maven, else installed as Debian's package `zookeeper`. Kazoo, for the
-tests with another client, is fetched by pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
+ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. Kazoo, for the
+tests with another client, is fetched with pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. Without arguments, the conformance tests
-also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests on one server, and again on the oldest
-release that is supported. What was not run is said at the end; where CI is set, that fails.
+also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests that need one server, and again on the
+oldest supported release. The end of the output names what was not run; where CI is set, that is a failure.
 ";
 
 fn main() -> ExitCode {
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(())
         }
-        _ => Err(format!("`{}` is not understood; see `cargo xtask help`", arguments.join(" "))),
+        _ => Err(format!("`{}` is not a known command; see `cargo xtask help`", arguments.join(" "))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells what is being done.
+/// Says what is being done.
 fn say(line: &str) {
     println!("xtask: {line}");
 }
@@ -78,10 +78,10 @@ fn say(line: &str) {
 /// Cargo's target directory.
 fn target_dir() -> Result<PathBuf, String> {
     let set = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
-    std::path::absolute(&set).map_err(|e| format!("the target directory {} cannot be found: {e}", set.display()))
+    std::path::absolute(&set).map_err(|e| format!("cannot find the target directory {}: {e}", set.display()))
 }
 
-/// The top of the source tree: this package is at `crates/xtask`.
+/// The root of the workspace: this package is at `crates/xtask`.
 fn workspace() -> PathBuf {
     let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     package.ancestors().nth(2).map_or_else(|| package.clone(), PathBuf::from)

@@ -1,4 +1,4 @@
-//! Fetches ZooKeeper's jars by Maven, which knows where they are.
+//! Fetches ZooKeeper's jars with Maven, which knows where they are.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use crate::{
 
 type Artifact = (&'static str, &'static str, &'static str);
 
-/// Up to 3.7 a release leaves the choice of a log back-end to its user.
+/// Releases up to 3.7 leave the choice of a logging back end to their users.
 const RELOAD4J: Artifact = ("org.slf4j", "slf4j-reload4j", "1.7.36");
 
-/// What a server needs besides its own dependencies, in the versions that its release ships.
+/// What a server needs besides its own dependencies, in the versions that its release ships with.
 fn extra(version: &str) -> &'static [Artifact] {
     match release(version) {
         (..=2, _) | (3, ..=5) => &[RELOAD4J],
@@ -39,43 +39,43 @@ fn extra(version: &str) -> &'static [Artifact] {
     }
 }
 
-/// `(3, 9)` of `3.9.5`.
+/// `(3, 9)` for `3.9.5`.
 fn release(version: &str) -> (u32, u32) {
     let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(u32::MAX));
     (numbers.next().unwrap_or(u32::MAX), numbers.next().unwrap_or(u32::MAX))
 }
 
-/// What no test needs: native TLS for five systems, and annotations.
+/// What no test needs: native TLS for five platforms, and annotations.
 const EXCLUDED: [(&str, &str); 2] =
     [("io.netty", "netty-tcnative-boringssl-static"), ("org.apache.yetus", "audience-annotations")];
 
-/// Whether to fetch the pinned release rather than use what was found: tests on Debian's older package are only for
-/// machines without Maven.
+/// Whether to fetch the pinned release rather than use what was found: only machines without Maven use Debian's older
+/// package.
 pub(crate) fn is_better(found: &Distribution) -> bool {
     found.origin() == Origin::Debian && find_on_path("mvn").is_some()
 }
 
-/// Finds this release in the target directory, or fetches it there. Returns its folder.
+/// Finds this release in the target directory, or fetches it there. Returns its directory.
 pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
     let home = prepared_dir(&target_dir()?, version);
     if is_complete(&home, version) {
         return Ok(home);
     }
     if find_on_path("mvn").is_none() {
-        return Err(format!("ZooKeeper {version} is not there, and there is no `mvn` (Maven) to fetch it by"));
+        return Err(format!("ZooKeeper {version} is not installed, and there is no `mvn` (Maven) to fetch it with"));
     }
     let parent = home.parent().unwrap_or(&home);
     let work = parent.join(format!(".fetching-{}", id()));
     say(&format!("fetching ZooKeeper {version} by Maven"));
     let result = fetch_into(&work, version).and_then(|jars| put_in_place(&jars, &home, version));
-    // Remains of a failure do no harm, and neither does a failure to remove them.
+    // Leftovers of a failure do no harm, and neither does a failure to remove them.
     drop(fs::remove_dir_all(&work));
     result.map(|()| home)
 }
 
 fn fetch_into(work: &Path, version: &str) -> Result<PathBuf, String> {
     let jars = work.join("jars");
-    let describe = |e: std::io::Error| format!("the folder {} cannot be written: {e}", work.display());
+    let describe = |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
     fs::create_dir_all(&jars).map_err(describe)?;
     fs::write(work.join("pom.xml"), pom(version)).map_err(describe)?;
     let mut output = std::ffi::OsString::from("-DoutputDirectory=");
@@ -90,15 +90,15 @@ fn fetch_into(work: &Path, version: &str) -> Result<PathBuf, String> {
     Ok(jars)
 }
 
-/// Nobody ever sees half of it: the folder appears under its name when it is complete.
+/// The directory gets its name only when it is complete, so nobody sees half of it.
 fn put_in_place(jars: &Path, home: &Path, version: &str) -> Result<(), String> {
     if !is_complete(jars, version) {
-        return Err("Maven did not bring ZooKeeper's jar".to_owned());
+        return Err("Maven did not fetch ZooKeeper's jar".to_owned());
     }
     match fs::rename(jars, home) {
-        // Somebody else was faster.
+        // Another process was faster.
         Err(_) if is_complete(home, version) => Ok(()),
-        result => result.map_err(|e| format!("the folder {} cannot be written: {e}", home.display())),
+        result => result.map_err(|e| format!("cannot write to the directory {}: {e}", home.display())),
     }
 }
 

@@ -1,22 +1,22 @@
-//! Which tests could not be run, why, and how they can be.
+//! Which tests were not run, why, and how to run them.
 
 use crate::kind::{SERVER_VARIABLE, ServerKind};
 
-/// What to do without a ZooKeeper.
+/// What to do if there is no ZooKeeper.
 pub(crate) const INSTALL_REAL: &str = "install a Java runtime (Debian: `default-jre-headless`), and ZooKeeper: Maven (`mvn` on PATH), \
                                        or an unpacked release that ZOOKEEPER_HOME names, or Debian's package `zookeeper`";
-/// What to do without the older one.
+/// What to do if the older release is missing.
 pub(crate) const INSTALL_DEBIAN: &str = "install Debian's package `zookeeper`, release 3.8";
 
-/// What to do without a certain release.
+/// What to do if a certain release is missing.
 pub(crate) const INSTALL_RELEASE: &str =
-    "install a Java runtime (Debian: `default-jre-headless`) and have Maven (`mvn` on PATH)";
+    "install a Java runtime (Debian: `default-jre-headless`) and Maven (`mvn` on PATH)";
 
-/// What to do with the older one only.
-const INSTALL_3_9: &str = "have Maven (`mvn` on PATH), or an unpacked release 3.9 that ZOOKEEPER_HOME names";
+/// What to do if there is only the older release.
+const INSTALL_3_9: &str = "install Maven (`mvn` on PATH), or set ZOOKEEPER_HOME to an unpacked release 3.9";
 
-/// What to do without Python.
-pub(crate) const INSTALL_KAZOO: &str = "install Python 3 with the module `venv` (Debian: `python3-venv`) and have a way to the Python \
+/// What to do if there is no Python.
+pub(crate) const INSTALL_KAZOO: &str = "install Python 3 with the module `venv` (Debian: `python3-venv`) and allow access to the Python \
                                         package index, or name a Python that has kazoo by CURATOR_TEST_KAZOO_PYTHON";
 
 /// What was not run.
@@ -24,21 +24,22 @@ pub(crate) const INSTALL_KAZOO: &str = "install Python 3 with the module `venv` 
 pub(crate) struct NotRun {
     /// Which tests.
     pub(crate) what: String,
-    /// What was tried in vain, or who did not want them.
+    /// What was tried, or what excluded them.
     pub(crate) why: String,
-    /// How to have them run.
+    /// How to run them.
     pub(crate) remedy: &'static str,
 }
 
 impl NotRun {
-    /// The half that a choice by the environment leaves out. Whoever wants some tests only, by arguments, knows it.
+    /// The half that a selection by the environment leaves out. Only for full runs: a caller that selects tests by arguments
+    /// knows.
     pub(crate) fn other_half(arguments: &[String], chosen: Option<ServerKind>) -> Option<Self> {
         let chosen = chosen.filter(|_| arguments.is_empty())?;
         let what = match chosen {
             ServerKind::Embedded => "the tests on a real ZooKeeper",
             ServerKind::Real => "the tests on embedded servers, and all that need no server",
         };
-        let why = format!("{SERVER_VARIABLE}={chosen} chooses the others");
+        let why = format!("{SERVER_VARIABLE}={chosen} selects the others");
         Some(Self { what: what.to_owned(), why, remedy: "unset CURATOR_TEST_SERVER" })
     }
 
@@ -51,7 +52,7 @@ impl NotRun {
         Some(Self { what: "the tests on ZooKeeper 3.9".to_owned(), why, remedy: INSTALL_3_9 })
     }
 
-    /// Some lines that are not overlooked.
+    /// A few lines that are hard to overlook.
     pub(crate) fn text(&self) -> String {
         let Self { what, why, remedy } = self;
         format!(

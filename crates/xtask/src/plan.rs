@@ -1,4 +1,4 @@
-//! What is to be run on which servers.
+//! What to run on which servers.
 
 use std::env;
 
@@ -7,7 +7,7 @@ use crate::{
     targets::{CONFORMANCE, INTEROP, Needs, SERVER, needs, that_need},
 };
 
-/// A choice of the kind that the environment names, if it does.
+/// The kind that the environment names, if it names one.
 pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
     match env::var_os(SERVER_VARIABLE) {
         None => Ok(None),
@@ -17,7 +17,7 @@ pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
 
 /// The kinds of servers to run the tests on, in this order.
 ///
-/// A choice by the environment counts. Else it is both, but targets that are named and need a real server are not run
+/// If the environment selects a kind, only that one. Otherwise both, but named targets that need a real server are not run
 /// twice on one.
 pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<ServerKind> {
     if let Some(kind) = chosen {
@@ -37,19 +37,19 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     ServerKind::ALL.to_vec()
 }
 
-/// Which tests are run when the caller names none.
+/// Which tests to run when the caller names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suite {
-    /// All that there are and that need no real server, those of the documentation too. Without a choice of targets cargo
-    /// also builds the examples as programs, which their own tests run.
+    /// All tests that need no real server, including doc tests. If no targets are selected, cargo also builds the examples
+    /// as programs, which their own tests run.
     All,
-    /// All that use a server, and those of processes and ensembles.
+    /// All tests that use a server, and those of processes and ensembles.
     Real,
     /// The tests of the client, of the locks and of the test kit on one server.
     Server,
-    /// These, and the comparison with the embedded server.
+    /// Those, and the comparison with the embedded server.
     ServerAndConformance,
-    /// The comparison alone.
+    /// Only the comparison.
     Conformance,
 }
 
@@ -65,7 +65,7 @@ impl Suite {
     }
 }
 
-/// The command line after `cargo` of a suite, or of what the caller wants instead.
+/// The command line after `cargo` for a suite, or for what the caller wants instead.
 pub(crate) fn command_line(arguments: &[String], suite: Suite) -> Vec<String> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     if !arguments.is_empty() {
@@ -78,8 +78,8 @@ pub(crate) fn command_line(arguments: &[String], suite: Suite) -> Vec<String> {
     words(&["test", "--workspace", "--no-fail-fast"]).into_iter().chain(targets).collect()
 }
 
-/// How many tests run at a time: more than there are cores, as most of them wait for a server or for a session's end.
-/// A real server takes a core for itself while it starts.
+/// How many tests run at a time: more than there are cores, as most of them wait for a server or for the end of a session. A
+/// real server takes a core for itself while it starts.
 pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     match kind {
         ServerKind::Embedded => 6 * cores,
@@ -87,10 +87,10 @@ pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     }
 }
 
-/// Builds the examples as programs, which cargo does not do for tests that are named.
+/// Builds the examples as programs, which cargo does not do for named tests.
 pub(crate) const BUILD_EXAMPLES: [&str; 4] = ["build", "--quiet", "--workspace", "--examples"];
 
-/// The command line of the tests with another client.
+/// The command line for the tests with another client.
 pub(crate) fn interop() -> Vec<String> {
     ["test", "-p", "curator-test", "--no-fail-fast", "--test", INTEROP].map(str::to_owned).into()
 }

@@ -1,4 +1,4 @@
-//! Makes sure that Java, ZooKeeper and kazoo are there.
+//! Makes sure that Java, ZooKeeper and kazoo are available.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use crate::{
     kazoo, maven, say,
 };
 
-/// Brings all that `cargo xtask test` needs besides Rust.
+/// Installs everything that `cargo xtask test` needs besides Rust.
 pub(crate) fn everything() -> Result<(), String> {
     prepare()?;
     say(&format!("kazoo for {}", kazoo::prepare()?.display()));
     Ok(())
 }
 
-/// Finds ZooKeeper and Java, or brings what is missing. Quick when nothing is.
+/// Finds ZooKeeper and Java, or installs what is missing. Quick if nothing is.
 pub(crate) fn prepare() -> Result<Distribution, String> {
     java()?;
     match Distribution::find() {
@@ -33,7 +33,7 @@ pub(crate) fn prepare() -> Result<Distribution, String> {
     }
 }
 
-/// Finds this release of ZooKeeper, or brings it. Returns its folder.
+/// Finds this release of ZooKeeper, or fetches it. Returns its directory.
 pub(crate) fn release(version: &str) -> Result<PathBuf, String> {
     java()?;
     maven::fetch(version)
@@ -47,7 +47,7 @@ fn java() -> Result<(), String> {
     Ok(())
 }
 
-/// Brings ZooKeeper in the first way that works.
+/// Installs ZooKeeper in the first way that works.
 fn bring() -> Result<(), String> {
     if find_on_path("mvn").is_some() {
         match maven::fetch(PINNED_VERSION) {
@@ -62,20 +62,19 @@ fn bring() -> Result<(), String> {
     }
     debian::install_zookeeper().map_err(|e| {
         format!(
-            "ZooKeeper could not be brought here: {e}. There are three ways: set ZOOKEEPER_HOME to an unpacked \
+            "could not install ZooKeeper: {e}. There are three ways: set ZOOKEEPER_HOME to an unpacked \
              ZooKeeper release, or put `mvn` (Maven) on PATH and run this again, or install Debian's package \
              `zookeeper`"
         )
     })
 }
 
-/// Finds Debian's package, or installs it: an older release than the one that is fetched.
+/// Finds Debian's package, or installs it. It is an older release than the one that we fetch.
 pub(crate) fn debian() -> Result<Distribution, String> {
     java()?;
     if let Ok(found) = Distribution::debian() {
         return Ok(found);
     }
-    debian::install_zookeeper()
-        .map_err(|e| format!("Debian's package is not there and could not be installed: {e}"))?;
+    debian::install_zookeeper().map_err(|e| format!("Debian's package is missing and could not be installed: {e}"))?;
     Distribution::debian().map_err(|e| e.to_string())
 }

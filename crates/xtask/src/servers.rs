@@ -1,4 +1,4 @@
-//! Counts the servers that tests were run on.
+//! Counts the servers that tests ran on.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,14 +14,14 @@ const NEED_SERVERS: [&str; 3] = ["curator-client", "curator-recipes", "curator-t
 /// The servers that were started.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Servers {
-    /// Kind and version to how long each start took.
+    /// For each kind and version, how long each start took.
     starts: BTreeMap<(ServerKind, String), Vec<Duration>>,
     packages: BTreeSet<(ServerKind, String)>,
 }
 
 impl Servers {
-    /// Reads the report that `curator-test` writes: for each server that came to serve one line with its kind, its
-    /// version, the package whose test it was for, and how many microseconds it took until it served.
+    /// Reads the report that `curator-test` writes: for each server that became ready, one line with its kind, its version,
+    /// the package whose test it was for, and how many microseconds it took until it was ready.
     pub(crate) fn read(report: &str) -> Self {
         let mut servers = Self::default();
         for line in report.lines() {
@@ -40,7 +40,7 @@ impl Servers {
         servers
     }
 
-    /// A package whose tests should have run on a server of this kind, and did not.
+    /// A package whose tests should have run on a server of this kind, but did not.
     pub(crate) fn missing(&self, kind: ServerKind) -> Option<&'static str> {
         let ran = |package: &str| self.packages.iter().any(|(on, name)| *on == kind && name == package);
         NEED_SERVERS.into_iter().find(|package| !ran(package))

@@ -1,4 +1,4 @@
-//! What is said at the end, and whether it was good.
+//! The summary at the end, and whether the run passed.
 
 use std::{ffi::OsStr, fmt::Write};
 
@@ -12,14 +12,14 @@ use crate::{
 /// One run of cargo.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// On which server: `embedded`, `ZooKeeper 3.9.5`.
+    /// Which server: `embedded`, `ZooKeeper 3.9.5`.
     pub(crate) server: String,
     pub(crate) kind: ServerKind,
     pub(crate) tallies: Tallies,
     pub(crate) servers: Servers,
-    /// What cargo says.
+    /// Whether cargo succeeded.
     pub(crate) good: bool,
-    /// Whether all packages were to run.
+    /// Whether it was meant to run all packages.
     pub(crate) all: bool,
 }
 
@@ -42,7 +42,7 @@ impl Summary {
         lines.push(("all".to_owned(), total.to_string()));
         let width = lines.iter().map(|(title, _)| title.len()).max().unwrap_or_default();
         let mut text = lines.into_iter().fold(String::new(), |mut text, (title, line)| {
-            // A `String` takes everything.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(text, "xtask: {title:<width$}  {line}");
             text
         });
@@ -50,7 +50,7 @@ impl Summary {
         text
     }
 
-    /// Whether the whole was good; on a build server only if nothing was left out.
+    /// Whether the run passed; on a build server only if nothing was left out.
     pub(crate) fn verdict(&self, ci: bool) -> Result<(), String> {
         if self.runs.iter().any(|run| !run.good) {
             return Err("some tests failed or could not be built; their output is above".to_owned());
@@ -69,7 +69,7 @@ impl Summary {
 }
 
 impl Run {
-    /// What it has to say, line by line with titles.
+    /// What it reports: title, counts and a note for each line.
     fn lines(&self) -> Vec<(String, String)> {
         let Tallies { on_servers, other_kind, pure, documentation, unknown } = self.tallies;
         let other = match self.kind {
@@ -79,11 +79,11 @@ impl Run {
         let rows = [
             ("without a server".to_owned(), pure, String::new()),
             ("documentation".to_owned(), documentation, String::new()),
-            (format!("{other} only"), other_kind, format!("; they use {other} servers, whatever is chosen")),
+            (format!("{other} only"), other_kind, format!("; they use {other} servers, whatever is selected")),
             (
                 "unknown".to_owned(),
                 unknown,
-                "; of programs that are not known, or that cargo does not name (as with -q and -v)".to_owned(),
+                "; from unknown programs, or programs that cargo does not name (as with -q and -v)".to_owned(),
             ),
         ];
         let rows = rows.into_iter().filter(|(_, tally, _)| !tally.is_empty());
@@ -158,8 +158,8 @@ xtask: all               1150 tests passed, 0 failed, 0 ignored, in 381.4 s
         let text = summary.text();
         let line = |title: &str| text.lines().find_map(|line| line.strip_prefix(&format!("xtask: {title}  "))).unwrap();
         assert!(line("embedded only   ").starts_with("4 tests passed"), "{text}");
-        assert!(line("embedded only   ").ends_with("; they use embedded servers, whatever is chosen"), "{text}");
-        assert!(line("real only       ").ends_with("; they use real servers, whatever is chosen"), "{text}");
+        assert!(line("embedded only   ").ends_with("; they use embedded servers, whatever is selected"), "{text}");
+        assert!(line("real only       ").ends_with("; they use real servers, whatever is selected"), "{text}");
         assert!(line("ZooKeeper 3.9.5 ").starts_with("420 tests passed"), "{text}");
         assert!(line("all             ").starts_with("1158 tests passed"), "{text}");
     }
@@ -170,7 +170,7 @@ xtask: all               1150 tests passed, 0 failed, 0 ignored, in 381.4 s
         summary.runs[1].tallies = Tallies { unknown: Tally { failed: 2, ..Tally::default() }, ..Tallies::default() };
         let text = summary.text();
         assert!(text.contains("xtask: unknown           0 tests passed, 2 failed"), "{text}");
-        assert!(text.contains("; of programs that are not known, or that cargo does not name"), "{text}");
+        assert!(text.contains("; from unknown programs, or programs that cargo does not name"), "{text}");
         assert!(text.contains("xtask: ZooKeeper 3.9.5   at least 0 tests passed"), "{text}");
         assert!(text.contains("xtask: embedded          400 tests passed"), "{text}");
         assert!(text.contains("xtask: all               730 tests passed, 2 failed"), "{text}");

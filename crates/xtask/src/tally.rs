@@ -7,17 +7,17 @@ use crate::{
     targets::{Needs, needs},
 };
 
-/// How many tests did what, and in which time.
+/// How many tests passed, failed or were ignored, and how long they took.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) ignored: u64,
-    /// What the programs themselves measured, one after another: without compiling them.
+    /// The sum of what the programs themselves measured: without compiling them.
     pub(crate) time: Duration,
 }
 
-/// The tests of one run of cargo, by what they need.
+/// The tests of one run of cargo, grouped by what they need.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tallies {
     /// Those that use servers of the kind that the run is for.
@@ -26,9 +26,9 @@ pub(crate) struct Tallies {
     pub(crate) other_kind: Tally,
     /// Unit tests, property tests, searches.
     pub(crate) pure: Tally,
-    /// Those of the documentation, which are compiled and not run for the most part.
+    /// Doc tests, most of which are compiled but not run.
     pub(crate) documentation: Tally,
-    /// Those of programs that cargo does not name, or by a name that is not known.
+    /// Those of programs that cargo does not name, or whose name is unknown.
     pub(crate) unknown: Tally,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Reader {
     program: Program,
 }
 
-/// What runs at this point of the output.
+/// What is running at this point of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Program {
     Tests(Needs),
@@ -54,7 +54,7 @@ impl Reader {
         Self { kind, tallies: Tallies::default(), program: Program::Unknown }
     }
 
-    /// Takes a line.
+    /// Reads a line.
     pub(crate) fn line(&mut self, line: &str) {
         if let Some(program) = Program::announced(line) {
             self.program = program;
@@ -69,7 +69,7 @@ impl Reader {
 }
 
 impl Tallies {
-    /// One after another.
+    /// Their sum.
     pub(crate) fn each(self) -> [Tally; 5] {
         let Self { on_servers, other_kind, pure, documentation, unknown } = self;
         [on_servers, other_kind, pure, documentation, unknown]
@@ -106,7 +106,7 @@ impl Program {
 }
 
 impl Tally {
-    /// Takes one line of output, such as `test result: ok. 3 passed; 0 failed; 1 ignored; …; finished in 0.05s`.
+    /// Parses one line of output, such as `test result: ok. 3 passed; 0 failed; 1 ignored; …; finished in 0.05s`.
     fn read(line: &str) -> Option<Self> {
         let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let mut tally = Self::default();
@@ -131,7 +131,7 @@ impl Tally {
         self.time += other.time;
     }
 
-    /// Whether there was no test at all.
+    /// Whether there were no tests at all.
     pub(crate) fn is_empty(self) -> bool {
         self.passed + self.failed + self.ignored == 0
     }
@@ -215,7 +215,7 @@ test result: ok. 8 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 
     #[test]
     fn results_of_unnamed_programs_are_of_unknown_ones() {
-        // What `cargo test -q`, `cargo test -v` and a new target give.
+        // The output of `cargo test -q`, of `cargo test -v` and for a new target.
         for announced in [
             "",
             "     Running `/tmp/target dir/debug/deps/server-06408ebb08fbfe30`",

@@ -1,21 +1,21 @@
-//! What is known of the test targets, by their names.
+//! What is known about the test targets, by name.
 
 /// Which servers the tests of a target use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// None: property tests, searches.
     Nothing,
-    /// Those of the chosen kind. These tests run on both kinds.
+    /// Those of the selected kind. These tests run on both kinds.
     Either,
-    /// Those of the chosen kind. One kind is enough for these tests.
+    /// Those of the selected kind. One kind is enough for these tests.
     One,
-    /// Embedded ones, whatever is chosen.
+    /// Embedded ones, whatever is selected.
     Embedded,
-    /// Real ones, whatever is chosen.
+    /// Real ones, whatever is selected.
     Real,
 }
 
-/// The tests on one server of the chosen kind.
+/// The tests that need one server of the selected kind.
 pub(crate) const SERVER: &str = "server";
 
 /// The tests that compare the kinds.
@@ -24,7 +24,7 @@ pub(crate) const CONFORMANCE: &str = "conformance";
 /// The tests with another client.
 pub(crate) const INTEROP: &str = "interop";
 
-/// All test targets of the workspace. Packages share names: each of them may have a target `server`.
+/// All test targets of the workspace. Packages share names: each may have a target `server`.
 const KNOWN: [(&str, Needs); 9] = [
     (SERVER, Needs::Either),
     ("crowd", Needs::Either),
@@ -54,11 +54,11 @@ mod tests {
     use super::*;
     use crate::workspace;
 
-    /// The names of the test targets of a package, found as cargo finds them.
+    /// The names of the test targets of a package, found in the same way as by cargo.
     fn targets(package: &Path) -> BTreeSet<String> {
         let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
         let mut targets = declared(&manifest);
-        // A package without the folder has no others.
+        // A package without that directory has no others.
         for entry in fs::read_dir(package.join("tests")).into_iter().flatten() {
             let path = entry.unwrap().path();
             let is_target = path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").is_file();
@@ -79,7 +79,7 @@ mod tests {
         sections.map(name).collect()
     }
 
-    /// The folders of the workspace's packages.
+    /// The directories of the workspace's packages.
     fn members(manifest: &str) -> Vec<&str> {
         let (_, list) = manifest.split_once("\nmembers = [").unwrap();
         let (list, _) = list.split_once(']').unwrap();
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(declared(manifest), ["a-b", "c"].map(str::to_owned).into());
         let found = |member| targets(&workspace().join(member));
         assert_eq!(found("examples"), ["run".to_owned()].into());
-        // `model` is also a folder, `model-deep` only in the manifest, `support` is no target.
+        // `model` is also a directory, `model-deep` is only in the manifest, `support` is not a target.
         assert!(found("crates/curator-protocol").is_superset(&["model", "model-deep"].map(str::to_owned).into()));
         assert!(!found("crates/curator-test").contains("support"));
         assert_eq!(members("[workspace]\nmembers = [\n \"a\",\n \"b/c\",\n]\nx = [\"d\"]"), ["a", "b/c"]);

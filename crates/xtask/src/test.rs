@@ -1,4 +1,4 @@
-//! Runs the tests, and says what ran.
+//! Runs the tests, and reports what ran.
 
 use std::{
     env,
@@ -18,8 +18,8 @@ use crate::{
     summary::{Run, Summary, is_ci},
 };
 
-/// Runs all tests, or `cargo test` with these arguments, on the servers that are named, else on embedded servers and then
-/// on real ones.
+/// Runs all tests, or `cargo test` with these arguments, on the named servers, or else on embedded servers and then on real
+/// ones.
 pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
     let mut summary = Summary::default();
     let (chosen_kind, ci) = (plan::chosen_kind()?, is_ci(env::var_os("CI").as_deref()));
@@ -39,11 +39,11 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
         summary.not_run.extend(NotRun::other_half(arguments, chosen_kind));
     }
     println!("\n{}", summary.text());
-    // Who names a server wants it.
+    // A named server is required.
     summary.verdict(ci || servers.is_some())
 }
 
-/// Comes first, and needs nothing but cargo.
+/// Comes first, and needs only cargo.
 fn on_embedded_servers(arguments: &[String], summary: &mut Summary) -> Result<(), String> {
     let kind = ServerKind::Embedded;
     summary.runs.push(chosen("embedded", kind, Suite::All, arguments, None)?);
@@ -78,12 +78,12 @@ fn on_the_one_found(suite: Suite, arguments: &[String], summary: &mut Summary) -
 }
 
 fn on_debians(suite: Suite, arguments: &[String], summary: &mut Summary) -> Result<(), String> {
-    // Without any real server its lack has been said.
+    // If there is no real server at all, that has been reported already.
     if summary.not_run.iter().any(|not_run| not_run.remedy == INSTALL_REAL) {
         return Ok(());
     }
     match prepare::debian() {
-        // Everything has run on it already.
+        // Everything has already run on it.
         Ok(debian) if summary.runs.iter().any(|run| run.server == title(&debian)) => Ok(()),
         Ok(debian) => {
             let home = PathBuf::from(DEBIAN_HOME);
@@ -115,7 +115,7 @@ fn on_release(version: &str, suite: Suite, arguments: &[String], summary: &mut S
     Ok(())
 }
 
-/// A suite, or those tests that the caller wants; on a ZooKeeper at this place, if one is given.
+/// A suite, or the tests that the caller wants; on the ZooKeeper at this place, if one is given.
 fn chosen(
     server: &str,
     kind: ServerKind,
