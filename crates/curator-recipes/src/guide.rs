@@ -12,13 +12,12 @@
 //! A page names the tests that show what it says. They are in the repository, as are the architecture and the records of
 //! its decisions (ADR).
 //!
-//! *Note on requests*: where a page counts them, a *pipeline* is several requests that are sent together without waiting in
-//! between, and that cost one round trip.
+//! A *pipeline* is a group of requests that are sent together, without waiting in between, and so cost one round trip.
 
 // The pages are files, for readers of the repository, where their links are relative. The labels of these links are
 // defined here once more: in Markdown the first definition wins.
 
-/// What the locks promise, what the promises rest on, and what no lock can promise.
+/// What holds for every lock, and under which assumptions.
 ///
 /// [fencing]: crate::guide::fencing
 /// [locks]: crate::guide::locks
