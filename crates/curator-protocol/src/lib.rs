@@ -31,6 +31,7 @@ mod contest;
 mod driver;
 mod queue;
 
+#[doc(no_inline)]
 pub use uuid::Uuid;
 
 pub use crate::contest::{

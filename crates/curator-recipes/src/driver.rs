@@ -7,8 +7,10 @@
 //! Everything here is also at the root of the crate, and comes from the crate [`curator_protocol`], which has the protocol of
 //! the locks without I/O.
 
+#[doc(no_inline)]
+pub use curator_protocol::Uuid;
 #[doc(inline)]
 pub use curator_protocol::{
     ContenderIdentity, LockInternalsDriver, ParticipantKind, Queue, QueueEntry, ReadLockInternalsDriver,
-    SequenceOverflow, StandardLockInternalsDriver, Uuid, Verdict, WriteLockInternalsDriver, sequence_after,
+    SequenceOverflow, StandardLockInternalsDriver, Verdict, WriteLockInternalsDriver, sequence_after,
 };
