@@ -15,6 +15,8 @@ mod kind;
 mod layers;
 mod maven;
 mod not_run;
+#[cfg(test)]
+mod packaged;
 mod plan;
 mod prepare;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
