@@ -1,4 +1,4 @@
-//! What is shared between threads, and moved between them, is checked when the tests are compiled.
+//! Checks, when the tests are compiled, that types can be shared between threads and moved between them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::*;
 
 fn send_sync<T: Send + Sync + 'static>() {}
 fn send<T: Send + 'static>() {}
-/// Never awaited: only the type counts.
+/// Never awaited: only the type matters.
 fn is_send<F: Future + Send>(_future: F) {}
 
 #[test]
@@ -46,7 +46,7 @@ fn values_can_be_shared() {
     send_sync::<std::sync::Arc<dyn RetryPolicy>>();
 }
 
-/// These are futures, or hold one: somebody polls them, and nobody else can look at them meanwhile.
+/// These are futures, or contain one: whoever polls them has exclusive access.
 #[test]
 fn futures_can_be_moved() {
     send::<Request<Created>>();

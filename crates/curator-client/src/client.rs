@@ -1,4 +1,4 @@
-//! The handle that everything starts from.
+//! The client handle: the entry point of the crate.
 
 mod builder;
 mod create;
@@ -31,20 +31,21 @@ use crate::timer::{Deadline, Timer};
 
 /// A client of a ZooKeeper ensemble: one session, kept alive, and replaced when it is lost.
 ///
-/// Clones share the session. Call [`close`](Self::close) at the end: it lets the ephemeral nodes go at once. When the
-/// last clone is dropped without it, the session is closed in the background, if the runtime lives long enough.
+/// Clones share the session. Call [`close`](Self::close) when you are done: ephemeral nodes are then removed at once. If
+/// the last clone is dropped without it, the session is closed in the background, provided that the runtime lives long
+/// enough.
 ///
 /// After Curator's `CuratorFramework`.
 ///
 /// # Cancel safety
 ///
-/// Every future of this crate may be dropped at any await. What that leaves behind is said at each.
+/// Every future of this crate may be dropped at any await. Each method says what that leaves behind.
 #[derive(Clone)]
 pub struct CuratorClient {
     inner: Arc<Inner>,
 }
 
-/// Short: it stands in the `Debug` of everything that has a client.
+/// Kept short, because it appears in the `Debug` output of everything that has a client.
 impl std::fmt::Debug for CuratorClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CuratorClient")
@@ -63,7 +64,7 @@ struct Inner {
     states: Arc<ConnectionStateManager>,
     janitor: Janitor,
     retry_policy: Arc<dyn RetryPolicy>,
-    /// The chroot of the connect string and the namespace in it: what is put before every path.
+    /// The connect string's chroot followed by the namespace: the prefix of every path.
     root: ZPath,
     acl: Arc<[Acl]>,
     lock_data: Arc<[u8]>,
@@ -78,25 +79,27 @@ impl Drop for Inner {
 }
 
 impl CuratorClient {
-    /// Configures a client. `connect_string` is as in every ZooKeeper client: `host:port,host:port/chroot`.
+    /// Configures a client. `connect_string` has the same form as in every ZooKeeper client:
+    /// `host:port,host:port/chroot`.
     ///
-    /// A bad connect string is reported by [`connect`](CuratorClientBuilder::connect).
+    /// An invalid connect string is reported by [`connect`](CuratorClientBuilder::connect).
     pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
         CuratorClientBuilder::new(connect_string.into())
     }
 
-    /// Closes the session: first the pending deletes, then the session itself; each no longer than the close timeout.
+    /// Carries out the pending deletes, then closes the session; each takes no longer than the close timeout.
     ///
-    /// What waits for a session or for its next try returns [`Error::Closed`] at once, in every clone, and so does every
-    /// new call. A request that was sent gets its answer, or ends with the session. Closing again is harmless.
+    /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`] at once, in every clone,
+    /// and so does every new call. A request that has been sent gets its answer, or ends with the session. Closing again
+    /// is harmless.
     ///
     /// # Errors
     ///
-    /// [`Error::CloseUnconfirmed`] when the server did not say in time that the session is closed.
+    /// [`Error::CloseUnconfirmed`] when the server did not confirm in time that the session is closed.
     ///
     /// # Cancel safety
     ///
-    /// The closing goes on when the future is dropped.
+    /// Closing continues when the future is dropped.
     pub async fn close(&self) -> Result<()> {
         self.inner.closing.begin();
         if self.inner.closing.finished().await {
@@ -115,19 +118,19 @@ impl CuratorClient {
         self.inner.closing.begun().await;
     }
 
-    /// The state of the connection. `Lost` once the client is closed.
+    /// The state of the connection. [`Lost`](ConnectionState::Lost) once the client is closed.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         self.inner.states.current()
     }
 
-    /// Every transition from now on; the first item is the state of now.
+    /// A stream of every state transition from now on; the first item is the current state.
     #[must_use]
     pub fn connection_states(&self) -> ConnectionStates {
         self.inner.states.subscribe()
     }
 
-    /// The session of now, with a connection; waits for that no longer than the connection timeout.
+    /// The current session, once it has a connection; waits for that no longer than the connection timeout.
     ///
     /// # Errors
     ///
@@ -140,57 +143,57 @@ impl CuratorClient {
         self.inner.sessions.connected().await
     }
 
-    /// The session of now, if there is one with a connection.
+    /// The current session, if there is one with a connection.
     ///
     /// # Errors
     ///
-    /// [`Error::NotConnected`], [`Error::Closed`]; at once.
+    /// [`Error::NotConnected`] or [`Error::Closed`], without waiting.
     pub fn try_session(&self) -> Result<Session> {
         self.inner.sessions.try_connected()
     }
 
-    /// The session of now, if there is one; its connection may be down.
+    /// The current session, if there is one; its connection may be down.
     #[must_use]
     pub fn current_session(&self) -> Option<Session> {
         self.inner.sessions.current()
     }
 
-    /// Creates a node, with options.
+    /// Starts building the creation of a node.
     pub fn create(&self) -> CreateBuilder {
         CreateBuilder::new(self)
     }
 
-    /// Deletes a node, with options.
+    /// Starts building the deletion of a node.
     pub fn delete(&self) -> DeleteBuilder {
         DeleteBuilder::new(self)
     }
 
-    /// Several operations, all or none.
+    /// Starts building a transaction: several operations, all of which are applied, or none.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self)
     }
 
-    /// Deletes that are not done yet, and a way to add some.
+    /// The janitor, which knows the deletes that are still pending and accepts new ones.
     #[must_use]
     pub fn janitor(&self) -> &Janitor {
         &self.inner.janitor
     }
 
-    /// Creates what is missing of `dir` (a path on the server), in `session`, as containers.
+    /// Creates the missing nodes of `dir` (a path on the server) in `session`, as containers.
     ///
     /// # Errors
     ///
-    /// Those of the requests.
+    /// Those of the requests that it sends.
     ///
     /// # Cancel safety
     ///
-    /// Some of the containers may be there already; the server removes unused containers by itself once they have had
-    /// a child.
+    /// Some of the containers may already exist; the server removes unused containers by itself once they have had a
+    /// child.
     pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
         ensure_containers(session, dir, &self.inner.acl).await
     }
 
-    /// The path on the server: with the chroot and the namespace put before `path`.
+    /// The path on the server: `path` with the chroot and the namespace prepended.
     ///
     /// # Errors
     ///
@@ -200,7 +203,7 @@ impl CuratorClient {
         Ok(path.prefixed_by(&self.inner.root))
     }
 
-    /// The path in the namespace of a path on the server.
+    /// The path within this client's namespace that corresponds to a path on the server.
     ///
     /// # Errors
     ///
@@ -210,33 +213,34 @@ impl CuratorClient {
         path.strip_prefix(root).ok_or_else(|| Error::OutsideNamespace { path: path.clone(), root: root.clone() })
     }
 
-    /// The data that lock nodes get if nothing else is said.
+    /// The data of lock nodes for which none is given.
     #[must_use]
     pub fn default_lock_data(&self) -> &Arc<[u8]> {
         &self.inner.lock_data
     }
 
-    /// The ACL that nodes get if nothing else is said.
+    /// The ACL of nodes for which none is given.
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
         &self.inner.acl
     }
 
-    /// What a crate on top of this one keeps once for each client: the `T` of this client, made at the first call. It lives as
-    /// long as the client.
+    /// The `T` that belongs to this client, created by the first call: a crate built on top of this one keeps its state
+    /// for each client here. It lives as long as the client.
     #[must_use]
     pub fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         self.inner.extensions.get()
     }
 
-    /// Sleeps on the runtime of this client, whoever polls the future; for timeouts that work on plain threads too.
+    /// Sleeps on this client's runtime, no matter where the future is polled; for timeouts that also work on plain
+    /// threads.
     ///
-    /// It is over, too, when that runtime has ended. Poll [`closing`](Self::closing) first, to tell the one from the other.
+    /// It also completes when that runtime has ended. Poll [`closing`](Self::closing) first to distinguish the two.
     pub fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
         self.inner.timer.sleep_until(deadline)
     }
 
-    /// Runs a future of this client on a plain thread, to its end.
+    /// Runs a future of this client to completion on a plain thread.
     ///
     /// # Panics
     ///

@@ -1,20 +1,20 @@
-//! The clock that the lease is read on.
+//! The clock on which leases are measured.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// A point on a clock that only goes forward and that counts the time during which the machine was asleep.
+/// A point on a clock that only goes forward, and that includes the time during which the machine was asleep.
 ///
-/// A server goes on counting down the session timeout while this machine is suspended, so a lease must too. On Linux
-/// the clock is `CLOCK_BOOTTIME`: nanoseconds since the machine was started, sleep included. `std::time::Instant` is
+/// A server keeps counting down the session timeout while this machine is suspended, so a lease must too. On Linux the
+/// clock is `CLOCK_BOOTTIME`: nanoseconds since the machine was booted, including sleep. `std::time::Instant` is
 /// `CLOCK_MONOTONIC` there, which stands still during sleep: a process that wakes up would believe in a session that
 /// expired an hour ago.
 ///
-/// On other systems the clock is [`std::time::Instant`], counted from its first use in the process. Whether that counts
-/// sleep is up to the system (it does on Windows, it does not on macOS). Where it does not, what is read right after
-/// waking up can be too hopeful, and only a fencing token is safe.
+/// On other systems the clock is [`std::time::Instant`], counted from its first use in the process. Whether that
+/// includes sleep depends on the system (it does on Windows, but not on macOS). Where it does not, a reading right after
+/// waking up can be too optimistic, and only a fencing token is safe.
 ///
-/// Instants of two machines, or of two processes, have nothing to do with each other.
+/// Instants of different machines, or of different processes, cannot be compared.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,56 +31,56 @@ pub struct ClockInstant {
 }
 
 impl ClockInstant {
-    /// The beginning of the clock. Every reading of the clock is later.
+    /// The start of the clock. Every reading of the clock is later.
     pub const ZERO: Self = Self { nanos: 0 };
 
-    /// What the clock says now.
+    /// Reads the clock.
     #[must_use]
     pub fn now() -> Self {
         Self { nanos: read_clock() }
     }
 
-    /// The instant that many nanoseconds after [`ZERO`](Self::ZERO). The inverse of [`as_nanos`](Self::as_nanos), so that
-    /// an instant can live in an `AtomicU64`.
+    /// The instant `nanos` nanoseconds after [`ZERO`](Self::ZERO). The inverse of [`as_nanos`](Self::as_nanos), so that
+    /// an instant can be stored in an `AtomicU64`.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self { nanos }
     }
 
-    /// Nanoseconds since [`ZERO`](Self::ZERO). 64 bits last for 584 years.
+    /// Nanoseconds since [`ZERO`](Self::ZERO). 64 bits are enough for 584 years.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.nanos
     }
 
-    /// This much later. `None` when that is farther than the clock can count.
+    /// This instant plus `duration`. `None` when that is beyond the range of the clock.
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
         Some(Self { nanos: self.nanos.checked_add(nanos)? })
     }
 
-    /// The time from `earlier` until this instant; zero when `earlier` is in fact later.
+    /// The time from `earlier` until this instant; zero if `earlier` is in fact later.
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
     }
 
-    /// The time from now until this instant; zero when it has passed.
+    /// The time from now until this instant; zero if it has passed.
     #[must_use]
     pub fn remaining(self) -> Duration {
         self.saturating_duration_since(Self::now())
     }
 
-    /// Whether it is this instant now, or later.
+    /// Whether the clock has reached this instant.
     #[must_use]
     pub fn has_passed(self) -> bool {
         self <= Self::now()
     }
 }
 
-/// This much later, or the last instant that the clock can count. Never panics; [`ClockInstant::checked_add`] tells the
-/// difference.
+/// This instant plus a duration, or the last instant in the range of the clock. Never panics;
+/// [`ClockInstant::checked_add`] tells the difference.
 impl Add<Duration> for ClockInstant {
     type Output = Self;
 
@@ -130,7 +130,7 @@ mod tests {
         let (ours, theirs) = (ClockInstant::now(), std::time::Instant::now());
         std::thread::sleep(Duration::from_millis(5));
         let (our_time, their_time) = (ClockInstant::now().saturating_duration_since(ours), theirs.elapsed());
-        // What was read first here was read last there: only a pause between the two readings tells them apart.
+        // What was read first here was read last there: they can differ only by a pause between the two readings.
         assert!(our_time >= Duration::from_millis(5));
         assert!(our_time.abs_diff(their_time) < Duration::from_secs(5), "{our_time:?} {their_time:?}");
     }

@@ -1,4 +1,4 @@
-//! The shutdown of a client: requested, and complete.
+//! The shutdown of a client, from the request to completion.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ pub(crate) struct Closing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// Nobody has closed the client yet.
+    /// The client has not been asked to close.
     Open,
     Begun,
-    /// Everything has ended, whether or not the server has confirmed the end of the session.
+    /// Everything has ended, whether or not the server has confirmed that the session is closed.
     Finished {
         confirmed: bool,
     },
 }
 
 impl Closing {
-    /// For a client that is open.
+    /// For an open client.
     pub(crate) fn new() -> Self {
         Self { progress: Arc::new(watch::Sender::new(Progress::Open)) }
     }
@@ -59,7 +59,7 @@ impl Closing {
         });
     }
 
-    /// Waits until everything has ended. Returns whether the server confirmed the end of the session.
+    /// Waits until everything has ended. Returns whether the server has confirmed that the session is closed.
     pub(crate) async fn finished(&self) -> bool {
         let mut progress = self.progress.subscribe();
         let finished = progress.wait_for(|progress| matches!(progress, Progress::Finished { .. })).await;

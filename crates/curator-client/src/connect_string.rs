@@ -1,4 +1,4 @@
-//! Connect strings: where the servers are, and below which node everything happens.
+//! Connect strings: the addresses of the servers, and the chroot.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -6,22 +6,22 @@ use std::str::FromStr;
 
 use crate::path::{InvalidPath, PathProblem, ZPath};
 
-/// The port of a server when the connect string does not say one: ZooKeeper's own.
+/// The port when the connect string names none: ZooKeeper's own.
 const DEFAULT_PORT: u16 = 2181;
 
 /// The servers of an ensemble and a chroot: `h1:2181,h2:2182,[::1]:2181/chroot`.
 ///
-/// The form is that of ZooKeeper's `ConnectStringParser`, with everything that looks like a mistake refused:
+/// The form is that of ZooKeeper's `ConnectStringParser`, except that anything that looks like a mistake is refused:
 ///
-/// - hosts are separated by commas, with spaces around them if you like; none is empty;
+/// - hosts are separated by commas, optionally with spaces around them; none is empty;
 /// - a host is a name, an IPv4 address, or an IPv6 address in square brackets;
-/// - a port is between 1 and 65535; 2181 if there is none;
-/// - the chroot comes once, behind the last host. No chroot, and `/`, mean the root. It has no comma, although
-///   ZooKeeper would take one: somebody who writes `h1:2181/app,h2:2181/app` means two servers, and would get one server
-///   and a strange chroot;
+/// - a port is between 1 and 65535, and defaults to 2181;
+/// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It contains no comma, although
+///   ZooKeeper would accept one: `h1:2181/app,h2:2181/app` is meant as two servers, and would be one server with a
+///   strange chroot;
 /// - schemes such as `tcp+tls://` are not supported.
 ///
-/// `Display` gives the connect string back with every port, and parses to the same value.
+/// `Display` writes the connect string with every port, and its output parses to the same value.
 ///
 /// ```
 /// use curator_client::ConnectString;
@@ -41,29 +41,29 @@ pub struct ConnectString {
 }
 
 impl ConnectString {
-    /// Parses a connect string. Resolves no name and opens no connection.
+    /// Parses a connect string. Does not resolve any name or open any connection.
     ///
     /// # Errors
     ///
-    /// [`InvalidConnectString`] when it breaks one of the rules.
+    /// [`InvalidConnectString`] when the text breaks one of the rules.
     pub fn parse(text: &str) -> Result<Self, InvalidConnectString> {
         parse(text).map_err(|reason| InvalidConnectString { connect_string: text.to_owned(), reason })
     }
 
-    /// The servers, in the order in which they were written. At least one.
+    /// The servers, in the order in which they were written. There is at least one.
     #[must_use]
     pub fn hosts(&self) -> &[HostPort] {
         &self.hosts
     }
 
-    /// The servers as a connect string without chroot.
+    /// The servers as a connect string without the chroot.
     #[must_use]
     pub fn hosts_string(&self) -> String {
         let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
         hosts.join(",")
     }
 
-    /// The node below which everything happens; the root if the connect string has none.
+    /// The node below which all paths of the client are; the root if the connect string has no chroot.
     #[must_use]
     pub fn chroot(&self) -> &ZPath {
         &self.chroot
@@ -93,7 +93,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// The name or the address; an IPv6 address without its brackets.
+    /// The host name or address; an IPv6 address without its brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -106,11 +106,11 @@ impl HostPort {
     }
 }
 
-/// `host:port`, an IPv6 address in brackets.
+/// `host:port`, with an IPv6 address in brackets.
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
-        // Only an address of IPv6 has a colon.
+        // Only an IPv6 address contains a colon.
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
@@ -157,7 +157,7 @@ fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
             Some((host, port)) => (host, Some(port)),
             None => (server, None),
         };
-        // A second colon: an address of IPv6 without brackets, of which nobody knows where the port begins.
+        // A second colon: an IPv6 address without brackets, in which the port cannot be told from the address.
         if !host.chars().all(is_host_character) || port.is_some_and(|port| port.contains(':')) {
             return Err(malformed());
         }
@@ -169,7 +169,7 @@ fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
     Ok(HostPort { host, port: port.map_or(Ok(DEFAULT_PORT), parse_port)? })
 }
 
-/// Of host names, of IPv4 addresses, and of names that are only known to container networks.
+/// Accepts host names, IPv4 addresses, and names that are known only to container networks.
 fn is_host_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_')
 }
@@ -182,7 +182,7 @@ fn parse_port(port: &str) -> Result<u16, ConnectStringProblem> {
     }
 }
 
-/// A text that is not a connect string, and why not.
+/// A text that is not a connect string, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid connect string {connect_string:?}: {reason}")]
 #[non_exhaustive]
@@ -194,30 +194,30 @@ pub struct InvalidConnectString {
     pub reason: ConnectStringProblem,
 }
 
-/// What is wrong with a text, if it is no connect string. Its `Display` names the part and what was expected.
+/// What is wrong with a text that is not a connect string. `Display` names the faulty part and what was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectStringProblem {
-    /// There is nothing.
+    /// The text is empty.
     #[error("expected at least one host")]
     Empty,
-    /// There is nothing where a host should be, as in `a,,b` or `:2181`.
+    /// A host is missing, as in `a,,b` or `:2181`.
     #[error("expected a host before and after every comma, and before every port")]
     EmptyHost,
-    /// A host, with its port, that is none.
+    /// Not a host, with or without a port.
     #[error("expected a host name, an IPv4 address, or an IPv6 address in brackets, with or without a port, not {0:?}")]
     Host(String),
-    /// A port that is none.
+    /// Not a port.
     #[error("expected a port between 1 and 65535, not {0:?}")]
     Port(String),
-    /// A scheme before a host.
+    /// A host is preceded by a scheme.
     #[error("expected hosts without a scheme, not \"{0}://\": only plain TCP is supported, neither TLS nor DNS SRV")]
     Scheme(String),
-    /// A chroot that is no path.
-    #[error("expected as chroot {1}, not {0:?}")]
+    /// The chroot is not a valid path.
+    #[error("expected the chroot to be {1}, not {0:?}")]
     Chroot(String, PathProblem),
-    /// A chroot with a host behind it.
-    #[error("expected one chroot, behind the last host and without ',', not {0:?}")]
+    /// The chroot is followed by another host.
+    #[error("expected one chroot, after the last host and without ',', not {0:?}")]
     ChrootNotLast(String),
 }
 
@@ -319,7 +319,7 @@ mod tests {
         );
         assert_eq!(
             message("a/b/"),
-            r#"invalid connect string "a/b/": expected as chroot a path that does not end with '/', not "/b/""#
+            r#"invalid connect string "a/b/": expected the chroot to be a path that does not end with '/', not "/b/""#
         );
     }
 

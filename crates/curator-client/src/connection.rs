@@ -1,7 +1,7 @@
-//! The connection of a session: when it breaks, another one is opened for the session.
+//! The connection of a session: when it breaks, another one is opened for the same session.
 //!
-//! This is the only way in which a session comes to another connection. So each of them is seen: what the server grants, and
-//! from when on its answers count.
+//! This is the only way for a session to get another connection. So each of them is seen: the timeout that the server
+//! grants, and the time from which its answers count.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use crate::timer::{Deadline, Timer};
 use crate::zk::link::{Link, SessionKey};
 use crate::zk::task::{LinkEnd, SessionTask};
 
-/// How long a new connection may go without an answer to a probe. Answers may be slow: each one that is given up gives
-/// twice the time to the next.
+/// How long a new connection may go without an answer to a probe. Answers may be slow: after each connection that is
+/// given up, the next one gets twice the time.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Resumed = Result<Link, LinkEnd>;
@@ -30,14 +30,14 @@ pub(crate) struct Connection {
 }
 
 enum Stage {
-    /// There is one.
+    /// There is a connection.
     Up {
         task: SessionTask,
         key: SessionKey,
-        /// Until when it has to answer its first probe.
+        /// When it must have answered its first probe.
         unproven: Option<Deadline>,
     },
-    /// It broke, and another one is being opened.
+    /// The connection broke, and another one is being opened.
     Down(Pin<Box<dyn Future<Output = Resumed> + Send>>),
     /// The session is over.
     Over(LinkEnd),
@@ -49,16 +49,16 @@ impl Stage {
     }
 }
 
-/// What has become of the connection.
+/// A change of the connection.
 pub(crate) enum Change {
     Broken,
     Resumed(Link),
-    /// The session is over, by the word of the server.
+    /// The server has ended the session.
     Over(LinkEnd),
 }
 
 impl Connection {
-    /// Of a session that has answered a probe over `link`.
+    /// For a session that has answered a probe over `link`.
     pub(crate) fn new(options: &Arc<SessionOptions>, timer: &Timer, link: &Link) -> Self {
         Self {
             options: Arc::clone(options),
@@ -68,12 +68,12 @@ impl Connection {
         }
     }
 
-    /// Whether there is one, which may not have answered yet.
+    /// Whether there is a connection, which may not have answered yet.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.stage, Stage::Up { .. })
     }
 
-    /// It has answered a probe.
+    /// Records that the connection has answered a probe.
     pub(crate) fn confirmed(&mut self) {
         if let Stage::Up { unproven, .. } = &mut self.stage {
             *unproven = None;
@@ -85,7 +85,7 @@ impl Connection {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped, but a result that is dropped closes the session.
+    /// Nothing is lost when the future is dropped. But a result that is dropped closes the session.
     pub(crate) async fn changed(&mut self) -> Change {
         match &mut self.stage {
             Stage::Up { task, key, unproven } => {
@@ -127,13 +127,13 @@ async fn passed(timer: &Timer, deadline: Option<Deadline>) {
     }
 }
 
-/// Opens another connection for the session, at once and then at the pace of what must not be given up, until there
-/// is one or the session is found to be over.
+/// Opens another connection for the session, at once and then at the pace of `Unlimited`, until there is one or the
+/// session turns out to be over.
 async fn resume(options: Arc<SessionOptions>, timer: Timer, session: SessionKey) -> Resumed {
-    // One pass over the servers. A server that says nothing must not cost the session its lease; but a server may be slow.
+    // One pass over the servers. A silent server must not cost the session its lease; but a server may be slow.
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let mut limit = ANSWER_TIMEOUT.saturating_mul(servers);
-    // A closing client may have deletes to make before it ends the session.
+    // A closing client may have deletes to send before it ends the session.
     let mut retrier = Retrier::new(Arc::new(Unlimited), &timer);
     loop {
         let tried = tokio::select! {
@@ -143,7 +143,7 @@ async fn resume(options: Arc<SessionOptions>, timer: Timer, session: SessionKey)
         };
         match tried {
             Ok(link) => {
-                tracing::info!(session = ?link, "the session goes on over another connection");
+                tracing::info!(session = ?link, "the session continues over another connection");
                 return Ok(link);
             }
             Err(Some(error)) => {
@@ -157,14 +157,14 @@ async fn resume(options: Arc<SessionOptions>, timer: Timer, session: SessionKey)
                 limit = limit.saturating_mul(2);
             }
         }
-        // It never gives up, and so says nothing.
+        // It never gives up, so the result says nothing.
         drop(retrier.again().await);
     }
 }
 
-/// Ends the session of `link` on the server, within `limit`. Whether the server has said that it is over.
+/// Ends the session of `link` on the server, within `limit`. Returns whether the server has confirmed that it is over.
 ///
-/// A session whose connection is broken is resumed for that. Nothing of it is left when this is over.
+/// A session whose connection is broken is resumed in order to be closed. Nothing of it is left when this returns.
 pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, link: Link, limit: Duration) -> bool {
     let key = link.session_key();
     let closing = async {
@@ -181,16 +181,16 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
                     Err(_) => return,
                 },
             };
-            // A server may go on talking for ever.
+            // A server may keep the connection open forever.
             let task = AbortOnDrop(link.task().clone());
-            // The last handle, but for those of requests that nobody has looked at yet. This sends the request, also to a
-            // server whose answers do not come.
+            // The last handle, apart from those in requests that no one has awaited or dropped yet. This sends the close
+            // request, even to a server whose answers do not arrive.
             drop(link);
             let end = tokio::select! {
                 end = task.0.ended() => end,
                 () = timer.sleep(ANSWER_TIMEOUT) => LinkEnd::Lost,
             };
-            // A connection that breaks now may have taken the request with it, or not.
+            // A connection that breaks now may or may not have delivered the request.
             if end != LinkEnd::Lost {
                 return;
             }

@@ -21,19 +21,20 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Why a ZooKeeper session came to its end.
+/// Why a ZooKeeper session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionEnd {
-    /// The server said that the session has expired, or that it was closed there.
+    /// The server reported that the session has expired, or that it was closed.
     Expired,
-    /// The session could not be confirmed in time: a server may expire it from now on, so it counts as lost.
-    /// See [`SessionLease`](crate::SessionLease).
+    /// The session could not be confirmed in time: from now on a server may expire it, so it counts as lost. See
+    /// [`SessionLease`](crate::SessionLease).
     LeaseOver,
     /// The server refused the credentials of the session.
     AuthFailed,
-    /// The session moved to a server that granted it a shorter timeout than it was opened with. Locks of a session go by
-    /// one timeout, so it is given up, and closed on the servers. See [`SessionLease`](crate::SessionLease).
+    /// The session moved to a server that granted it a shorter timeout than the one it was opened with. The locks of a
+    /// session rely on one timeout, so the client gives the session up, and closes it on the servers. See
+    /// [`SessionLease`](crate::SessionLease).
     TimeoutLowered {
         /// The timeout that this server granted.
         granted: Duration,
@@ -43,7 +44,7 @@ pub enum SessionEnd {
 }
 
 impl SessionEnd {
-    /// Whether the client opens another session after it.
+    /// Whether the client opens another session afterwards.
     #[must_use]
     pub fn is_followed_by_another(self) -> bool {
         !matches!(self, Self::AuthFailed | Self::Closed)
@@ -56,7 +57,7 @@ impl std::fmt::Display for SessionEnd {
             Self::Expired => "the server ended it",
             Self::LeaseOver => "it could not be confirmed in time, so a server may have expired it",
             Self::TimeoutLowered { granted } => {
-                return write!(f, "a server that it moved to granted it only {granted:?}");
+                return write!(f, "it moved to a server that granted a timeout of only {granted:?}");
             }
             Self::AuthFailed => "the server refused its credentials",
             Self::Closed => "the client was closed",
@@ -74,21 +75,21 @@ pub enum Error {
     /// A path that ZooKeeper does not accept.
     #[error(transparent)]
     InvalidPath(#[from] InvalidPath),
-    /// A path on the server that no path of this client stands for.
+    /// A path on the server that is outside this client's chroot and namespace.
     #[error("{path} is not under {root}, the chroot and namespace of this client")]
     OutsideNamespace {
         /// The path on the server.
         path: ZPath,
-        /// What all paths of this client are under: its chroot, and its namespace in that.
+        /// The node that all paths of this client are under: its chroot, and its namespace below that.
         root: ZPath,
     },
     /// A connect string that cannot be parsed.
     #[error(transparent)]
     InvalidConnectString(#[from] InvalidConnectString),
-    /// A retry policy with impossible parameters.
+    /// A retry policy with invalid parameters.
     #[error(transparent)]
     InvalidRetryPolicy(#[from] InvalidRetryPolicy),
-    /// An option with a value that cannot work.
+    /// An option with an invalid value.
     #[error("invalid {option} {value}: expected {expected}")]
     InvalidOption {
         /// The name of the option.
@@ -108,7 +109,7 @@ pub enum Error {
         /// What happened last.
         cause: String,
     },
-    /// A server was reached and does not want us.
+    /// A server was reached, but refuses this client.
     #[error("{connect_string:?} refuses this client: {cause}")]
     ConnectRefused {
         /// Where the client tried to connect.
@@ -116,7 +117,7 @@ pub enum Error {
         /// What the server said.
         cause: String,
     },
-    /// There is no session now: the last one is lost, and no new one was there in time.
+    /// There is no session: the last one is lost, and no new one was established in time.
     #[error("no session with {connect_string:?} within {after:?}: the connection is down")]
     NotConnected {
         /// Where the client tries to connect.
@@ -124,17 +125,18 @@ pub enum Error {
         /// How long the call waited.
         after: Duration,
     },
-    /// The connection broke before the answer came.
-    #[error("{operation} {path}: the connection was lost before the answer came ({cause})")]
+    /// The connection broke before the answer arrived.
+    #[error("{operation} {path}: the connection was lost before the answer arrived ({cause})")]
     ConnectionLost {
         /// The operation.
         operation: &'static str,
         /// Its path.
         path: ZPath,
-        /// What the connection said.
+        /// What the connection reported.
         cause: String,
     },
-    /// The connection is down. The request was not sent, so that it cannot be applied at a time when nobody expects it.
+    /// The connection is down. The request was not sent, so it cannot be applied later, at a time when no one expects
+    /// it.
     #[error("{operation} {path}: the connection is down, and nothing was sent")]
     Disconnected {
         /// The operation.
@@ -167,8 +169,8 @@ pub enum Error {
     /// The client has been closed, or is closing.
     #[error("the client is closed")]
     Closed,
-    /// The server did not confirm in time that the session is closed. It ends there when its timeout is over.
-    #[error("the server did not confirm within {after:?} that the session is closed; it ends by its timeout")]
+    /// The server did not confirm in time that the session is closed. It ends there when its timeout expires.
+    #[error("the server did not confirm within {after:?} that the session is closed; it ends when its timeout expires")]
     CloseUnconfirmed {
         /// How long the client waited.
         after: Duration,
@@ -181,16 +183,16 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// There is such a node already.
-    #[error("{operation} {path}: the node exists already")]
+    /// The node already exists.
+    #[error("{operation} {path}: the node already exists")]
     NodeExists {
         /// The operation.
         operation: &'static str,
         /// Its path.
         path: ZPath,
     },
-    /// The node has another version than the one expected.
-    #[error("{operation} {path}: the node has another version than the one expected")]
+    /// The node does not have the expected version.
+    #[error("{operation} {path}: the node does not have the expected version")]
     BadVersion {
         /// The operation.
         operation: &'static str,
@@ -205,7 +207,7 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The parent is ephemeral, and so cannot have children.
+    /// The parent is ephemeral, and therefore cannot have children.
     #[error("{operation} {path}: the parent is an ephemeral node, which cannot have children")]
     NoChildrenForEphemerals {
         /// The operation.
@@ -229,8 +231,8 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// A quota on the path is used up.
-    #[error("{operation} {path}: a quota is used up")]
+    /// A quota on the path is exceeded.
+    #[error("{operation} {path}: a quota is exceeded")]
     QuotaExceeded {
         /// The operation.
         operation: &'static str,
@@ -245,15 +247,15 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The server is too old for the operation, or has it switched off.
-    #[error("{operation} {path}: the server does not implement this operation{}", wanted(operation))]
+    /// The server is too old for the operation, or has it disabled.
+    #[error("{operation} {path}: the server does not implement this operation{}", requirement(operation))]
     Unimplemented {
         /// The operation.
         operation: &'static str,
         /// Its path.
         path: ZPath,
     },
-    /// The request makes no sense, as one to delete the root. It was not sent.
+    /// The request makes no sense, such as a request to delete the root. It was not sent.
     #[error("{operation} {path}: {reason}")]
     InvalidRequest {
         /// The operation.
@@ -264,7 +266,7 @@ pub enum Error {
         reason: String,
     },
     /// The request is larger than a server accepts. It was not sent.
-    #[error("{operation} {path}: the request has {size} bytes, the limit (jute.maxbuffer) is {limit}")]
+    #[error("{operation} {path}: the request has {size} bytes, but the limit (jute.maxbuffer) is {limit}")]
     RequestTooLarge {
         /// The operation.
         operation: &'static str,
@@ -275,18 +277,18 @@ pub enum Error {
         /// The largest size in bytes.
         limit: usize,
     },
-    /// More requests wait for an answer than the client allows. It was not sent.
-    #[error("{operation} {path}: {limit} requests wait for an answer already")]
+    /// More requests are waiting for their answers than the client allows. This one was not sent.
+    #[error("{operation} {path}: {limit} requests are already waiting for their answers")]
     TooManyRequests {
         /// The operation.
         operation: &'static str,
         /// Its path.
         path: ZPath,
-        /// The most requests that may wait.
+        /// The number of requests that may wait at once.
         limit: usize,
     },
-    /// The outcome is unknown, and trying again could do the same thing twice.
-    #[error("it is not known whether this was applied, and it cannot simply be tried again: {cause}")]
+    /// The outcome is unknown, and another attempt could do the same thing twice.
+    #[error("it is not known whether this was applied, and it cannot safely be retried: {cause}")]
     Ambiguous {
         /// The node.
         path: ZPath,
@@ -294,51 +296,51 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
-    /// One operation of a transaction failed, and so nothing of it was applied.
+    /// One operation of a transaction failed, so none was applied.
     #[error("operation {index} of the transaction failed: {cause}")]
     TransactionFailed {
-        /// The place of the operation in the transaction, from 0.
+        /// The index of the operation in the transaction, from 0.
         index: usize,
         /// Why it failed.
         #[source]
         cause: Box<Error>,
     },
-    /// A transaction was applied, but the server gave no stat of a node that it created, as old servers do, and the node
-    /// could not be looked at.
+    /// A transaction was applied, but the server did not return the stat of a node that it created, as old servers do
+    /// not, and the node could not be looked at.
     #[error(
-        "{operation} {path}: applied, but the server gave no stat of the new node, and a look at it failed: {cause}"
+        "{operation} {path}: applied, but the server did not return the new node's stat, and reading it failed: {cause}"
     )]
     StatUnknown {
         /// The operation.
         operation: &'static str,
-        /// The node, without the number of a sequential one.
+        /// The node, without the sequence number of a sequential one.
         path: ZPath,
-        /// What was seen.
+        /// What was received.
         cause: String,
     },
-    /// Something that the protocol does not foresee.
+    /// A response that the protocol does not provide for.
     #[error("{operation} {path}: {cause}")]
     Unexpected {
         /// The operation.
         operation: &'static str,
         /// Its path.
         path: ZPath,
-        /// What was seen.
+        /// What was received.
         cause: String,
     },
 }
 
-/// What a server needs for an operation that some do not have.
-fn wanted(operation: &str) -> &'static str {
+/// What a server needs for an operation that not all servers have.
+fn requirement(operation: &str) -> &'static str {
     match operation {
-        "multi-read on" => ", multiRead: ZooKeeper 3.6 or newer has it",
-        "create" => ": containers need ZooKeeper 3.5.1 or newer, a time to live needs extendedTypesEnabled",
+        "multi-read on" => ": multi-reads need ZooKeeper 3.6 or newer",
+        "create" => ": containers need ZooKeeper 3.5.1 or newer, and a time to live needs extendedTypesEnabled",
         _ => "",
     }
 }
 
 impl Error {
-    /// Whether the same call can succeed when it is made again later, with nothing else changed.
+    /// Whether the same call can succeed later, with nothing else changed.
     ///
     /// The retry loop asks this before it asks the [`RetryPolicy`](crate::RetryPolicy).
     #[must_use]

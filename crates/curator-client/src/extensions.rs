@@ -1,4 +1,4 @@
-//! What crates on top of this one keep once for each client.
+//! The state that crates built on top of this one keep for each client.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ pub(crate) struct Extensions {
 }
 
 impl Extensions {
-    /// The value of this type, made when it is first asked for.
+    /// The value of this type, created when it is first asked for.
     pub(crate) fn get<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         let value = Arc::clone(&*self.values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())));
-        // The value under the id of a type is of that type.
+        // The value stored under a type's id is of that type.
         value.downcast().unwrap_or_default()
     }
 }

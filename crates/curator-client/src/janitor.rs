@@ -1,4 +1,4 @@
-//! Deletes that are not given up: Curator's "guaranteed" deletes, and what dropped guards leave to do.
+//! Deletes that are not given up: Curator's "guaranteed" deletes, and the nodes of dropped guards.
 
 mod ledger;
 mod queue;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use self::ledger::Ledger;
 pub use self::ledger::PendingDelete;
 pub(crate) use self::queue::JanitorQueue;
-use self::queue::{Baggage, Delete, Job};
+use self::queue::{Delete, Job, KeepAlive};
 pub use self::refused::Refusals;
 use crate::node::find::NodeFinder;
 use crate::path::ZPath;
@@ -19,18 +19,18 @@ use crate::session::Session;
 
 /// Takes over deletes that must not be forgotten.
 ///
-/// Handing one over needs no runtime and waits for nothing, so a `Drop` can do it. The work is done by a task of the
-/// client that lives as long as the client; [`CuratorClient::close`](crate::CuratorClient::close) waits for it.
-/// A delete that belongs to a session is over when the session is: its nodes go with it.
+/// Handing one over needs no runtime and never blocks, so a `Drop` can do it. A task of the client does the work, and
+/// lives as long as the client; [`CuratorClient::close`](crate::CuratorClient::close) waits for it. A delete that
+/// belongs to a session ends with that session, because the node goes with it.
 ///
-/// The idea is Curator's `FailedDeleteManager`, with a loop in place of its recursion.
+/// The idea is that of Curator's `FailedDeleteManager`, with a loop in place of its recursion.
 #[derive(Debug, Clone)]
 pub struct Janitor {
     jobs: mpsc::UnboundedSender<Job>,
     ledger: Arc<Ledger>,
 }
 
-/// A delete that is done by somebody else, or here.
+/// A delete that is carried out elsewhere, or else here.
 #[derive(Debug)]
 pub(crate) struct Promise {
     janitor: Janitor,
@@ -39,7 +39,7 @@ pub(crate) struct Promise {
 }
 
 impl Promise {
-    /// The node is gone, or the server will not have it deleted.
+    /// The node is gone, or the server does not permit its deletion.
     pub(crate) fn settled(mut self) {
         if let Some(id) = self.id.take() {
             self.janitor.ledger.remove(id);
@@ -62,49 +62,49 @@ impl Janitor {
         (Self { jobs: sender, ledger: Arc::clone(&ledger) }, JanitorQueue { jobs: receiver, ledger })
     }
 
-    /// Deletes a node, whichever session it belongs to, over losses of the session.
+    /// Deletes a node, whichever session it belongs to, even if sessions are lost in the meantime.
     pub fn delete(&self, path: &ZPath) {
         self.hand_over(path.to_string(), Delete::Path(path.clone()));
     }
 
-    /// Deletes a node of `session`. The request is sent before this returns; a runtime is not needed for that.
+    /// Deletes a node of `session`. The request is sent before this returns, which needs no runtime.
     pub fn delete_owned(&self, session: &Session, path: &ZPath) {
         self.delete_owned_with(session, path, None);
     }
 
-    /// As [`delete_owned`](Self::delete_owned), and keeps `baggage` until the node is gone.
+    /// As [`delete_owned`](Self::delete_owned), and holds `keep_alive` until the node is gone.
     ///
-    /// For watches on the node: dropped before, they would cost a request to take them off the server.
-    pub fn delete_owned_with(&self, session: &Session, path: &ZPath, baggage: Option<Box<dyn Send>>) {
+    /// For watches on the node: if they were dropped earlier, it would cost a request to remove them from the server.
+    pub fn delete_owned_with(&self, session: &Session, path: &ZPath, keep_alive: Option<Box<dyn Send>>) {
         if session.end().is_some() {
             return;
         }
-        self.delete_one(session, path.clone(), None, baggage);
+        self.delete_one(session, path.clone(), None, keep_alive);
     }
 
-    fn delete_one(&self, session: &Session, path: ZPath, finder: Option<NodeFinder>, baggage: Baggage) {
+    fn delete_one(&self, session: &Session, path: ZPath, finder: Option<NodeFinder>, keep_alive: KeepAlive) {
         let sent = Some(session.delete(&path, None));
         let entry = path.to_string();
-        self.hand_over(entry, Delete::Owned { session: session.clone(), path, finder, sent, _baggage: baggage });
+        self.hand_over(entry, Delete::Owned { session: session.clone(), path, finder, sent, _keep_alive: keep_alive });
     }
 
-    /// Deletes several nodes of `session` in one transaction, and keeps `baggage` until all of that is done. The request
-    /// is sent before this returns; a runtime is not needed for that.
+    /// Deletes several nodes of `session` in one transaction, and holds `keep_alive` until all of them are dealt with.
+    /// The request is sent before this returns, which needs no runtime.
     ///
-    /// When the transaction fails, because one of them is gone already or for another reason, the others are deleted one
-    /// by one. Each node is pending by itself, and may be given up by itself.
-    pub fn delete_owned_together(&self, session: &Session, paths: Vec<ZPath>, baggage: Option<Box<dyn Send>>) {
-        self.delete_owned_or_find(session, paths.into_iter().map(|path| (path, None)).collect(), baggage);
+    /// If the transaction fails, because a node is already gone or for another reason, the nodes are deleted one by one.
+    /// Each of them is then pending, or given up, individually.
+    pub fn delete_owned_together(&self, session: &Session, paths: Vec<ZPath>, keep_alive: Option<Box<dyn Send>>) {
+        self.delete_owned_or_find(session, paths.into_iter().map(|path| (path, None)).collect(), keep_alive);
     }
 
-    /// As [`delete_owned_together`](Self::delete_owned_together), for nodes whose names only the answer to their create has
-    /// told. If there is no node of that name, the answer may have been wrong: then the nodes of `session` that the finder
-    /// describes are deleted, if there is one.
+    /// As [`delete_owned_together`](Self::delete_owned_together), for nodes whose names are known only from the answer
+    /// to their create. If there is no node of that name, the answer may have been wrong: then the nodes of `session`
+    /// that match the finder, if there is one, are deleted instead.
     pub fn delete_owned_or_find(
         &self,
         session: &Session,
         mut nodes: Vec<(ZPath, Option<NodeFinder>)>,
-        baggage: Option<Box<dyn Send>>,
+        keep_alive: Option<Box<dyn Send>>,
     ) {
         if nodes.is_empty() || session.end().is_some() {
             return;
@@ -112,19 +112,19 @@ impl Janitor {
         if nodes.len() == 1
             && let Some((path, finder)) = nodes.pop()
         {
-            return self.delete_one(session, path, finder, baggage);
+            return self.delete_one(session, path, finder, keep_alive);
         }
         let paths: Vec<_> = nodes.iter().map(|(path, _)| path.clone()).collect();
         let sent = session.delete_all(&paths);
         let add = |(path, finder): (ZPath, _)| {
             let id = self.ledger.add(path.to_string(), Some(session.clone()));
-            (id, Delete::Owned { session: session.clone(), path, finder, sent: None, _baggage: None })
+            (id, Delete::Owned { session: session.clone(), path, finder, sent: None, _keep_alive: None })
         };
         let nodes = nodes.into_iter().map(add).collect();
-        self.send(Job::Together { session: session.clone(), nodes, sent, _baggage: baggage });
+        self.send(Job::Together { session: session.clone(), nodes, sent, _keep_alive: keep_alive });
     }
 
-    /// Finds the nodes of `session` that `finder` describes, and deletes them.
+    /// Finds the nodes of `session` that match `finder`, and deletes them.
     pub fn find_and_delete(&self, session: &Session, finder: NodeFinder) {
         if session.end().is_some() {
             return;
@@ -132,26 +132,26 @@ impl Janitor {
         self.hand_over(finder.to_string(), Delete::Find { session: session.clone(), finder });
     }
 
-    /// Promises a delete: if the promise is dropped before it is kept, the node is deleted here. Until then it counts as
-    /// pending, so that a closing client waits for whoever has made it.
+    /// Promises a delete: if the promise is dropped before it is kept, the node is deleted here. Until then the delete
+    /// counts as pending, so that a closing client waits for the caller that made the promise.
     pub(crate) fn promise(&self, path: &ZPath) -> Promise {
         Promise { janitor: self.clone(), id: Some(self.ledger.add(path.to_string(), None)), path: path.clone() }
     }
 
-    /// How many deletes are not done yet, and not given up.
+    /// How many deletes are neither done nor given up.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.ledger.pending()
     }
 
-    /// The deletes that are not done yet, oldest first, and those that the server refuses: until their sessions are over;
-    /// of those that belong to no session, the latest thousand.
+    /// Lists the deletes that are not done yet, oldest first, including those that the server refuses: these are listed
+    /// until their sessions are over, or, if they belong to no session, as long as they are among the latest thousand.
     #[must_use]
     pub fn pending_deletes(&self) -> Vec<PendingDelete> {
         self.ledger.deletes()
     }
 
-    /// The nodes of `session` that the server does not let this client delete, and when there are more.
+    /// Subscribes to the deletes of `session` that the server refuses: the current ones and later ones.
     #[must_use]
     pub fn refusals(&self, session: &Session) -> Refusals {
         Refusals::new(&self.ledger, session)
@@ -173,7 +173,7 @@ impl Janitor {
 
     fn send(&self, job: Job) {
         if let Err(mpsc::error::SendError(job)) = self.jobs.send(job) {
-            // The client is closed: the session, and with it the node, ends.
+            // The client is closed: the session ends, and the node with it.
             job.ids().into_iter().for_each(|id| self.ledger.remove(id));
         }
     }

@@ -1,7 +1,7 @@
 //! The data of requests and answers.
 //!
-//! It is at the bottom of the crate, so that the adapter can take and return it as it is. Stats and access control lists are
-//! types of the client crate, which no other file outside the adapter names.
+//! They are at the bottom of the crate, so that the adapter can take and return them directly. Stats and access control
+//! lists are types of the client crate, which no other file outside the adapter names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub use zookeeper_client::{Acl, AuthId, Permission, Stat};
 
 use crate::path::ZPath;
 
-/// What kind of node to create (ZooKeeper's `CreateMode`).
+/// The kind of node to create (ZooKeeper's `CreateMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CreateMode {
@@ -18,14 +18,14 @@ pub enum CreateMode {
     Persistent,
     /// As `Persistent`; the server appends a ten-digit number to the name.
     PersistentSequential,
-    /// Goes with the session.
+    /// Is removed when the session ends.
     Ephemeral,
     /// As `Ephemeral`; the server appends a ten-digit number to the name.
     EphemeralSequential,
-    /// The server removes it some time after its last child went. Servers from 3.5.1 on.
+    /// The server removes it some time after its last child was deleted. Needs ZooKeeper 3.5.1 or newer.
     Container,
-    /// As `Persistent`; the server removes it when it had no children and no change for this long. Only where the
-    /// server has `extendedTypesEnabled`.
+    /// As `Persistent`; the server removes it when it has had no children and no change for this long. Needs a server
+    /// with `extendedTypesEnabled`.
     PersistentWithTtl(Duration),
     /// As `PersistentWithTtl`; the server appends a ten-digit number to the name.
     PersistentSequentialWithTtl(Duration),
@@ -38,44 +38,44 @@ impl CreateMode {
         matches!(self, Self::PersistentSequential | Self::EphemeralSequential | Self::PersistentSequentialWithTtl(_))
     }
 
-    /// Whether the node goes with the session.
+    /// Whether the node is removed when the session ends.
     #[must_use]
     pub fn is_ephemeral(self) -> bool {
         matches!(self, Self::Ephemeral | Self::EphemeralSequential)
     }
 }
 
-/// A node to create: everything that the server needs to know.
+/// A node to create, with everything that the server needs to know.
 #[derive(Debug, Clone)]
 pub struct NodeSpec {
-    /// The path; for a sequential node, what the number is appended to.
+    /// The path; for a sequential node, the path to which the number is appended.
     pub path: ZPath,
     /// The data.
     pub data: Arc<[u8]>,
-    /// The kind.
+    /// The kind of node.
     pub mode: CreateMode,
     /// Who may do what with it.
     pub acl: Arc<[Acl]>,
 }
 
 impl NodeSpec {
-    /// About how many bytes the request has.
+    /// The approximate size of the request in bytes.
     pub(crate) fn size(&self) -> usize {
         let acl: usize = self.acl.iter().map(|acl| acl.scheme().len() + acl.id().len() + 12).sum();
         self.path.as_str().len() + self.data.len() + acl + REQUEST_FRAMING
     }
 }
 
-/// Lengths, header and flags of a request, rounded up.
+/// The lengths, header and flags of a request, rounded up.
 pub(crate) const REQUEST_FRAMING: usize = 64;
 
 /// A node that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Created {
-    /// Its path, with the number that the server appended.
+    /// Its path, including the number that the server appended.
     pub path: ZPath,
-    /// Its stat at creation. `czxid` rises from creation to creation.
+    /// Its stat at creation. `czxid` increases from creation to creation.
     pub stat: Stat,
 }
 
@@ -86,11 +86,11 @@ pub(crate) const TRANSACTION: &str = "transaction on";
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TransactionOperation {
-    /// The node must exist, with this version if one is given.
+    /// Requires that the node exists, with this version if one is given.
     Check {
         /// The node.
         path: ZPath,
-        /// The version that it must have.
+        /// The required version.
         version: Option<i32>,
     },
     /// Creates a node.
@@ -101,14 +101,14 @@ pub enum TransactionOperation {
         path: ZPath,
         /// The data.
         data: Arc<[u8]>,
-        /// The version that it must have.
+        /// The required version.
         version: Option<i32>,
     },
     /// Deletes a node.
     Delete {
         /// The node.
         path: ZPath,
-        /// The version that it must have.
+        /// The required version.
         version: Option<i32>,
     },
 }
@@ -145,7 +145,7 @@ impl TransactionOperation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransactionResult {
-    /// The check held.
+    /// The check succeeded.
     Checked,
     /// The node was created.
     Created(Created),
@@ -177,7 +177,7 @@ impl ReadOperation {
         }
     }
 
-    /// As the errors of the single requests name it.
+    /// The name that the errors of the individual requests use.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Children(_) => "list",
@@ -194,7 +194,7 @@ impl ReadOperation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
-    /// The names of the node's children, in no order.
+    /// The names of the node's children, in no particular order.
     Children(Vec<String>),
     /// The node's data and stat.
     Data {

@@ -8,7 +8,7 @@ use crate::error::Error;
 /// How a client opens its sessions, and what limits their requests.
 #[derive(Debug)]
 pub(crate) struct SessionOptions {
-    /// As the user wrote it; used in errors.
+    /// As written by the user; used in errors.
     pub(crate) connect_string: String,
     pub(crate) servers: ConnectString,
     pub(crate) auth: Vec<Credentials>,
@@ -38,7 +38,7 @@ impl SessionOptions {
     }
 }
 
-/// What a session authenticates with. Its `Debug` keeps the secret.
+/// What a session authenticates with. Its `Debug` output does not show the secret.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     pub(crate) scheme: String,

@@ -4,17 +4,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The path of a znode: absolute, normalised, and valid by ZooKeeper's rules. Parsed once, valid afterwards.
+/// The path of a znode: absolute, normalised, and valid by ZooKeeper's rules. Parsed once, and valid from then on.
 ///
 /// The rules are those of ZooKeeper's `PathUtils.validatePath`, which the server applies to every request:
 ///
 /// - it starts with `/`, and only the root ends with it;
 /// - no part between two slashes is empty, `.` or `..`;
 /// - no character is a control character (U+0000 to U+001F, U+007F to U+009F), from a private use area (U+E000 to
-///   U+F8FF), one of the specials U+FFF0 to U+FFFF, or beyond U+FFFF: Java writes those, emoji among them, as
+///   U+F8FF), one of the specials U+FFF0 to U+FFFF, or beyond U+FFFF: Java represents those, emoji among them, as
 ///   surrogates, and ZooKeeper forbids surrogates.
 ///
-/// The order is that of the bytes. A clone shares the text.
+/// Paths are ordered by their bytes. Clones share the text.
 ///
 /// ```
 /// use curator_client::ZPath;
@@ -39,7 +39,7 @@ impl ZPath {
     ///
     /// # Errors
     ///
-    /// [`InvalidPath`] when it breaks one of the rules.
+    /// [`InvalidPath`] when the text breaks one of the rules.
     pub fn new(path: &str) -> Result<Self, InvalidPath> {
         match problem_of(path) {
             None => Ok(Self { text: path.into() }),
@@ -47,7 +47,7 @@ impl ZPath {
         }
     }
 
-    /// `/`.
+    /// The root, `/`.
     #[must_use]
     pub fn root() -> Self {
         Self { text: "/".into() }
@@ -59,13 +59,13 @@ impl ZPath {
         &self.text
     }
 
-    /// Whether this is `/`.
+    /// Whether this is the root, `/`.
     #[must_use]
     pub fn is_root(&self) -> bool {
         &*self.text == "/"
     }
 
-    /// The last part: `b` of `/a/b`. The root has none; its name is empty.
+    /// The last part: `b` for `/a/b`. The root has none; its name is empty.
     #[must_use]
     pub fn name(&self) -> &str {
         match self.text.rsplit_once('/') {
@@ -88,7 +88,7 @@ impl ZPath {
     ///
     /// # Errors
     ///
-    /// [`InvalidPath`] when `name` is not one valid part of a path; it holds `name`.
+    /// [`InvalidPath`] when `name` is not a single valid part of a path; the error contains `name`.
     pub fn child(&self, name: &str) -> Result<Self, InvalidPath> {
         if name.contains('/') {
             return Err(InvalidPath { path: name.to_owned(), reason: PathProblem::NotAName });
@@ -100,7 +100,7 @@ impl ZPath {
     ///
     /// # Errors
     ///
-    /// [`InvalidPath`] when `relative` is empty, starts with `/`, or breaks a rule; it holds `relative`.
+    /// [`InvalidPath`] when `relative` is empty, starts with `/`, or breaks a rule; the error contains `relative`.
     pub fn join(&self, relative: &str) -> Result<Self, InvalidPath> {
         let invalid = |reason| InvalidPath { path: relative.to_owned(), reason };
         if relative.is_empty() {
@@ -116,8 +116,8 @@ impl ZPath {
         }
     }
 
-    /// The same path in the namespace (or below the chroot) `prefix`: `/a` prefixed by `/apps/shop` is `/apps/shop/a`.
-    /// The root becomes `prefix` itself. Namespaces nest: prefix with the inner one first.
+    /// The same path inside the namespace (or chroot) `prefix`: `/a` prefixed by `/apps/shop` is `/apps/shop/a`. The
+    /// root becomes `prefix` itself. Namespaces nest: prefix with the inner one first.
     ///
     /// ```
     /// use curator_client::ZPath;
@@ -139,8 +139,8 @@ impl ZPath {
         prefix.concat(self.text.trim_start_matches('/'))
     }
 
-    /// The same path as it is seen from within the namespace `prefix`: the inverse of [`prefixed_by`](Self::prefixed_by).
-    /// `None` when the path is neither `prefix` nor below it. `/ab` is not below `/a`.
+    /// The same path as seen from inside the namespace `prefix`: the inverse of [`prefixed_by`](Self::prefixed_by).
+    /// `None` if the path is neither `prefix` nor below it. `/ab` is not below `/a`.
     #[must_use]
     pub fn strip_prefix(&self, prefix: &Self) -> Option<Self> {
         if prefix.is_root() {
@@ -155,21 +155,21 @@ impl ZPath {
 
     /// The nodes that must exist before this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
     ///
-    /// Neither the root, which always exists, nor the path itself is among them.
+    /// They include neither the root, which always exists, nor the path itself.
     #[must_use]
     pub fn ancestors(&self) -> impl DoubleEndedIterator<Item = Self> + '_ {
         let ends = self.text.match_indices('/').filter_map(|(at, _)| self.text.get(..at));
         ends.filter(|ancestor| !ancestor.is_empty()).map(|ancestor| Self { text: ancestor.into() })
     }
 
-    /// `self/relative`, unchecked.
+    /// Appends `/relative`, unchecked.
     fn concat(&self, relative: &str) -> Self {
         let parent = if self.is_root() { "" } else { self.as_str() };
         Self { text: format!("{parent}/{relative}").into() }
     }
 }
 
-/// The first rule that `path` breaks.
+/// The first rule that `path` breaks; `None` if it is valid.
 fn problem_of(path: &str) -> Option<PathProblem> {
     if path.is_empty() {
         return Some(PathProblem::Empty);
@@ -181,7 +181,7 @@ fn problem_of(path: &str) -> Option<PathProblem> {
     if let Some(character) = path.chars().find(|character| is_forbidden(*character)) {
         return Some(PathProblem::ForbiddenCharacter(character));
     }
-    // In this order, so that "/a//" is told about its end, which is what the eye sees.
+    // In this order, so that for "/a//" the end is reported, which is what the eye notices.
     if parts.ends_with('/') {
         return Some(PathProblem::TrailingSlash);
     }
@@ -199,7 +199,7 @@ fn is_forbidden(character: char) -> bool {
     )
 }
 
-/// A text that is not a path of ZooKeeper, and why not.
+/// A text that is not a valid ZooKeeper path, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid path {path:?}: expected {reason}")]
 #[non_exhaustive]
@@ -210,25 +210,25 @@ pub struct InvalidPath {
     pub reason: PathProblem,
 }
 
-/// The rule that a text breaks, if it is no path of ZooKeeper. Its `Display` says what was expected.
+/// The rule that a text breaks if it is not a valid ZooKeeper path. `Display` says what was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PathProblem {
-    /// There is nothing.
+    /// The text is empty.
     Empty,
     /// It does not start with `/`.
     NotAbsolute,
-    /// It starts with `/` where a path relative to another was asked for.
+    /// It starts with `/` where a relative path was expected.
     NotRelative,
-    /// It has a `/` where the name of one node was asked for.
+    /// It contains `/` where the name of one node was expected.
     NotAName,
     /// It ends with `/`.
     TrailingSlash,
-    /// It has nothing between two slashes.
+    /// There is nothing between two slashes.
     EmptyName,
-    /// It has a `.` or `..` between two slashes.
+    /// There is `.` or `..` between two slashes.
     RelativeName,
-    /// It has a character that ZooKeeper does not allow.
+    /// It contains a character that ZooKeeper does not allow.
     ForbiddenCharacter(char),
 }
 
@@ -243,7 +243,7 @@ impl fmt::Display for PathProblem {
             Self::EmptyName => f.write_str("a name between any two slashes"),
             Self::RelativeName => f.write_str("no '.' or '..' as the name of a node"),
             Self::ForbiddenCharacter(character) => {
-                write!(f, "only characters that ZooKeeper allows, without U+{:04X}", u32::from(*character))
+                write!(f, "only characters that ZooKeeper allows, not U+{:04X}", u32::from(*character))
             }
         }
     }
@@ -255,7 +255,7 @@ impl fmt::Display for ZPath {
     }
 }
 
-/// As the text, in quotes.
+/// The text, in quotes.
 impl fmt::Debug for ZPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(message("locks/a"), r#"invalid path "locks/a": expected a path that starts with '/'"#);
         assert_eq!(
             message("/a\0b"),
-            r#"invalid path "/a\0b": expected only characters that ZooKeeper allows, without U+0000"#
+            r#"invalid path "/a\0b": expected only characters that ZooKeeper allows, not U+0000"#
         );
     }
 
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(path("/a").as_ref(), "/a");
     }
 
-    /// The rules once more, from ZooKeeper's words about UTF-16 units, and looking at one unit after the other.
+    /// The rules again, taken from ZooKeeper's description in terms of UTF-16 units, one unit at a time.
     fn zookeeper_accepts(text: &str) -> bool {
         let units: Vec<u16> = text.encode_utf16().collect();
         let unit = |character: char| u16::try_from(u32::from(character)).unwrap();
@@ -434,7 +434,7 @@ mod tests {
         units[1..].split(|unit| *unit == slash).all(|name| !name.is_empty() && *name != [dot] && *name != [dot, dot])
     }
 
-    /// Names that are valid, some of them nearly not.
+    /// Names that are valid, some of them only just.
     fn name() -> impl Strategy<Value = String> {
         "[a-z.é日 _-]{1,6}".prop_filter("not relative", |name| name != "." && name != "..")
     }

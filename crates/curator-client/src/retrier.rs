@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 use crate::retry_policy::{Failures, RetryPolicy};
 use crate::timer::Timer;
 
-/// The retries of one operation: how many there were, and since when it has been failing.
+/// The retries of one operation: how many there were, and how long it has been failing.
 ///
-/// Time counts from the first failure and not from the first try: an acquire that has waited for an hour has not failed for
-/// an hour.
+/// Time counts from the first failure and not from the first attempt: an acquire that has waited for an hour has not
+/// been failing for an hour.
 ///
-/// For a protocol whose next try is not simply the same call again. What can be said as "the same call again" is
-/// retried by the client's own operations already; do not put one loop inside another.
+/// For a protocol whose next attempt is not simply the same call again. If it is, the client's own operations already
+/// retry it; do not nest one loop inside another.
 #[derive(Debug)]
 pub struct Retrier {
     policy: Arc<dyn RetryPolicy>,
@@ -26,18 +26,18 @@ pub struct Retrier {
 }
 
 impl Retrier {
-    /// Its pauses go on while the client closes: for work that a closing client waits for.
+    /// The pauses continue while the client closes: for work that a closing client waits for.
     pub(crate) fn new(policy: Arc<dyn RetryPolicy>, timer: &Timer) -> Self {
         Self { policy, timer: timer.clone(), closing: None, failures: Failures::default() }
     }
 
-    /// Pauses end with [`Error::Closed`] as soon as the client starts to close.
+    /// Makes pauses end with [`Error::Closed`] as soon as the client starts to close.
     pub(crate) fn until(mut self, closing: &Closing) -> Self {
         self.closing = Some(closing.clone());
         self
     }
 
-    /// Waits for as long as the policy says; then it is time for the next try.
+    /// Waits for as long as the policy says; the next attempt is due when this returns.
     ///
     /// # Errors
     ///
@@ -50,11 +50,11 @@ impl Retrier {
         if !error.is_retryable() {
             return Err(error);
         }
-        tracing::debug!(%error, retries = self.failures.retries(), "trying again, if the policy agrees");
+        tracing::debug!(%error, retries = self.failures.retries(), "retrying, if the policy allows it");
         if self.again().await? { Ok(()) } else { Err(error) }
     }
 
-    /// As [`pause`](Self::pause), for a failure that is no [`enum@Error`]: `false` when the policy gives up.
+    /// As [`pause`](Self::pause), for a failure that is not an [`enum@Error`]. Returns `false` when the policy gives up.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Retrier {
     ///
     /// # Cancel safety
     ///
-    /// As [`pause`](Self::pause).
+    /// The same as [`pause`](Self::pause).
     pub async fn again(&mut self) -> Result<bool> {
         let Some(delay) = self.failures.next_delay(&*self.policy, Instant::now()) else { return Ok(false) };
         let pause = self.timer.sleep(delay);
@@ -74,11 +74,11 @@ impl Retrier {
             },
             None => pause.await,
         }
-        // Timers that have ended do not pace anything any more; and nobody is left who could answer.
+        // Timers that have ended no longer pace anything, and nothing is left that could answer.
         if self.timer.has_ended() { Err(Error::Closed) } else { Ok(true) }
     }
 
-    /// Forgets the retries so far: the next failure is the first again.
+    /// Forgets the retries so far: the next failure counts as the first.
     pub fn reset(&mut self) {
         self.failures = Failures::default();
     }

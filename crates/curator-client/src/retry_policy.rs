@@ -1,4 +1,4 @@
-//! Whether to try again, and how long to wait before that: Curator's policies as pure functions.
+//! Whether to retry, and how long to wait before that: Curator's policies as pure functions.
 
 mod backoff;
 mod failures;
@@ -13,11 +13,11 @@ pub use self::backoff::BackoffRetry;
 pub(crate) use self::failures::Failures;
 pub(crate) use self::unlimited::Unlimited;
 
-/// A pure decision: how long to wait before the next try, or `None` to give up. Never sleeps.
+/// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps.
 ///
-/// Curator's `RetryPolicy.allowRetry`, without its sleep: whoever asks does the waiting, and can be cancelled meanwhile.
-/// One policy serves many operations at once, so the answer depends on the arguments alone (and, for the policies that
-/// say so, on chance).
+/// This is Curator's `RetryPolicy.allowRetry` without its sleep: the caller does the waiting, and can be cancelled
+/// meanwhile. One policy serves many operations at once, so the answer depends only on the arguments (and, for the
+/// policies that say so, on chance).
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,13 +38,13 @@ pub(crate) use self::unlimited::Unlimited;
 /// assert_eq!(Impatient.next_delay(2, Duration::ZERO), None);
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// The wait before the next try; `None` means that there is none.
+    /// The wait before the next attempt; `None` means that there is none.
     ///
-    /// `retries` is how many retries have been made already: 0 after the first failure. `elapsed` is the time since the
-    /// first failure of the row, on a monotonic clock: zero after that failure itself, however long the first try took. A
-    /// success ends the row; so an acquire that has waited for hours still has all of its time when something fails.
-    /// Curator measures it from the beginning of the first try and on the wall clock, so a clock that is set right cuts an
-    /// operation short there.
+    /// `retries` is the number of retries made so far: 0 after the first failure. `elapsed` is the time since the first
+    /// of these consecutive failures, on a monotonic clock: zero after that failure itself, however long the first
+    /// attempt took. A success ends the sequence, so an acquire that has waited for hours still has all of its time when
+    /// something fails. Curator measures the time from the start of the first attempt and on the wall clock, so there an
+    /// operation is cut short when that clock is corrected.
     fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration>;
 }
 
@@ -60,7 +60,7 @@ impl<P: RetryPolicy + ?Sized> RetryPolicy for Box<P> {
     }
 }
 
-/// A retry policy was asked for with a parameter that cannot be meant.
+/// A retry policy was given a parameter that makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {parameter} {value}: expected {expected}")]
 #[non_exhaustive]
@@ -73,25 +73,25 @@ pub struct InvalidRetryPolicy {
     pub expected: &'static str,
 }
 
-/// The most retries of an exponential policy, as in Curator: the curve doubles each time.
+/// The maximum number of retries of an exponential policy, as in Curator: the curve doubles each time.
 const MOST_EXPONENTIAL_RETRIES: u32 = 29;
 
-/// The shortest sleep: Curator's unit. A shorter one would be a busy loop against a server that has trouble already.
+/// The shortest sleep: Curator's unit. A shorter one would be a busy loop against a server that is already in trouble.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// The longest sleep. Nobody waits for a day in order to retry; the value is a slip of units.
+/// The longest sleep. No one waits a day before a retry; such a value is a mistaken unit.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Waits longer and longer, up to a number of retries (Curator's `ExponentialBackoffRetry`).
+/// Waits longer and longer, up to a maximum number of retries (Curator's `ExponentialBackoffRetry`).
 ///
 /// The wait before retry n (counted from 0) is random: at least the base sleep, at most 2ⁿ⁺¹ times that, and never more
-/// than the longest sleep, which is 24 hours unless [`with_max_sleep`](Self::with_max_sleep) says less.
+/// than the longest sleep, which is 24 hours unless [`with_max_sleep`](Self::with_max_sleep) lowers it.
 ///
-/// It differs from Curator where Curator brings many clients back at the same moment. There the wait is a whole multiple
-/// of the base, so that *every* client's first retry comes after exactly the base sleep; here it is drawn from the whole
-/// range. There what is longer than the longest sleep becomes exactly the longest sleep; here the range is cut first and
-/// the wait is drawn from what is left of it. Curator silently lowers more than 29 retries to 29; here that is an error.
-/// Nothing overflows.
+/// It differs from Curator where Curator brings many clients back at the same moment. There, the wait is a whole
+/// multiple of the base, so that *every* client's first retry comes after exactly the base sleep; here it is drawn from
+/// the whole range. There, anything longer than the longest sleep becomes exactly the longest sleep; here the range is
+/// cut first, and the wait is drawn from what is left of it. Curator silently lowers more than 29 retries to 29; here
+/// that is an error. Nothing overflows.
 ///
 /// ```
 /// use std::time::Duration;
@@ -112,7 +112,7 @@ pub struct ExponentialBackoffRetry {
 }
 
 impl ExponentialBackoffRetry {
-    /// Waits of `base_sleep` and more, at most `max_retries` times. No retries at all are allowed too.
+    /// Waits for `base_sleep` or longer, at most `max_retries` times, which may be 0.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl ExponentialBackoffRetry {
         Ok(Self { base_sleep, max_sleep: LONGEST_SLEEP, max_retries })
     }
 
-    /// No wait is longer than `max_sleep`.
+    /// Limits every wait to `max_sleep`.
     ///
     /// # Errors
     ///
@@ -154,7 +154,10 @@ impl RetryPolicy for ExponentialBackoffRetry {
     }
 }
 
-/// [`ExponentialBackoffRetry`] with a longest sleep (Curator's `BoundedExponentialBackoffRetry`).
+/// Waits longer and longer, up to a longest sleep and a maximum number of retries (Curator's
+/// `BoundedExponentialBackoffRetry`).
+///
+/// The same as [`ExponentialBackoffRetry`] with [`with_max_sleep`](ExponentialBackoffRetry::with_max_sleep).
 ///
 /// ```
 /// use std::time::Duration;
@@ -171,7 +174,7 @@ pub struct BoundedExponentialBackoffRetry {
 }
 
 impl BoundedExponentialBackoffRetry {
-    /// Waits between `base_sleep` and `max_sleep`, at most `max_retries` times. No retries at all are allowed too.
+    /// Waits between `base_sleep` and `max_sleep`, at most `max_retries` times, which may be 0.
     ///
     /// # Errors
     ///
@@ -189,7 +192,7 @@ impl RetryPolicy for BoundedExponentialBackoffRetry {
     }
 }
 
-/// Waits the same time before each of a number of retries (Curator's `RetryNTimes`).
+/// Waits the same time before each of a fixed number of retries (Curator's `RetryNTimes`).
 ///
 /// ```
 /// use std::time::Duration;
@@ -208,7 +211,8 @@ pub struct RetryNTimes {
 }
 
 impl RetryNTimes {
-    /// At most `n` retries, `sleep_between` before each. With `n` = 0 the first try is the only one.
+    /// Allows at most `n` retries, with a wait of `sleep_between` before each. With `n` = 0, there is only the first
+    /// attempt.
     ///
     /// # Errors
     ///
@@ -243,7 +247,7 @@ pub struct RetryOneTime {
 }
 
 impl RetryOneTime {
-    /// One retry, after `sleep`.
+    /// Allows one retry, after `sleep`.
     ///
     /// # Errors
     ///
@@ -260,11 +264,11 @@ impl RetryPolicy for RetryOneTime {
     }
 }
 
-/// Retries until a time has passed since the first failure (Curator's `RetryUntilElapsed`).
+/// Retries until a given time has passed since the first failure (Curator's `RetryUntilElapsed`).
 ///
-/// The last wait is shortened so that it ends at the limit: no try begins later than that. Curator counts from the
-/// beginning of the first try, always sleeps the whole time, past its limit, and then decides by the time from before the
-/// sleep.
+/// The last wait is shortened so that it ends at the limit: no attempt begins later than that. Curator counts from the
+/// start of the first attempt, always sleeps for the whole time, even past its limit, and then decides by the time taken
+/// before the sleep.
 ///
 /// ```
 /// use std::time::Duration;
@@ -285,7 +289,7 @@ pub struct RetryUntilElapsed {
 }
 
 impl RetryUntilElapsed {
-    /// Retries with `sleep_between` before each, until `max_elapsed` after the first failure.
+    /// Retries with a wait of `sleep_between` before each, until `max_elapsed` after the first failure.
     ///
     /// # Errors
     ///
@@ -296,7 +300,7 @@ impl RetryUntilElapsed {
             return Err(InvalidRetryPolicy {
                 parameter: "max_elapsed",
                 value: format!("{max_elapsed:?}"),
-                expected: "at least the sleep between two tries",
+                expected: "at least the sleep between two attempts",
             });
         }
         Ok(Self { max_elapsed, sleep_between })
@@ -310,9 +314,10 @@ impl RetryPolicy for RetryUntilElapsed {
     }
 }
 
-/// Retries for ever at a fixed interval (Curator's `RetryForever`).
+/// Retries forever at a fixed interval (Curator's `RetryForever`).
 ///
-/// An operation with this policy ends with success, with an error that no retry can help, or with the client.
+/// An operation with this policy ends when it succeeds, when it fails with an error that no retry can help, or when the
+/// client closes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -329,7 +334,7 @@ pub struct RetryForever {
 }
 
 impl RetryForever {
-    /// A retry after every `interval`.
+    /// Retries after every `interval`.
     ///
     /// # Errors
     ///
@@ -353,14 +358,14 @@ fn check_sleep(parameter: &'static str, sleep: Duration) -> Result<(), InvalidRe
     Ok(())
 }
 
-/// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` picks: 0 the lowest, `u64::MAX` the
-/// highest, evenly between.
+/// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` selects: 0 the lowest, `u64::MAX` the
+/// highest, and linear in between.
 fn exponential_delay(base: Duration, cap: Duration, retries: u32, random: u64) -> Duration {
     let lowest = nanos(base);
     let growth = 1_u64.checked_shl(retries.saturating_add(1)).unwrap_or(u64::MAX);
     let highest = lowest.saturating_mul(growth).min(nanos(cap)).max(lowest);
     let points = u128::from(highest - lowest) + 1;
-    // Below `points`, so the sum is at most `highest`.
+    // Less than `points`, so the sum is at most `highest`.
     let offset = (u128::from(random) * points) >> u64::BITS;
     Duration::from_nanos(lowest.saturating_add(u64::try_from(offset).unwrap_or(u64::MAX)))
 }
@@ -369,11 +374,11 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Some 64 random bits.
+/// Returns 64 random bits.
 ///
-/// The standard library seeds its hash maps so that nobody can guess their order, and every new `RandomState` is
-/// different: the hash of nothing under such a key is as random as spreading out some retries needs. It keeps no state
-/// that threads would share, and needs no further package.
+/// The standard library seeds its hash maps so that their order cannot be guessed, and every new `RandomState` is
+/// different: the hash of nothing under such a key is random enough to spread out some retries. It needs no state that
+/// threads would share, and no further dependency.
 fn chance() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -452,7 +457,8 @@ mod tests {
 
     #[test]
     fn chance_has_no_favourites() {
-        // Each bit is set in about half of the draws; 4,000 draws stray from that by 5 deviations in one run of millions.
+        // Each bit is set in about half of the draws; 4,000 draws deviate from that by 5 standard deviations once in
+        // millions of runs.
         const DRAWS: i32 = 4_000;
         let draws: Vec<_> = (0..DRAWS).map(|_| chance()).collect();
         for bit in 0..u64::BITS {
@@ -479,7 +485,7 @@ mod tests {
             (RetryOneTime::new(day + MS).err(), "invalid sleep 86400.001s: expected between 1 ms and 24 h"),
             (
                 RetryUntilElapsed::new(MS, 2 * MS).err(),
-                "invalid max_elapsed 1ms: expected at least the sleep between two tries",
+                "invalid max_elapsed 1ms: expected at least the sleep between two attempts",
             ),
             (RetryForever::new(MS / 2).err(), "invalid interval 500µs: expected between 1 ms and 24 h"),
         ] {

@@ -1,4 +1,4 @@
-//! One epoch: one ZooKeeper session, from its creation to its end.
+//! One ZooKeeper session, from its creation to its end: one epoch of the client.
 
 mod open;
 mod requests;
@@ -20,7 +20,7 @@ use crate::session_lease::SessionLease;
 use crate::timer::Timer;
 use crate::zk::link::Link;
 
-/// A session, as long as it lasts. Clones are handles to the same session.
+/// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
 /// Everything that lives and dies with a session (a lock node, a hold, a pending delete) is bound to one of these; after
 /// a loss the client has another one. Requests made here are *sent by the call*, not when the future is polled, and a
@@ -39,11 +39,11 @@ struct Inner {
     lease: SessionLease,
     options: Arc<SessionOptions>,
     timer: Timer,
-    /// `None` once the session is over; its connection may be broken. The last clone of a link that stands closes the
-    /// session on the server.
+    /// `None` once the session is over; its connection may be broken. Dropping the last clone of a working link closes
+    /// the session on the server.
     link: Mutex<Option<Link>>,
     end: watch::Sender<Option<SessionEnd>>,
-    /// Whether the connection of now has answered a probe.
+    /// Whether the current connection has answered a probe.
     connected: watch::Sender<bool>,
     in_flight: Arc<Semaphore>,
     turns: Arc<Turns>,
@@ -79,19 +79,19 @@ impl Session {
         }
     }
 
-    /// The number of this session among the sessions of its client, from 1.
+    /// The number of this session among its client's sessions, counted from 1.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.inner.epoch
     }
 
-    /// Whether `other` is a handle to this very session. Two sessions of different ensembles can have one id.
+    /// Whether `other` is a handle to this same session. Sessions of different ensembles can have the same id.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// The server's id of the session: the `ephemeralOwner` of its nodes.
+    /// The session id, assigned by the server: the `ephemeralOwner` of the session's nodes.
     #[must_use]
     pub fn id(&self) -> i64 {
         self.inner.session_id
@@ -103,7 +103,7 @@ impl Session {
         self.inner.timeout
     }
 
-    /// For how long the session is certainly alive.
+    /// The lease, which tells how long the session is certainly alive.
     #[must_use]
     pub fn lease(&self) -> &SessionLease {
         &self.inner.lease
@@ -115,18 +115,18 @@ impl Session {
         self.inner.lease.is_valid() && self.inner.end.borrow().is_none()
     }
 
-    /// Why the session is over, if it is.
+    /// Why the session is over; `None` if it is not.
     #[must_use]
     pub fn end(&self) -> Option<SessionEnd> {
-        let told = || *self.inner.end.borrow();
-        if let Some(end) = told() {
+        let recorded = || *self.inner.end.borrow();
+        if let Some(end) = recorded() {
             return Some(end);
         }
-        // `finish` says why before it revokes the lease, so whoever finds it revoked finds the reason too.
-        (!self.inner.lease.is_valid()).then(|| told().unwrap_or(SessionEnd::LeaseOver))
+        // `finish` records the reason before it revokes the lease, so anyone who finds it revoked also finds the reason.
+        (!self.inner.lease.is_valid()).then(|| recorded().unwrap_or(SessionEnd::LeaseOver))
     }
 
-    /// Waits until the session is over. Does not depend on any other task: when the lease runs out, this returns.
+    /// Waits until the session is over. Does not depend on any other task: this returns when the lease runs out.
     ///
     /// # Cancel safety
     ///
@@ -138,7 +138,7 @@ impl Session {
                 return end;
             }
             tokio::select! {
-                // The end of the runtime ends the session first, and then all timers.
+                // When the runtime ends, the session ends first, and then all timers.
                 biased;
                 _ = ends.changed() => {}
                 () = self.inner.timer.sleep(self.inner.lease.remaining()) => {}
@@ -148,8 +148,9 @@ impl Session {
 
     /// Whether requests can be sent now.
     ///
-    /// While the connection is down, a request fails with [`Error::Disconnected`](crate::Error::Disconnected) at once and is not sent later: the
-    /// session might be given up meanwhile, and a late request would be applied behind the back of its sender.
+    /// While the connection is down, a request fails at once with [`Error::Disconnected`](crate::Error::Disconnected)
+    /// and is not sent later: the session might have been given up by then, and a late request would be applied without
+    /// its sender's knowledge.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         *self.inner.connected.borrow() && self.link().is_some_and(|link| link.end().is_none())
@@ -157,7 +158,7 @@ impl Session {
 
     /// Waits until requests can be sent, however long that takes.
     ///
-    /// # Errors
+    /// Why the session ended, if it ended first.
     ///
     /// The session ended first.
     ///
@@ -177,26 +178,26 @@ impl Session {
             tokio::select! {
                 biased;
                 end = self.ended() => return Err(end),
-                // The sender lives in `self`.
+                // The sender lives in `self`, so the channel cannot be closed.
                 _ = connected.changed() => {}
             }
         }
     }
 
-    /// Waits until it is our turn to send a pipeline of requests, and [`connected`](Self::connected).
+    /// Waits for our turn to send a pipeline of requests, and until the session is [`connected`](Self::connected).
     ///
-    /// For those who may be many: thousands of waiters look again at the same moment when their connection breaks. Taking
-    /// turns, first come, first served, they neither exceed the number of requests that may be in flight nor keep the
-    /// session's own probes waiting. The turn is over when it is dropped, which is best done when the answers are there; or
-    /// after a second, so that a future that is not polled keeps nobody waiting for ever.
+    /// For callers of which there may be many: thousands of waiters look again at the same moment when their connection
+    /// breaks. By taking turns, first come, first served, they neither exceed the number of requests that may be in
+    /// flight nor delay the session's own probes. A turn ends when it is dropped, ideally once the answers have arrived;
+    /// or after a second, so that a future that is not polled does not block the others forever.
     ///
     /// # Errors
     ///
-    /// The session ended first.
+    /// Why the session ended, if it ended first.
     ///
     /// # Cancel safety
     ///
-    /// The place in line is lost when the future is dropped.
+    /// The place among those waiting for a turn is lost when the future is dropped.
     pub async fn turn(&self) -> Result<Turn, SessionEnd> {
         loop {
             self.connected().await?;
@@ -204,7 +205,7 @@ impl Session {
             if let Some(mut granted) = granted {
                 loop {
                     tokio::select! {
-                        // The end of the runtime ends the session first, and then all timers.
+                        // When the runtime ends, the session ends first, and then all timers.
                         biased;
                         end = self.ended() => return Err(end),
                         _ = &mut granted => break,
@@ -222,12 +223,12 @@ impl Session {
         self.inner.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
     }
 
-    /// The connection that the session has, unless it is over.
+    /// The session's connection, unless the session is over.
     pub(crate) fn link(&self) -> Option<Link> {
         self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes on with another connection. A session that is over stays so, and is closed.
+    /// Continues with another connection. A session that is over stays over, and is closed.
     pub(crate) fn replace_link(&self, link: Link) {
         let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = match &mut *current {
@@ -238,9 +239,9 @@ impl Session {
         drop(unused);
     }
 
-    /// Ends the session for everybody who holds a handle. The first reason stays.
+    /// Ends the session for everyone who holds a handle. The first reason is kept.
     ///
-    /// Gives the session's connection back, to say good-bye over it. Dropping it does that too.
+    /// Returns the session's connection, over which the session can be closed properly. Dropping it does that too.
     pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
         self.inner.end.send_if_modified(|current| {
             let first = current.is_none();

@@ -2,45 +2,46 @@
 //!
 //! # Why this holds
 //!
-//! A client that is cut off cannot see its session expire; it has to know beforehand until when that cannot have happened.
-//! Let T be the session timeout that was negotiated.
+//! A client that is cut off cannot see its session expire; it has to know in advance until when that cannot have
+//! happened. Let T be the negotiated session timeout.
 //!
 //! *What the servers do.* Only the leader expires sessions, and never earlier than T after it last heard of one (it
-//! rounds up to its next tick). It hears of a session of its own clients at every request. Of the session of a follower's
-//! client it hears when the session is created, when it moves to another server, and in the follower's answers to the
+//! rounds up to its next tick). It hears of its own clients' sessions at every request. It hears of a follower's
+//! clients' sessions when the session is created, when it moves to another server, and in the follower's answers to the
 //! leader's pings: each of these *reports* names the sessions that the follower has heard of since its last report.
-//! Nothing else counts. In particular the requests that a follower passes on do not, and neither does `sync`, so an
-//! answered request proves by itself nothing about when the session ends.
+//! Nothing else counts. In particular, requests that a follower passes on do not count, and neither does `sync`, so an
+//! answered request by itself proves nothing about when the session ends.
 //!
-//! *What a probe proves.* A probe is a `sync`. The follower passes it on to the leader in the same stream as its reports,
-//! and the answer comes back from there. So when the answer to probe k is here, the leader has read every report that the
-//! follower made before it passed on k. Reports are less than G apart; therefore the last of them was made later than
-//! sₖ - G, where sₖ is the time at which k was sent. If an earlier probe j had been *answered* by then, the follower had
-//! heard of it by then too, and the first report after that, which is one of those that the leader has read, named the
-//! session. That report was made after sⱼ, and so the leader has heard of the session later than sⱼ:
+//! *What a probe proves.* A probe is a `sync`. The follower passes it on to the leader in the same stream as its
+//! reports, and the answer comes back from there. So when the answer to probe k arrives, the leader has read every
+//! report that the follower made before it passed on k. Reports are less than G apart; therefore the last of them was
+//! made later than sₖ - G, where sₖ is the time at which k was sent. If an earlier probe j had been *answered* by then,
+//! the follower had also heard of it by then, and the first report after that, which is one of those that the leader has
+//! read, named the session. That report was made after sⱼ, and so the leader has heard of the session later than sⱼ:
 //!
-//! > Once probe k is answered, no server expires the session before sⱼ + T, for every probe j whose answer was here before
-//! > sₖ - G.
+//! > Once probe k is answered, no server expires the session before sⱼ + T, for every probe j whose answer had arrived
+//! > before sₖ - G.
 //!
-//! The connect counts as a probe that was sent when the connect was sent and is proven at once, because the leader itself
-//! creates the session, and starts its T then. A probe j that was answered over an earlier connection is covered as well:
-//! a server that a session moves to asks the leader before it says yes, and the leader starts a new T.
+//! The connect counts as a probe that was sent when the connect was sent, and that is proven at once, because the leader
+//! itself creates the session, and starts its T then. A probe j that was answered over an earlier connection is covered
+//! as well: a server that a session moves to asks the leader before it accepts the session, and the leader starts a new
+//! T.
 //!
-//! It takes two probes. From the last one alone nothing follows about how fresh the leader's knowledge is: with probes
-//! at 0, 0.28 T and 0.46 T and reports just after 0, at 0.24 T and at 0.48 T the second report names nobody, and when
-//! the follower is cut off just after it passed on the third probe, the session ends at T. A rule such as "sₖ + ¾ T, and
-//! at most sₖ₋₁ + T" would promise 1.21 T.
+//! It takes two probes. The last one alone says nothing about how recent the leader's knowledge is: with probes at 0,
+//! 0.28 T and 0.46 T and reports just after 0, at 0.24 T and at 0.48 T, the second report names no session, and if the
+//! follower is cut off just after it passed on the third probe, the session ends at T. A rule such as "sₖ + ¾ T, and at
+//! most sₖ₋₁ + T" would promise 1.21 T.
 //!
-//! *What is taken off.* The lease ends T/16 before that bound. That is for the time between looking at the lease and
-//! doing what it allows, and for clocks that are not equally fast.
+//! *The safety margin.* The lease ends T/16 before that bound. The margin covers the time between looking at the lease
+//! and doing what it allows, and clocks that do not run equally fast.
 //!
-//! # Where the assumptions come in
+//! # Where the assumptions are used
 //!
-//! [`SessionLease`] states them. Reports are asked for every `tickTime`/2, which is at most T/4. G is 5/16 T: that leaves T/16
-//! in the worst case for reports that are late on the way, and with T of 4 `tickTime` and more at least 3/16 T. A probe
-//! that is answered by a deposed leader proves nothing about its successor; but the successor gives every session a
-//! new T, and the probe that proves something must have come G after one that was answered already. So nothing is lost
-//! while the deposed leader stops answering within G + T/16 = 3/8 T.
+//! [`SessionLease`] states them. The leader asks for reports every `tickTime`/2, which is at most T/4. G is 5/16 T: in
+//! the worst case that leaves T/16 for reports that are delayed on the way, and with T of at least 4 `tickTime`, at
+//! least 3/16 T. A probe that is answered by a deposed leader proves nothing about its successor; but the successor
+//! gives every session a new T, and the probe that proves something must have been sent G after an earlier one was
+//! answered. So nothing is lost as long as the deposed leader stops answering within G + T/16 = 3/8 T.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,42 +53,43 @@ use crate::clock::ClockInstant;
 /// How long a session is certainly alive.
 ///
 /// ZooKeeper lets a client find out that its session has expired only when it reaches a server again, and client
-/// libraries give a session up some time *after* the servers may have: meanwhile two processes can hold one lock. (Curator
-/// has the same gap; see its `ConnectionStateErrorPolicy` and its tech note on lost locks.) The lease ends before any
-/// server can have expired the session. Chubby gave its clients such a lease; ZooKeeper does not, so it is worked out here
-/// from the times at which probes were sent and answered.
+/// libraries give a session up some time *after* the servers may have done so: in the meantime two processes can hold
+/// one lock. (Curator has the same gap; see its `ConnectionStateErrorPolicy` and its tech note on lost locks.) The lease
+/// ends before any server can have expired the session. Chubby gave its clients such a lease; ZooKeeper does not, so it
+/// is computed here from the times at which probes were sent and answered.
 ///
 /// # Guarantees
 ///
-/// While [`is_valid`](Self::is_valid) says yes, no server has expired the session: what it owns is still there, unless
-/// somebody deleted it.
+/// While [`is_valid`](Self::is_valid) returns `true`, no server has expired the session: what it owns still exists,
+/// unless someone has deleted it.
 ///
-/// It is never valid again once it was over, although the session may turn out to be alive. It can be over
-/// early: slow answers shorten it, and a client that is cut off sees it end 0.4 to 0.6 of the session timeout later.
+/// Once over, it never becomes valid again, even if the session turns out to be alive. It can be over early: slow
+/// answers shorten it, and when a client is cut off, it ends 0.4 to 0.6 of the session timeout later.
 ///
-/// Reading takes no lock and can be done at any time from any thread. The clock is [`ClockInstant`]'s, so a process that was
-/// stopped, or whose machine was asleep, sees the truth at its first look.
+/// Reading takes no lock and can be done at any time from any thread. The clock is [`ClockInstant`]'s, so a process that
+/// was stopped, or whose machine was asleep, sees the truth the first time it looks.
 ///
 /// # Assumptions
 ///
-/// - A server that grants a session less time than the one before it gets its answer through. The timeout is negotiated anew
-///   at every reconnect, and a session that is granted less than it was opened with is over at once; but if the connection
-///   breaks before the handshake is over, and no other server is reached meanwhile, the session can end on the servers while
-///   the lease still holds.
+/// - A server that grants a session a shorter timeout than the server before it gets its answer through. The timeout is
+///   negotiated again at every reconnect, and a session that is granted less than it was opened with is over at once;
+///   but if the connection breaks before the handshake is complete, and no other server is reached in the meantime, the
+///   session can end on the servers while the lease is still valid.
 /// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the leader
-///   about its sessions every `tickTime`/2 is late by less than 1/16 of the session timeout. Observers that are fed by a
-///   follower (an *observer master*) report in two steps: they need a session timeout of at least 4 `tickTime`.
+///   about its sessions every `tickTime`/2 is delayed by less than 1/16 of the session timeout. Observers that are fed
+///   by a follower (an *observer master*) report in two steps: they need a session timeout of at least 4 `tickTime`.
 /// - Clocks *run* equally fast on client and leader, to one part in 16. They need not show the same time.
-/// - A leader that was deposed without knowing it stops answering `sync`, which no quorum confirms, within 3/8 of the session
-///   timeout after its successor took over. Normally followers give up a silent leader when the leader gives up
-///   silent followers, after `syncLimit` ticks, give or take one or two; so a session timeout of 6 `tickTime` is enough.
+/// - A leader that was deposed without knowing it stops answering `sync`, which no quorum confirms, within 3/8 of the
+///   session timeout after its successor took over. Normally followers give up a silent leader at about the same time as
+///   the leader gives up silent followers, after `syncLimit` ticks, give or take one or two; so a session timeout of 6
+///   `tickTime` is enough.
 ///
-/// What goes wrong beyond them, and what was sent while the lease was valid and arrives later, only a fencing token can
-/// catch.
+/// Only a fencing token protects against what goes wrong beyond these assumptions, and against requests that were sent
+/// while the lease was valid and arrive later.
 #[derive(Debug)]
 pub struct SessionLease {
     session_timeout: Duration,
-    /// What `arithmetic` says, for readers; or zero, once the end was seen.
+    /// The end that `arithmetic` has computed, for readers; or zero, once the end has been seen.
     valid_until: AtomicU64,
     arithmetic: Mutex<LeaseArithmetic>,
 }
@@ -95,8 +97,8 @@ pub struct SessionLease {
 impl SessionLease {
     /// The lease of a session that was just created; `connect_sent` is a moment before its connect request was sent.
     ///
-    /// The leader starts the timeout when it creates the session, which cannot be earlier than `connect_sent`. That the
-    /// session exists must be known before this is called.
+    /// The leader starts the timeout when it creates the session, which cannot be earlier than `connect_sent`. The
+    /// session must be known to exist before this is called.
     pub(crate) fn new(session_timeout: Duration, connect_sent: ClockInstant) -> Self {
         let arithmetic = LeaseArithmetic::new(session_timeout, connect_sent);
         Self {
@@ -106,30 +108,30 @@ impl SessionLease {
         }
     }
 
-    /// A probe that was sent just after `sent` has been answered with success.
+    /// Records that a probe that was sent just after `sent` has been answered successfully.
     ///
-    /// Harmless when it comes late, twice, or after the answers to later probes.
+    /// It does no harm if this is called late, twice, or after the answers to later probes.
     pub(crate) fn probe_answered(&self, sent: ClockInstant) {
         let mut arithmetic = self.lock();
         let before = arithmetic.valid_until();
-        // Read inside the lock, so that the arithmetic sees time go forward.
+        // Read inside the lock, so that time moves forward for the arithmetic.
         arithmetic.probe_answered(sent, ClockInstant::now());
         let after = arithmetic.valid_until();
-        // Whoever has seen the end meanwhile has made it final.
+        // A reader that has seen the end in the meantime has made it final.
         if !self.replace(before, after) {
             arithmetic.revoke();
         }
     }
 
-    /// Ends the lease now and for ever.
+    /// Ends the lease now and forever.
     pub(crate) fn revoke(&self) {
         let mut arithmetic = self.lock();
         arithmetic.revoke();
         self.valid_until.store(ClockInstant::ZERO.as_nanos(), Ordering::Release);
     }
 
-    /// The instant at which the lease is over as things stand. Later probes move it forward, never back, except that it
-    /// is [`ClockInstant::ZERO`] for good when the session has ended.
+    /// The instant at which the lease ends, as things stand. Later probes move it forward, never back, except that it is
+    /// [`ClockInstant::ZERO`] for good when the session has ended.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
         ClockInstant::from_nanos(self.valid_until.load(Ordering::Acquire))
@@ -141,13 +143,13 @@ impl SessionLease {
         !self.remaining().is_zero()
     }
 
-    /// The time until the lease is over as things stand; zero if it is. Reads the clock.
+    /// The time until the lease ends, as things stand; zero if it has ended. Reads the clock.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         loop {
             let until = self.valid_until();
             let remaining = until.remaining();
-            // An end that somebody has seen is final, although an answer may be about to move it.
+            // An end that has been seen is final, even if an answer is about to move it.
             if !remaining.is_zero() || self.replace(until, ClockInstant::ZERO) {
                 return remaining;
             }
@@ -156,10 +158,10 @@ impl SessionLease {
 
     /// The time between the sending of two probes: a sixth of the session timeout.
     ///
-    /// A probe becomes worth something when another is sent 5/16 of the timeout after its answer. At this pace that is
-    /// the second after it, if answers take less than 1/48 of the timeout, and the lease then has between 7/16 and 29/48
-    /// (0.44 and 0.6) of the timeout left. Up to 3/16 it is the third: between 13/48 and 7/16. A late timer only brings
-    /// the probes nearer to what is needed.
+    /// A probe becomes useful when another one is sent at least 5/16 of the timeout after its answer. At this pace that
+    /// is the second one after it, if answers take less than 1/48 of the timeout, and the lease then has between 7/16
+    /// and 29/48 (0.44 and 0.6) of the timeout left. With answers of up to 3/16 it is the third: between 13/48 and 7/16.
+    /// A late timer only brings the probes closer to what is needed.
     #[must_use]
     pub fn probe_interval(&self) -> Duration {
         self.session_timeout / 6
@@ -171,7 +173,7 @@ impl SessionLease {
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseArithmetic> {
-        // Nothing in there panics half-way; and a lease that is not renewed is over soon.
+        // Nothing in there panics half-way, and a lease that is not renewed ends soon.
         self.arithmetic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -184,8 +186,8 @@ struct LeaseArithmetic {
     heard_since: ClockInstant,
     /// When the newest of the answered probes was sent.
     newest_sent: ClockInstant,
-    /// Answered probes that prove nothing yet, by the time of sending, which is also the order of their answers.
-    /// All were sent after `heard_since` and are apart by `MIN_SPACING`, so they are at most 31.
+    /// Answered probes that prove nothing yet, by the time of sending, which is also the order of their answers. All
+    /// were sent after `heard_since` and are at least `MIN_SPACING` apart, so there are at most 31.
     unproven: VecDeque<AnsweredProbe>,
     revoked: bool,
 }
@@ -196,13 +198,13 @@ struct AnsweredProbe {
     answered: ClockInstant,
 }
 
-/// The parts into which the session timeout is divided.
+/// The number of parts into which the session timeout is divided.
 const PARTS: u64 = 32;
-/// G: reports of a follower to the leader are less than this apart. T/4, and T/16 for delays.
+/// G: a follower's reports to the leader are less than this apart. T/4, plus T/16 for delays.
 const REPORT_GAP: u64 = 10;
 /// The lease ends this much before a server may expire the session.
 const MARGIN: u64 = 2;
-/// Probes that are closer together than this are not all kept.
+/// Of probes that are closer together than this, not all are kept.
 const MIN_SPACING: u64 = 1;
 
 impl LeaseArithmetic {
@@ -216,11 +218,11 @@ impl LeaseArithmetic {
         }
     }
 
-    /// The probe sent at `sent` was answered at `now` or before. `now` never decreases.
+    /// Records that the probe sent at `sent` was answered at `now` or before. `now` never decreases.
     fn probe_answered(&mut self, sent: ClockInstant, now: ClockInstant) {
-        // Who has seen the end of the lease must be able to rely on it.
+        // Anyone who has seen the end of the lease must be able to rely on it.
         let is_over = now >= self.valid_until();
-        // What an older probe can prove has been proved by a newer one; this includes duplicates.
+        // A newer probe has already proved whatever an older one can prove; this includes duplicates.
         if is_over || sent <= self.newest_sent || sent > now {
             return;
         }

@@ -1,4 +1,4 @@
-//! The sessions of a client, of which one at a time is current.
+//! The sessions of a client, one of which is current at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Sessions {
         self.current().filter(Session::is_connected).ok_or_else(|| self.options.not_connected(Duration::ZERO))
     }
 
-    /// The current session with a connection; waits for one no longer than the connection timeout.
+    /// The current session, once it has a connection; waits for that no longer than the connection timeout.
     pub(crate) async fn connected(&self) -> Result<Session> {
         tokio::select! {
             biased;

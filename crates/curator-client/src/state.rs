@@ -1,4 +1,4 @@
-//! The states of the connection, and how they are told.
+//! The states of the connection, and how they are published.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,26 +10,25 @@ use tokio::sync::mpsc;
 pub enum ConnectionState {
     /// Connected for the first time.
     Connected,
-    /// The connection is down, or the session could not be confirmed lately. Locks are still held, but who cannot
-    /// bear doubt stops now.
+    /// The connection is down, or the session has not been confirmed recently. Locks are still held, but if you cannot
+    /// tolerate doubt, stop now.
     Suspended,
-    /// Confirmed again by an answered request. After [`Lost`](Self::Lost) this means a *new* session.
+    /// The session was confirmed again by an answered request. After [`Lost`](Self::Lost) this means a *new* session.
     Reconnected,
-    /// The session is over, or may be over: every lock of it is gone.
+    /// The session is over, or may be over: all its locks are gone.
     Lost,
 }
 
-/// Every transition from the moment of the subscription on: in order, none left out, none merged.
+/// A stream of every state transition from the subscription on, in order; none is left out or merged.
 ///
-/// The first item is the state at the time of the subscription. A subscriber that does not read keeps its unread
-/// transitions in memory.
+/// The first item is the state at the time of the subscription. Unread transitions are kept in memory.
 #[derive(Debug)]
 pub struct ConnectionStates {
     receiver: mpsc::UnboundedReceiver<ConnectionState>,
 }
 
 impl ConnectionStates {
-    /// Waits for the next transition. `None` after the client is closed.
+    /// Waits for the next transition. Returns `None` once the client is closed.
     ///
     /// # Cancel safety
     ///
@@ -38,11 +37,11 @@ impl ConnectionStates {
         self.receiver.recv().await
     }
 
-    /// Waits until `state` comes, and skips what comes before. `false` if the client is closed first.
+    /// Waits until `state` is reached, and skips every other state. Returns `false` if the client is closed first.
     ///
     /// # Cancel safety
     ///
-    /// States that were skipped already are gone when the future is dropped.
+    /// States that have already been skipped are gone when the future is dropped.
     pub async fn wait_for(&mut self, state: ConnectionState) -> bool {
         while let Some(next) = self.next().await {
             if next == state {
@@ -53,7 +52,7 @@ impl ConnectionStates {
     }
 }
 
-/// The one place where transitions are published. Curator's class of this name.
+/// The only place where transitions are published. Named after Curator's class.
 #[derive(Debug)]
 pub(crate) struct ConnectionStateManager {
     inner: Mutex<Inner>,
@@ -77,7 +76,7 @@ impl ConnectionStateManager {
     pub(crate) fn subscribe(&self) -> ConnectionStates {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inner = self.lock();
-        // The receiver is in our hands, so this cannot fail.
+        // We hold the receiver, so this cannot fail.
         let _ = sender.send(inner.current);
         if let Some(subscribers) = &mut inner.subscribers {
             subscribers.retain(|subscriber| !subscriber.is_closed());
@@ -86,7 +85,7 @@ impl ConnectionStateManager {
         ConnectionStates { receiver }
     }
 
-    /// Publishes a transition; nothing happens if the state is the current one.
+    /// Publishes a transition; does nothing if `state` is the current one.
     pub(crate) fn publish(&self, state: ConnectionState) {
         let mut inner = self.lock();
         if inner.current == state {
@@ -106,7 +105,7 @@ impl ConnectionStateManager {
         }
     }
 
-    /// Ends every subscription. The end of the stream says what has happened; who asks from now on is told `Lost`.
+    /// Ends every subscription: that is how subscribers learn of it. From now on, the current state is `Lost`.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.current = ConnectionState::Lost;

@@ -1,4 +1,4 @@
-//! The one task that keeps a session alive, and opens another when it is lost.
+//! The task that keeps a session alive, and opens another when it is lost.
 
 use std::future::ready;
 use std::pin::{Pin, pin};
@@ -26,17 +26,17 @@ use crate::zk::task::LinkEnd;
 
 /// Owns the current session.
 ///
-/// Ends when the client closes. If the runtime drops it instead, the session ends for everybody all the same.
+/// Ends when the client closes. If the runtime drops it instead, the session nevertheless ends for everyone.
 pub(crate) struct Supervisor {
     options: Arc<SessionOptions>,
     timer: Timer,
     closing: Closing,
     sessions: Arc<Sessions>,
     states: Arc<ConnectionStateManager>,
-    /// It has answered a probe.
+    /// This session has answered a probe.
     session: Session,
-    /// Sessions that are over here, and are being closed on the servers, so that nobody waits for their nodes. Each says at
-    /// last whether it is over there, too.
+    /// Sessions that are over here, and are being closed on the servers, so that no one has to wait for their nodes.
+    /// Each one finally tells whether it is over there, too.
     given_up: FuturesUnordered<BoxFuture<'static, bool>>,
 }
 
@@ -45,7 +45,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// When there is none within the connection timeout, or at once when the server refuses the credentials.
+    /// When no session is established within the connection timeout, or at once when the server refuses the credentials.
     pub(crate) async fn connect(
         options: &Arc<SessionOptions>,
         timer: &Timer,
@@ -88,9 +88,9 @@ impl Supervisor {
     /// Keeps a session open until `drained` completes, that is, until the client closes and nothing is left to do in the
     /// session.
     ///
-    /// The tasks of `worker` end with this, however it ends.
+    /// The tasks of `worker` end with this one, however it ends.
     pub(crate) async fn run(mut self, drained: impl Future<Output = ()>, worker: JoinSet<()>) {
-        // Aborts its tasks when it is dropped.
+        // Dropping it aborts its tasks.
         let _worker = worker;
         let mut drained = pin!(drained);
         loop {
@@ -119,7 +119,7 @@ impl Supervisor {
         self.finish(confirmed);
     }
 
-    /// Keeps the session until it ends, and says why it ended.
+    /// Keeps the session until it ends, and returns why it ended.
     async fn keep(&mut self, mut drained: Pin<&mut impl Future<Output = ()>>) -> SessionEnd {
         let Self { options, timer, states, session, given_up, .. } = self;
         let Some(link) = session.link() else { return SessionEnd::Expired };
@@ -129,10 +129,10 @@ impl Supervisor {
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut connected_since = ClockInstant::now();
-        // Only the answer to a probe that was sent after the last doubt ends the doubt.
+        // Only the answer to a probe that was sent after the last doubt began ends the doubt.
         let mut doubt_since = ClockInstant::now();
-        // The latest probe, while it has no answer. An older one whose answer was lost does not count once a later one
-        // has come back.
+        // The latest probe, while it is unanswered. An older one whose answer was lost no longer counts once a later one
+        // has been answered.
         let mut awaited = None;
         loop {
             let left = session.lease().remaining();
@@ -146,7 +146,7 @@ impl Supervisor {
                     match change {
                         Change::Over(LinkEnd::AuthFailed) => return SessionEnd::AuthFailed,
                         Change::Over(_) => return SessionEnd::Expired,
-                        // Before anything else is sent: whoever is told "connected" may rely on it.
+                        // Before anything else is sent: anyone who sees "connected" may rely on it.
                         Change::Broken => session.set_connected(false),
                         Change::Resumed(link) => {
                             let granted = link.session_timeout();
@@ -157,7 +157,7 @@ impl Supervisor {
                             next_probe = Deadline::after(Duration::ZERO);
                         }
                     }
-                    // What was sent over the old connection is lost.
+                    // The answers to what was sent over the old connection are lost.
                     awaited = None;
                     connected_since = ClockInstant::now();
                     Some(connected_since)
@@ -177,7 +177,7 @@ impl Supervisor {
                     }
                     Err(error) => {
                         tracing::debug!(%error, "probe failed");
-                        // The end of an older one says nothing: a later one has come back, or will tell.
+                        // The end of an older probe means nothing: a later one has been answered, or will be.
                         awaited.take_if(|awaited| *awaited <= sent).map(|_| ClockInstant::now())
                     }
                 },
@@ -185,7 +185,7 @@ impl Supervisor {
                     next_probe = Deadline::after(interval);
                     let now = ClockInstant::now();
                     let overdue = awaited.is_some();
-                    // The next connection begins with one.
+                    // The next connection begins with a probe.
                     if connection.is_up() {
                         awaited = Some(now);
                         probes.push(session.probe());
@@ -202,15 +202,15 @@ impl Supervisor {
         }
     }
 
-    /// Sees to it that the session of `link` ends on the servers too, for as long as it can be alive there.
+    /// Makes sure that the session of `link` ends on the servers too; tries for as long as it can be alive there.
     fn give_up(&self, link: Link) {
-        // The servers round it up to their next tick, of which it has two at least.
+        // The servers round it up to their next tick, and the timeout is at least two ticks.
         let limit = self.session.timeout() * 3 / 2;
         let closed = close_session(Arc::clone(&self.options), self.timer.clone(), link, limit);
         self.given_up.push(Box::pin(closed));
     }
 
-    /// Opens sessions until one stands. `None` when the client closes.
+    /// Opens sessions until one is established. `None` when the client closes.
     async fn reopen(&mut self) -> Option<Session> {
         let Self { options, timer, closing, session, given_up, .. } = self;
         let mut retrier = Retrier::new(Arc::new(Unlimited), timer).until(closing);
@@ -224,7 +224,7 @@ impl Supervisor {
                 match opened {
                     Ok(session) => return Some(session),
                     // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
-                    // it is tried again.
+                    // the client tries again.
                     Err(error) => retrier.pause(options.connect_failed(error.to_string())).await.ok()?,
                 }
             }
@@ -248,7 +248,7 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.session.finish(SessionEnd::Closed);
-        // Before the timers end: who waits looks at this first.
+        // Before the timers end: those who wait look at this first.
         self.closing.begin();
         self.timer.end();
         self.finish(false);

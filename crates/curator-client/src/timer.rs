@@ -1,4 +1,4 @@
-//! Timers that work outside the runtime too.
+//! Timers that also work outside the runtime.
 
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,18 +8,18 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-/// Makes timers on the runtime that the client was connected on, whoever polls them.
+/// Makes timers on the runtime on which the client was connected, no matter where they are polled.
 ///
-/// `tokio::time::sleep` panics outside a runtime, and a lock may be waited for on a plain thread. A timer also panics when it
-/// is polled after the end of its runtime; so it is not polled any more from then on, and has run out.
+/// `tokio::time::sleep` panics outside a runtime, and a plain thread may wait for a lock. A timer also panics when it is
+/// polled after the end of its runtime; from then on it is therefore no longer polled, and counts as expired.
 #[derive(Debug, Clone)]
 pub(crate) struct Timer {
     runtime: Handle,
-    /// Whether the timers have ended. Whoever ends them waits for those who are polling one.
+    /// Whether the timers have ended. Ending them waits for any thread that is polling one.
     ended: Arc<RwLock<bool>>,
 }
 
-/// The farthest that a timer is set, for callers who mean "for ever".
+/// The longest time a timer is set for, when the caller means "forever".
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 impl Timer {
@@ -42,8 +42,8 @@ impl Timer {
         &self.runtime
     }
 
-    /// Ends all timers, for good. To be called by a task of the runtime when it is dropped: a runtime drops its tasks before
-    /// its clock.
+    /// Ends all timers, for good. A task of the runtime must call this when it is dropped: a runtime drops its tasks
+    /// before its clock.
     pub(crate) fn end(&self) {
         *self.ended.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -53,7 +53,7 @@ impl Timer {
     }
 
     fn until_the_end(&self, sleep: tokio::time::Sleep) -> impl Future<Output = ()> + Send + use<> {
-        // A timer is large, and whoever waits for it should not be.
+        // A timer is large, and a future that waits for it should not be.
         let mut sleep = Box::pin(sleep);
         let ended = Arc::clone(&self.ended);
         std::future::poll_fn(move |cx| {
@@ -63,7 +63,7 @@ impl Timer {
     }
 }
 
-/// One point in time for a whole operation, however many requests it makes. On the monotonic clock.
+/// One point in time for a whole operation, however many requests it makes, on the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     at: Option<Instant>,
@@ -73,19 +73,19 @@ impl Deadline {
     /// No deadline.
     pub const NEVER: Self = Self { at: None };
 
-    /// `timeout` from now. A timeout beyond what the clock can count is [`NEVER`](Self::NEVER).
+    /// The deadline `timeout` from now. A timeout beyond the range of the clock is [`NEVER`](Self::NEVER).
     #[must_use]
     pub fn after(timeout: Duration) -> Self {
         Self { at: Instant::now().checked_add(timeout) }
     }
 
-    /// Whether it has passed.
+    /// Whether the deadline has passed.
     #[must_use]
     pub fn has_passed(&self) -> bool {
         self.at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// The time that is left; `None` without a deadline.
+    /// The remaining time; `None` without a deadline.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.at.map(|at| at.saturating_duration_since(Instant::now()))

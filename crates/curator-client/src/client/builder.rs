@@ -42,9 +42,9 @@ pub struct CuratorClientBuilder {
     lock_data: Option<Arc<[u8]>>,
 }
 
-/// What a timeout may be.
+/// The accepted timeouts.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60 * 60 * 24);
-/// What a session timeout may be: under 100 ms the lease is shorter than an ordinary pause of a process.
+/// The accepted session timeouts: under 100 ms, the lease would be shorter than an ordinary pause of a process.
 const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60 * 24);
 /// ZooKeeper's default `jute.maxbuffer`.
 const JUTE_MAXBUFFER: usize = 0xf_ffff;
@@ -67,92 +67,95 @@ impl CuratorClientBuilder {
         }
     }
 
-    /// How long a server waits for a sign of life before it ends the session. From 100 ms to a day; 60 s if not said.
-    /// The server may grant another (usually between 2 and 20 of its ticks).
+    /// Sets how long a server waits for a sign of life before it expires the session. From 100 ms to a day. Defaults to
+    /// 60 s.
+    ///
+    /// The server may grant another timeout (usually between 2 and 20 of its ticks).
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long [`connect`](Self::connect) may take, and how long an operation waits for a connection when there is none.
-    /// From 1 ms to a day; 15 s if not said.
+    /// Sets how long [`connect`](Self::connect) may take, and how long an operation waits for a connection when there is
+    /// none. From 1 ms to a day. Defaults to 15 s.
     ///
-    /// Each server gets an equal share of it, and a connection that is silent for that long (or for 2/5 of the session
+    /// Each server gets an equal share of it. A connection that is silent for that long (or for 2/5 of the session
     /// timeout, if that is shorter) counts as broken.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
     }
 
-    /// How long [`CuratorClient::close`] waits for pending deletes, and then for the server. From 1 ms to a day; 5 s if
-    /// not said.
+    /// Sets how long [`CuratorClient::close`] waits for pending deletes, and then for the server. From 1 ms to a day.
+    /// Defaults to 5 s.
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
     }
 
-    /// How long one request waits for its answer. From 1 ms to a day; as long as the session timeout if not said.
+    /// Sets how long one request waits for its answer. From 1 ms to a day. Defaults to the session timeout.
     pub fn operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = Some(timeout);
         self
     }
 
-    /// The largest request in bytes: the server's `jute.maxbuffer`. A larger one makes the server drop the connection,
-    /// so it is refused here. 1 MiB (ZooKeeper's default) if not said.
+    /// Sets the size of the largest request in bytes: the server's `jute.maxbuffer`. A larger request would make the
+    /// server drop the connection, so it is refused here. Defaults to 1 MiB, as in ZooKeeper.
     pub fn max_request_size(mut self, bytes: usize) -> Self {
         self.max_request_size = bytes;
         self
     }
 
-    /// How many requests may wait for their answers at once. 10,000 if not said.
+    /// Sets how many requests may wait for their answers at once. Defaults to 10,000.
     pub fn max_requests_in_flight(mut self, requests: usize) -> Self {
         self.max_requests_in_flight = requests;
         self
     }
 
-    /// When to try again. If not said: `ExponentialBackoffRetry` from 100 ms, three times.
+    /// Sets when failed operations are retried. Defaults to `ExponentialBackoffRetry` from 100 ms, three times.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.retry_policy = Some(Arc::new(policy));
         self
     }
 
-    /// Put before every path, and created on first use: `orders` makes `/locks` mean `/orders/locks` on the server. A
-    /// chroot in the connect string comes before that.
+    /// Sets a namespace, which is prepended to every path and created on first use: `orders` makes `/locks` mean
+    /// `/orders/locks` on the server. It is itself below the connect string's chroot, if there is one.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// The ACL of nodes that say nothing else. Everybody may do everything if not said.
+    /// Sets the ACL of nodes for which none is given. By default, anyone may do anything.
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
         self.acl = Some(acl.into());
         self
     }
 
-    /// Credentials for every session of this client, for example `("digest", "user:password")`. May be called again.
+    /// Adds credentials to every session of this client, for example `("digest", "user:password")`. Can be called more
+    /// than once.
     pub fn authorization(mut self, scheme: impl Into<String>, auth: impl Into<Vec<u8>>) -> Self {
         self.auth.push(Credentials { scheme: scheme.into(), auth: auth.into() });
         self
     }
 
-    /// The data of lock nodes that say nothing else. If not said: this machine's address towards the servers, as
-    /// Curator has it.
+    /// Sets the data of lock nodes for which none is given. Defaults to this machine's address as the servers see it, as
+    /// in Curator.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
         self.lock_data = Some(data.into());
         self
     }
 
-    /// Connects. The client lives on the runtime that this is called on.
+    /// Connects. The client lives on the runtime on which this is called.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (the namespace) and [`Error::InvalidOption`] before
-    /// anything is sent; [`Error::ConnectFailed`] when no session stands within the connection timeout;
+    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and [`Error::InvalidOption`] before
+    /// anything is sent; [`Error::ConnectFailed`] when no session is established within the connection timeout;
     /// [`Error::ConnectRefused`] when a server refuses the credentials.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, a session may stay on the server, without nodes, until its timeout is over.
+    /// When the future is dropped, a session without nodes may stay on the server until it times out.
     ///
     /// # Panics
     ///
@@ -188,11 +191,11 @@ impl CuratorClientBuilder {
         let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connected));
         let (janitor, queue) = Janitor::new();
         let supervisor = Supervisor::connect(&options, &timer, &closing, &sessions, &states).await?;
-        // Only now, so that a connect that fails or is dropped leaves no task behind.
+        // Not earlier, so that a connect that fails or is dropped leaves no task behind.
         let mut worker = JoinSet::new();
         worker.spawn(queue.work(Arc::clone(&sessions), timer.clone()));
         let drained = drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
-        // Its owner is the client: it ends with `close`, or when the last handle is dropped.
+        // The client owns this task: it ends with `close`, or when the last handle is dropped.
         tokio::spawn(supervisor.run(drained, worker));
         let inner = Inner {
             options,
@@ -219,9 +222,9 @@ impl CuratorClientBuilder {
         if let Some(timeout) = self.operation_timeout {
             check("operation timeout", timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
         }
-        check("largest request", self.max_request_size, 1024..=usize::MAX, "at least 1024 bytes")?;
-        // The upper end is that of a tokio semaphore.
-        check("most requests in flight", self.max_requests_in_flight, 16..=usize::MAX >> 3, "at least 16")?;
+        check("maximum request size", self.max_request_size, 1024..=usize::MAX, "at least 1024 bytes")?;
+        // The upper bound is that of a tokio semaphore.
+        check("maximum requests in flight", self.max_requests_in_flight, 16..=usize::MAX >> 3, "at least 16")?;
         if self.acl.as_ref().is_some_and(|acl| acl.is_empty()) {
             return Err(Error::InvalidOption {
                 option: "default ACL",
@@ -233,7 +236,8 @@ impl CuratorClientBuilder {
     }
 }
 
-/// Waits until the client starts to close, and then until the janitor has nothing left to do, for no longer than `limit`.
+/// Waits until the client starts to close, and then until the janitor has nothing left to do, but no longer than
+/// `limit`.
 async fn drained(closing: Closing, janitor: Janitor, timer: Timer, limit: Duration) {
     closing.begun().await;
     tokio::select! {
@@ -254,7 +258,7 @@ fn check<T: PartialOrd + std::fmt::Debug>(
     Err(Error::InvalidOption { option, value: format!("{value:?}"), expected })
 }
 
-/// Curator's namespaces have no slash in front; here it may stand or not.
+/// Curator's namespaces have no leading slash; here it is optional.
 fn namespace(namespace: Option<&str>) -> Result<ZPath> {
     match namespace {
         None => Ok(ZPath::root()),
@@ -263,11 +267,11 @@ fn namespace(namespace: Option<&str>) -> Result<ZPath> {
     }
 }
 
-/// The address of this machine as the servers see it. Nothing is sent: a datagram socket only looks up the route.
+/// This machine's address as the servers see it. Nothing is sent: a datagram socket only looks up the route.
 async fn local_address(servers: &ConnectString) -> Option<IpAddr> {
     let server = servers.hosts().first()?;
     let lookup = tokio::net::lookup_host((server.host(), server.port()));
-    // A nicety, which must not keep anybody from connecting.
+    // A nicety, which must not prevent anyone from connecting.
     let address = tokio::time::timeout(Duration::from_secs(1), lookup).await.ok()?.ok()?.next()?;
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
@@ -292,8 +296,8 @@ mod tests {
         assert!(absurd.starts_with("invalid connection timeout 18446744073709551615"), "{absurd}");
         assert!(refusal(builder().operation_timeout(Duration::ZERO)).await.contains("operation timeout 0ns"));
         assert!(refusal(builder().close_timeout(Duration::ZERO)).await.contains("close timeout 0ns"));
-        assert!(refusal(builder().max_requests_in_flight(0)).await.contains("most requests in flight 0"));
-        assert!(refusal(builder().max_request_size(0)).await.contains("largest request 0"));
+        assert!(refusal(builder().max_requests_in_flight(0)).await.contains("maximum requests in flight 0"));
+        assert!(refusal(builder().max_request_size(0)).await.contains("maximum request size 0"));
         let acl: [Acl; 0] = [];
         assert!(refusal(builder().default_acl(acl)).await.contains("default ACL []"));
         assert!(refusal(builder().namespace("a//b")).await.contains("/a//b"));
@@ -311,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unreachable_server_is_an_error_in_time() {
-        // Port 1 on loopback: nobody listens.
+        // Port 1 on loopback: nothing listens there.
         let builder = CuratorClient::builder("127.0.0.1:1").connection_timeout(Duration::from_millis(200));
         let error = builder.connect().await.unwrap_err();
         assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");

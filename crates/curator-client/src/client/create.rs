@@ -28,42 +28,42 @@ impl CreateBuilder {
         Self { client: client.clone(), mode: CreateMode::Persistent, acl, parents: false, protection: false }
     }
 
-    /// The kind of node; [`CreateMode::Persistent`] if not said.
+    /// Sets the kind of node. Defaults to [`CreateMode::Persistent`].
     pub fn with_mode(mut self, mode: CreateMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Who may do what with the node; the client's default if not said.
+    /// Sets who may do what with the node. Defaults to the client's default ACL.
     pub fn with_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
         self.acl = acl.into();
         self
     }
 
-    /// Creates missing parents as containers, or as persistent nodes where the server is too old for containers.
+    /// Also creates missing parents: as containers, or as persistent nodes where the server is too old for containers.
     pub fn creating_parent_containers(mut self) -> Self {
         self.parents = true;
         self
     }
 
     /// Puts `_c_<uuid>-` before the name, so that the node can be found when the answer to its create is lost. Only a
-    /// protected create is tried again after an unknown outcome.
+    /// protected create is retried after an unknown outcome.
     pub fn with_protection(mut self) -> Self {
         self.protection = true;
         self
     }
 
-    /// Creates the node with this data.
+    /// Creates the node with the given data.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidPath`], [`Error::NodeExists`], [`Error::NoNode`] without a parent,
     /// [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the connection.
-    /// [`Error::outcome`] says whether the node may be there all the same.
+    /// [`Error::outcome`] says whether the node may nevertheless exist.
     ///
     /// # Cancel safety
     ///
-    /// A dropped create may still be applied. With protection and an ephemeral mode, the client then deletes the node.
+    /// A dropped create may still be applied. If it is protected and ephemeral, the client then deletes the node.
     pub async fn for_path(self, path: impl AsRef<str>, data: impl AsRef<[u8]>) -> Result<ZPath> {
         let Self { client, mode, acl, parents, protection } = self;
         let spec = NodeSpec { path: client.resolve(path)?, data: data.as_ref().into(), mode, acl };
@@ -72,7 +72,7 @@ impl CreateBuilder {
         } else {
             create_plain(&client, &spec, parents).await?
         };
-        // It is created. A path that is not in the namespace is no reason to say that it failed.
+        // The node exists. That its path is outside the namespace is no reason to report a failure.
         Ok(client.unresolve(&created.path).unwrap_or(created.path))
     }
 }
@@ -80,7 +80,7 @@ impl CreateBuilder {
 async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) -> Result<Created> {
     client
         .retry(|session| async move {
-            // The same call again would find the node of the first one, or make a second one.
+            // The same call again would find the first call's node, or make a second one.
             let ambiguous = |error: Error| match error.outcome() {
                 Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), cause: Box::new(error) },
                 Outcome::NotApplied => error,
@@ -90,7 +90,7 @@ async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) ->
         .await
 }
 
-/// `explain` is for the errors of the node itself; a parent can be created again.
+/// `explain` is for errors about the node itself; a parent can safely be created again.
 async fn create_with_parents(
     client: &CuratorClient,
     session: &Session,
@@ -130,8 +130,8 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool)
                 continue;
             }
         };
-        // A new id in a new session: the old node, if there is one, belongs to the dead session. Adopting it is
-        // CURATOR issue 1121.
+        // A new session gets a new id: the old node, if there is one, belongs to the dead session. Adopting it is the
+        // fault of CURATOR issue 1121.
         let protected = match doubt.take() {
             Some(protected) if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() => protected,
             _ => Protected::new(client.janitor(), &session, &spec, &dir, &name)?,
@@ -158,7 +158,7 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool)
     }
 }
 
-/// A protected create whose outcome is open. Dropped in doubt, it leaves an ephemeral node to the janitor.
+/// A protected create whose outcome may be unknown. If it is dropped in doubt, an ephemeral node is left to the janitor.
 struct Protected {
     janitor: Janitor,
     session: Session,
@@ -177,7 +177,7 @@ impl Protected {
         Ok(Self { janitor: janitor.clone(), session: session.clone(), spec, finder, tries: 0, armed: true })
     }
 
-    /// Looks for the node of an earlier try.
+    /// Looks for the node of an earlier attempt.
     async fn recover(&self, session: &Session) -> Result<Option<Created>> {
         if self.tries == 0 {
             return Ok(None);

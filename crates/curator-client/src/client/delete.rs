@@ -22,15 +22,16 @@ impl DeleteBuilder {
         Self { client: client.clone(), version: None, guaranteed: false }
     }
 
-    /// Only if the node has this version.
+    /// Deletes the node only if it has this version.
     pub fn with_version(mut self, version: i32) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// If the connection fails, the client goes on trying in the background until the node is gone.
+    /// Keeps trying in the background until the node is gone, if the connection fails.
     ///
-    /// See [`CuratorClient::janitor`] for what is still pending. With a version, only the foreground tries.
+    /// See [`CuratorClient::janitor`] for what is still pending. With a version, there are no attempts in the
+    /// background.
     pub fn guaranteed(mut self) -> Self {
         self.guaranteed = true;
         self
@@ -40,8 +41,8 @@ impl DeleteBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and those of the connection.
-    /// That the node is gone after a try whose answer was lost counts as success.
+    /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and those of the connection. If
+    /// the node is gone after an attempt whose answer was lost, that counts as success.
     ///
     /// # Cancel safety
     ///
@@ -60,7 +61,7 @@ impl DeleteBuilder {
                 })
             })
             .await;
-        // Dropped, by an error of the connection or with this future, the promise leaves the delete to the janitor.
+        // If the promise is dropped, because of a connection error or with this future, the janitor does the delete.
         let is_left_open = matches!(&result, Err(error) if error.is_retryable() || matches!(error, Error::Closed));
         if let Some(promise) = promise.filter(|_| !is_left_open) {
             promise.settled();

@@ -8,7 +8,7 @@ use crate::operation::Stat;
 use crate::zk::watch::Watch;
 
 impl CuratorClient {
-    /// A node's data and stat.
+    /// Reads a node's data and stat.
     ///
     /// # Errors
     ///
@@ -22,11 +22,11 @@ impl CuratorClient {
         self.retry(|session| session.get_data(&path)).await
     }
 
-    /// A node's data and stat, and a one-shot watch for its deletion or the next change of its data.
+    /// Reads a node's data and stat, and sets a one-shot watch for its deletion or the next change of its data.
     ///
     /// # Errors
     ///
-    /// As [`get_data`](Self::get_data).
+    /// The same as [`get_data`](Self::get_data).
     ///
     /// # Cancel safety
     ///
@@ -36,7 +36,7 @@ impl CuratorClient {
         self.retry(|session| session.watch_data(&path)).await
     }
 
-    /// The stat of a node, or `None` if there is no such node.
+    /// Reads a node's stat; `None` if there is no such node.
     ///
     /// # Errors
     ///
@@ -50,11 +50,11 @@ impl CuratorClient {
         self.retry(|session| session.exists(&path)).await
     }
 
-    /// The names of a node's children, in no order.
+    /// Lists the names of a node's children, in no particular order.
     ///
     /// # Errors
     ///
-    /// As [`get_data`](Self::get_data).
+    /// The same as [`get_data`](Self::get_data).
     ///
     /// # Cancel safety
     ///
@@ -64,11 +64,11 @@ impl CuratorClient {
         self.retry(|session| session.get_children(&path)).await
     }
 
-    /// The names of a node's children, and a one-shot watch for the next child that comes or goes.
+    /// Lists the names of a node's children, and sets a one-shot watch for the next child that is created or deleted.
     ///
     /// # Errors
     ///
-    /// As [`watch_data`](Self::watch_data).
+    /// The same as [`watch_data`](Self::watch_data).
     ///
     /// # Cancel safety
     ///
@@ -78,14 +78,14 @@ impl CuratorClient {
         self.retry(|session| session.watch_children(&path)).await
     }
 
-    /// Sets a node's data; with a version, only if the node has it.
+    /// Sets a node's data; if a version is given, only if the node has that version.
     ///
     /// # Errors
     ///
     /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the
-    /// connection. With a version, an unknown outcome is [`Error::Ambiguous`] and not tried again: the second try could
-    /// not tell our own change from another's. Without one it is tried again, and so can overwrite what somebody else has
-    /// written since the first try.
+    /// connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is not retried: a second attempt could
+    /// not tell our own change from another client's. Without one it is retried, and so can overwrite what another
+    /// client has written since the first attempt.
     ///
     /// # Cancel safety
     ///
@@ -103,7 +103,7 @@ impl CuratorClient {
         .await
     }
 
-    /// Makes the server that we talk to catch up with the leader, so that the next read is not older than this call.
+    /// Makes the connected server catch up with the leader, so that the next read is no older than this call.
     ///
     /// # Errors
     ///

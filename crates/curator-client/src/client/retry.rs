@@ -10,18 +10,19 @@ use crate::retry_policy::Unlimited;
 use crate::session::Session;
 
 impl CuratorClient {
-    /// Runs `operation` on the current session until it succeeds, fails for good, or this client's policy gives up: the
-    /// loop behind every operation of this client. Each try waits for a connection first, no longer than the connection
-    /// timeout.
+    /// Runs `operation` on the current session until it succeeds, fails for good, or this client's policy gives up.
+    ///
+    /// This is the loop behind every operation of this client. Each attempt first waits for a connection, no longer than
+    /// the connection timeout.
     ///
     /// # Errors
     ///
-    /// The last error of `operation`, or that there is no connection.
+    /// The last error of `operation`, or the error that there is no connection.
     ///
     /// # Cancel safety
     ///
     /// That of `operation`.
-    // Not an `AsyncFnMut`: the futures of those cannot be shown to be `Send` (rust-lang/rust issue 100013).
+    // Not an `AsyncFnMut`: its futures cannot be shown to be `Send` (rust-lang/rust issue 100013).
     pub async fn retry<T, F: Future<Output = Result<T>>>(&self, mut operation: impl FnMut(Session) -> F) -> Result<T> {
         let mut retrier = self.retrier();
         loop {
@@ -36,10 +37,10 @@ impl CuratorClient {
         }
     }
 
-    /// As [`retry`](Self::retry), but on `session` and no other: the end of the session is the end of the retries, in the
-    /// middle of a pause too.
+    /// As [`retry`](Self::retry), but on `session` and no other: when the session ends, so do the retries, even in the
+    /// middle of a pause.
     ///
-    /// `ended` is the error for that. It must be true of an operation that failed in a way that can be retried.
+    /// `ended` makes the error for that. It must hold for an operation that has failed in a way that can be retried.
     pub(super) async fn retry_in<T, F: Future<Output = Result<T>>>(
         &self,
         session: &Session,
@@ -67,13 +68,14 @@ impl CuratorClient {
         }
     }
 
-    /// The retries of one operation that is not simply "the same call again", by this client's policy.
+    /// A [`Retrier`] with this client's policy, for an operation that is not simply "the same call again".
     #[must_use]
     pub fn retrier(&self) -> Retrier {
         Retrier::new(Arc::clone(&self.inner.retry_policy), &self.inner.timer).until(&self.inner.closing)
     }
 
-    /// Retries that do not end before the client closes: for duties that must not be given up. From 50 ms to 1 s apart.
+    /// A [`Retrier`] that does not give up until the client closes, for duties that must be carried out. It pauses for
+    /// 50 ms to 1 s.
     #[must_use]
     pub fn persistent_retrier(&self) -> Retrier {
         Retrier::new(Arc::new(Unlimited), &self.inner.timer).until(&self.inner.closing)

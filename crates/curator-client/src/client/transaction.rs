@@ -1,4 +1,4 @@
-//! Several operations, all or none.
+//! Transactions: several operations, all of which are applied, or none.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Transaction {
     operations: Vec<(Paths, TransactionOperation)>,
 }
 
-/// In whose terms an operation was put in, and its result is given.
+/// Whether an operation's path, and that of its result, are relative to the namespace or as on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Paths {
     Namespace,
@@ -30,7 +30,7 @@ impl Transaction {
         Self { client: client.clone(), operations: Vec::new() }
     }
 
-    /// The node must exist, with this version if one is given.
+    /// Requires that the node exists, with this version if one is given.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl Transaction {
         Ok(self.and(TransactionOperation::Create(NodeSpec { path, data: data.as_ref().into(), mode, acl })))
     }
 
-    /// Sets a node's data; with a version, only if the node has it.
+    /// Sets a node's data; if a version is given, only if the node has that version.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Transaction {
         Ok(self.and(TransactionOperation::SetData { path, data: data.as_ref().into(), version }))
     }
 
-    /// Deletes a node; with a version, only if the node has it.
+    /// Deletes a node; if a version is given, only if the node has that version.
     ///
     /// # Errors
     ///
@@ -71,27 +71,27 @@ impl Transaction {
         Ok(self.and(TransactionOperation::Delete { path, version }))
     }
 
-    /// Any operation, with paths as the server knows them: chroot and namespace are not put before them, nor taken off
-    /// the path of a node that it creates.
+    /// Adds any operation, with paths as on the server: the chroot and the namespace are neither prepended to them nor
+    /// removed from the path of a node that it creates.
     pub fn operation(mut self, operation: TransactionOperation) -> Self {
         self.operations.push((Paths::Server, operation));
         self
     }
 
-    /// Applies all operations, or none. The results are in the order of the operations.
+    /// Applies all operations, or none. Returns the results in the order of the operations.
     ///
     /// # Errors
     ///
     /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. An unknown outcome is
-    /// [`Error::Ambiguous`] and is not tried again. [`Error::RequestTooLarge`] counts all operations together.
+    /// [`Error::Ambiguous`] and is not retried. [`Error::RequestTooLarge`] refers to all operations together.
     ///
     /// # Caveats
     ///
-    /// Servers before 3.7.2, and 3.8 before 3.8.2, do not tell the stats of new nodes, but of containers and of nodes with a
-    /// time to live. Unless such a node, or data that are set, tell of the transaction, this looks at a new node before it
-    /// returns: an ephemeral one, or else all. If it is gone by then, because somebody or the transaction itself has deleted
-    /// it, the outcome is unknown. A persistent one that is the only one, and that was deleted and made anew before the look,
-    /// is taken for the first.
+    /// Servers before 3.7.2, and 3.8 before 3.8.2, return the stats of new nodes only for containers and for nodes with
+    /// a time to live. Unless such a node, or data that the transaction sets, shows that it was applied, this method
+    /// looks at a new node before it returns: at an ephemeral one, or else at all of them. If the node is gone by then,
+    /// because another client or the transaction itself has deleted it, the outcome is unknown. If the only new node is
+    /// persistent, and is deleted and created again before the look, the second one is taken for the first.
     ///
     /// # Cancel safety
     ///
@@ -102,16 +102,16 @@ impl Transaction {
         Ok(self.unresolve(results))
     }
 
-    /// As [`commit`](Self::commit), but in this session and no other: for operations that are right only as long as it
+    /// As [`commit`](Self::commit), but in this session and no other: for operations that are correct only as long as it
     /// lasts.
     ///
-    /// Each try waits for a connection of the session, no longer than the connection timeout. The client's policy is
-    /// asked only about a try that was certainly not applied.
+    /// Each attempt waits for a connection of the session, no longer than the connection timeout. The client's policy is
+    /// asked only about an attempt that was certainly not applied.
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit), and [`Error::SessionEnded`] as soon as the session is over; nothing was applied.
-    /// A session that ends before the answer to the request leaves the outcome unknown: [`Error::Ambiguous`].
+    /// The same as [`commit`](Self::commit), and [`Error::SessionEnded`] as soon as the session is over; nothing was
+    /// applied. A session that ends before the request is answered leaves the outcome unknown: [`Error::Ambiguous`].
     ///
     /// # Cancel safety
     ///
@@ -126,7 +126,7 @@ impl Transaction {
         Ok(self.unresolve(results))
     }
 
-    /// What errors name: the path of the first operation.
+    /// The path that errors name: that of the first operation.
     fn path(&self) -> Option<&ZPath> {
         self.operations.first().map(|(_, operation)| operation.path())
     }
@@ -156,7 +156,7 @@ impl Transaction {
     fn unresolve(&self, results: Vec<TransactionResult>) -> Vec<TransactionResult> {
         let unresolve = |((paths, _), result): (&(Paths, _), _)| match (paths, result) {
             (Paths::Namespace, TransactionResult::Created(Created { path, stat })) => {
-                // It is applied. A path that is not in the namespace is no reason to say that it failed.
+                // The operation is applied. That its path is outside the namespace is no reason to report a failure.
                 let path = self.client.unresolve(&path).unwrap_or(path);
                 TransactionResult::Created(Created { path, stat })
             }

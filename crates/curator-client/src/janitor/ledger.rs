@@ -1,4 +1,4 @@
-//! The deletes that are not done yet, for everybody to see.
+//! The ledger of deletes that are not done yet, which can be read by everyone.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,15 @@ use crate::session::Session;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PendingDelete {
-    /// The node; for a node whose name is not known yet, the directory and the beginning of its name.
+    /// The path of the node; for a node whose name is not known yet, the directory and the beginning of the name.
     pub path: String,
-    /// Why the last try failed. `None` while the first is under way.
+    /// Why the last attempt failed. `None` during the first attempt.
     pub last_error: Option<Error>,
-    /// Whether the server refuses, so that trying again is pointless: the node stays until its session is over.
+    /// Whether the server refuses the delete, so that retrying is pointless: the node stays until its session is over.
     pub given_up: bool,
 }
 
-/// What is pending, and what was given up: an entry for each delete, by its id.
+/// The deletes that are pending or were given up: an entry for each, by its id.
 #[derive(Debug)]
 pub(super) struct Ledger {
     entries: Mutex<Entries>,
@@ -34,7 +34,7 @@ pub(super) struct Ledger {
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    /// Somebody works on these.
+    /// The deletes that are being worked on.
     pending: BTreeMap<u64, Entry>,
     refused: Refused,
 }
@@ -42,7 +42,7 @@ struct Entries {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) delete: PendingDelete,
-    /// With whose end the node goes anyway.
+    /// The session with whose end the node goes anyway.
     pub(super) session: Option<Session>,
 }
 
@@ -51,12 +51,12 @@ impl Ledger {
         Self { entries: Mutex::default(), count: watch::Sender::new(0), refusals: watch::Sender::new(()) }
     }
 
-    /// How many deletes somebody still works on.
+    /// How many deletes are still being worked on.
     pub(super) fn pending(&self) -> usize {
         *self.count.borrow()
     }
 
-    /// Oldest first. What was given up is left out when its session is over.
+    /// All deletes, oldest first. One that was given up is left out once its session is over.
     pub(super) fn deletes(&self) -> Vec<PendingDelete> {
         let mut entries = self.lock();
         entries.refused.prune();
@@ -66,7 +66,7 @@ impl Ledger {
         deletes.into_iter().map(|(_, delete)| delete.clone()).collect()
     }
 
-    /// Those of `session` that were given up, oldest first.
+    /// The deletes of `session` that were given up, oldest first.
     pub(super) fn refused_of(&self, session: &Session) -> Vec<PendingDelete> {
         self.lock().refused.of(session)
     }
@@ -107,14 +107,14 @@ impl Ledger {
         entry.delete.given_up = true;
         let PendingDelete { path, last_error, .. } = &entry.delete;
         let error = last_error.as_ref().map(tracing::field::display);
-        tracing::warn!(path, error, "a node cannot be deleted, and stays until its session is over");
+        tracing::warn!(path, error, "cannot delete a node; it stays until its session is over");
         entries.refused.add(id, entry);
         self.count(&entries);
         drop(entries);
         self.refusals.send_replace(());
     }
 
-    /// Nobody will work on what is left.
+    /// No one will work on the remaining deletes.
     pub(super) fn clear(&self) {
         let mut entries = self.lock();
         let Entries { pending, refused, .. } = std::mem::take(&mut *entries);
@@ -124,7 +124,7 @@ impl Ledger {
             tracing::warn!(
                 path,
                 last_error,
-                "not deleted before the client closed; an ephemeral node goes with its session"
+                "not deleted before the client closed; an ephemeral node is removed when its session ends"
             );
         }
         self.count(&entries);

@@ -1,4 +1,4 @@
-//! The janitor's task: what was handed over, until it is done.
+//! The janitor's task: carries out the deletes that were handed over.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,40 +19,48 @@ use crate::session::{Request, Session};
 use crate::sessions::Sessions;
 use crate::timer::Timer;
 
-/// What is to be done, with the entries of the ledger that it is for.
+/// A piece of work, with the ledger entries that it is for.
 pub(super) enum Job {
     One(u64, Delete),
-    /// Nodes of one session, in one transaction that is on its way. The baggage is dropped when all is done.
+    /// Nodes of one session, in one transaction that is already in flight. `_keep_alive` is dropped when everything is
+    /// done.
     Together {
         session: Session,
         nodes: Vec<(u64, Delete)>,
         sent: Request<()>,
-        _baggage: Baggage,
+        _keep_alive: KeepAlive,
     },
 }
 
-/// What one entry of the ledger is about.
+/// The delete that one ledger entry is about.
 pub(super) enum Delete {
     /// A node of any session, until it is gone.
     Path(ZPath),
-    /// A node of this session. The first request may be on its way already; the baggage is dropped when all is done. With
-    /// a finder, only the answer to its create has told its name: if there is none of that name, it is looked for.
-    Owned { session: Session, path: ZPath, finder: Option<NodeFinder>, sent: Option<Request<()>>, _baggage: Baggage },
-    /// A node of this session whose number is not known: its create may or may not have been applied.
+    /// A node of this session. The first request may already be in flight; `_keep_alive` is dropped when everything is
+    /// done. With a finder, the name is known only from the answer to the node's create: if there is no node of that
+    /// name, the finder is used.
+    Owned {
+        session: Session,
+        path: ZPath,
+        finder: Option<NodeFinder>,
+        sent: Option<Request<()>>,
+        _keep_alive: KeepAlive,
+    },
+    /// A node of this session whose sequence number is not known: its create may or may not have been applied.
     Find { session: Session, finder: NodeFinder },
 }
 
-/// What a try has come to.
+/// The result of an attempt.
 enum Progress {
     Done,
-    /// There is no node of that name. This is what remains to be done.
+    /// There is no node of that name; this delete remains to be done.
     NotFound(Delete),
 }
 
-pub(super) type Baggage = Option<Box<dyn Send>>;
+pub(super) type KeepAlive = Option<Box<dyn Send>>;
 
 impl Job {
-    /// The entries of the ledger.
+    /// The ids of the ledger entries.
     pub(super) fn ids(&self) -> Vec<u64> {
         match self {
             Self::One(id, _) => vec![*id],
@@ -69,7 +77,7 @@ impl Delete {
         }
     }
 
-    /// There is no node of the name that it was told: what remains to be done, if the name may have been wrong.
+    /// What remains to be done when there is no node of this name, in case the name was wrong.
     fn if_not_found(&mut self) -> Option<Self> {
         match self {
             Self::Owned { session, finder, .. } => {
@@ -86,13 +94,13 @@ pub(crate) struct JanitorQueue {
     pub(super) ledger: Arc<Ledger>,
 }
 
-/// How many deletes are under way at once. The others wait in the queue.
+/// How many deletes are in progress at once. The others wait in the queue.
 const AT_ONCE: usize = 64;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JanitorQueue {
-    /// Works until the task is aborted: the supervisor does that at the end.
+    /// Works until the task is aborted, which the supervisor does at the end.
     pub(crate) async fn work(mut self, sessions: Arc<Sessions>, timer: Timer) {
         let worker = Arc::new(Worker { sessions, timer, ledger: Arc::clone(&self.ledger) });
         let mut under_way: FuturesUnordered<Work> = FuturesUnordered::new();
@@ -111,13 +119,13 @@ impl JanitorQueue {
 
 impl Drop for JanitorQueue {
     fn drop(&mut self) {
-        // What belongs to the session ends with it. Who hands something over from now on finds the channel closed.
+        // What belongs to the session ends with it. Later callers find the channel closed.
         self.jobs.close();
         self.ledger.clear();
     }
 }
 
-/// What is needed for a delete.
+/// What the deletes need.
 struct Worker {
     sessions: Arc<Sessions>,
     timer: Timer,
@@ -128,7 +136,7 @@ impl Worker {
     async fn finish(&self, job: Job) {
         match job {
             Job::One(id, delete) => self.finish_one(id, delete).await,
-            Job::Together { session, nodes, sent, _baggage } => {
+            Job::Together { session, nodes, sent, _keep_alive } => {
                 let rest = match sent.await {
                     Ok(()) => {
                         nodes.into_iter().for_each(|(id, _)| self.ledger.remove(id));
@@ -163,13 +171,14 @@ impl Worker {
         }
         nodes.iter().for_each(|(id, _)| self.ledger.note(*id, &error));
         if session.end().is_none() {
-            // What cannot be retried is over at once: one node's refusal says nothing of the others.
+            // If the error cannot be retried, the pause is over at once: the refusal of one node says nothing about the
+            // others.
             let _ = self.retrier().pause(error).await;
         }
         nodes
     }
 
-    /// Tries until the node is gone, the session is over, or the server says "never".
+    /// Tries until the node is gone, the session is over, or the server refuses for good.
     async fn finish_one(&self, id: u64, mut delete: Delete) {
         let mut retrier = self.retrier();
         loop {
@@ -206,13 +215,13 @@ impl Worker {
             Delete::Find { session, finder } => self.delete_found(session, finder).await,
         };
         match deleted {
-            // That there is no such node is what a delete wants, if that was its name.
+            // A delete wants the node not to exist, so this is success, provided that the name was right.
             Err(Error::NoNode { .. }) => Ok(delete.if_not_found().map_or(Progress::Done, Progress::NotFound)),
             deleted => deleted.map(|()| Progress::Done),
         }
     }
 
-    /// Deletes what is found. What the server refuses is given up by its name.
+    /// Deletes the nodes that are found. A node whose deletion the server refuses is given up by its own name.
     async fn delete_found(&self, session: &Session, finder: &NodeFinder) -> Result<()> {
         wait_for_connection(session).await;
         let found = finder.find(session).await?;
@@ -234,13 +243,13 @@ impl Worker {
         Ok(())
     }
 
-    /// A closing client waits for the deletes.
+    /// Continues while the client closes, because a closing client waits for the deletes.
     fn retrier(&self) -> Retrier {
         Retrier::new(Arc::new(Unlimited), &self.timer)
     }
 }
 
-/// If the session ends first, the requests say so.
+/// If the session ends first, the requests report it.
 async fn wait_for_connection(session: &Session) {
     let _ = session.connected().await;
 }

@@ -9,19 +9,19 @@ use tokio::sync::watch;
 use super::ledger::{Entry, Ledger, PendingDelete};
 use crate::session::Session;
 
-/// How many deletes that belong to no session are remembered. Nothing ever ends those, so a service that is refused again
-/// and again would collect them for ever. Each was logged when it was given up.
+/// How many refused deletes that belong to no session are remembered. Nothing ever ends them, so a service that is
+/// refused again and again would collect them forever. Each one was logged when it was given up.
 const MOST_OF_NO_SESSION: usize = 1_000;
 
-/// Below this, it is not worth looking whose session is over.
+/// With fewer than this, it is not worth checking whose sessions are over.
 const FEW: usize = 1_000;
 
-/// What was given up, by id: until the session is over, else the latest.
+/// The deletes that were given up, by id: those of a session until it is over, of the others the latest ones.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     of_sessions: BTreeMap<u64, (Session, PendingDelete)>,
     of_no_session: VecDeque<(u64, PendingDelete)>,
-    /// At how many it is time to prune again.
+    /// The number at which it is time to prune again.
     prune_at: usize,
 }
 
@@ -32,7 +32,7 @@ impl Refused {
                 self.of_sessions.insert(id, (session, delete));
                 if self.of_sessions.len() >= self.prune_at.max(FEW) {
                     self.prune();
-                    // As many again before the next look at all of them.
+                    // Not again before their number has doubled.
                     self.prune_at = 2 * self.of_sessions.len();
                 }
             }
@@ -45,7 +45,7 @@ impl Refused {
         }
     }
 
-    /// With a session, its nodes go.
+    /// When a session is over, its nodes are gone.
     pub(super) fn prune(&mut self) {
         self.of_sessions.retain(|_, (session, _)| session.end().is_none());
     }
@@ -65,10 +65,9 @@ impl Refused {
     }
 }
 
-/// The nodes of one session that the server does not let this client delete; made by
-/// [`Janitor::refusals`](super::Janitor::refusals).
+/// The deletes of one session that the server refuses; made by [`Janitor::refusals`](super::Janitor::refusals).
 ///
-/// For who may wait for one of them, and so for itself: nobody will ever delete it.
+/// For tasks that may be waiting for one of these nodes, and so for themselves: no one will ever delete it.
 #[derive(Debug, Clone)]
 pub struct Refusals {
     ledger: Arc<Ledger>,
@@ -81,25 +80,25 @@ impl Refusals {
         Self { ledger: Arc::clone(ledger), session: session.clone(), changes: ledger.refusals() }
     }
 
-    /// The deletes that were given up, oldest first. What comes later ends the next [`changed`](Self::changed).
+    /// The deletes that were given up, oldest first. Any later one ends the next [`changed`](Self::changed).
     pub fn current(&mut self) -> Vec<PendingDelete> {
         self.changes.mark_unchanged();
         self.ledger.refused_of(&self.session)
     }
 
-    /// Waits until this client gives another delete up, of whichever session, after the last [`current`](Self::current).
+    /// Waits until this client gives up another delete, in any session, after the last [`current`](Self::current).
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {
-            // The sender lives in `self`.
+            // The sender lives in `self`, so the channel cannot be closed.
             pending::<()>().await;
         }
     }
 
-    /// The node was found to be gone: somebody else has deleted it.
+    /// Removes a node that was found to be gone, because another client has deleted it.
     pub fn forget(&self, path: &str) {
         self.ledger.forget_refused(&self.session, path);
     }

@@ -7,9 +7,9 @@ use crate::operation::{Acl, CreateMode, NodeSpec};
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Creates what is missing of `dir`, from the top down, as containers.
+/// Creates the missing nodes of `dir`, from the top down, as containers.
 ///
-/// Usually one request that finds that only the last is missing, so it starts at the bottom.
+/// Usually only the last one is missing, which takes one request, so this starts at the bottom.
 pub(crate) async fn ensure_containers(session: &Session, dir: &ZPath, acl: &Arc<[Acl]>) -> Result<()> {
     match create_container(session, dir, acl).await {
         Err(Error::NoNode { .. }) => {}
@@ -36,7 +36,7 @@ async fn create_container(session: &Session, path: &ZPath, acl: &Arc<[Acl]>) -> 
     };
     match result {
         Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
-        // An ancestor that we may read but not extend is no obstacle if it is there.
+        // An ancestor that we may read but not extend is no obstacle if it exists.
         Err(error @ Error::NoAuth { .. }) => match session.exists(path).await {
             Ok(Some(_)) => Ok(()),
             _ => Err(error),

@@ -7,10 +7,10 @@ use crate::operation::Stat;
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Describes nodes that this client may have created: where, and how their names (and data) begin.
+/// Describes nodes that this client may have created: where they are, and how their names (and data) begin.
 ///
 /// Curator finds its protected nodes by name alone, and so can adopt the node of a dying session (CURATOR issue 1121).
-/// This also asks for the owner: only a node of the very session counts.
+/// This also checks the owner: only a node of the same session counts.
 #[derive(Debug, Clone)]
 pub struct NodeFinder {
     dir: ZPath,
@@ -30,37 +30,37 @@ pub struct FoundNode {
 }
 
 impl NodeFinder {
-    /// Nodes under `dir` whose names begin with `name_prefix`, which has a part that no other node has.
+    /// Describes nodes under `dir` whose names begin with `name_prefix`, part of which no other node's name has.
     #[must_use]
     pub fn by_name(dir: &ZPath, name_prefix: impl Into<String>) -> Self {
         Self { dir: dir.clone(), name_prefix: name_prefix.into(), data_prefix: None, except: Vec::new() }
     }
 
-    /// Also asks that the data begin with `data_prefix`: for names that have no unique part.
+    /// Also requires that the data begin with `data_prefix`: for names without a unique part.
     #[must_use]
     pub fn with_data(mut self, data_prefix: impl Into<Arc<[u8]>>) -> Self {
         self.data_prefix = Some(data_prefix.into());
         self
     }
 
-    /// Leaves these nodes out, whatever their names and data.
+    /// Excludes these nodes, whatever their names and data.
     #[must_use]
     pub fn except(mut self, paths: impl IntoIterator<Item = ZPath>) -> Self {
         self.except.extend(paths);
         self
     }
 
-    /// Whether data is that of a node that this describes.
+    /// Whether `data` could be that of a node described here.
     #[must_use]
     pub fn matches_data(&self, data: &[u8]) -> bool {
         self.data_prefix.as_ref().is_none_or(|prefix| data.starts_with(prefix))
     }
 
-    /// The nodes that belong to `session`. Two round trips, or one if there is no candidate.
+    /// Finds the nodes that belong to `session`. Two round trips, or one if there is no candidate.
     ///
     /// # Errors
     ///
-    /// Those of the requests. A directory that does not exist has no nodes.
+    /// Those of the requests. A directory that does not exist is not an error: it contains no nodes.
     ///
     /// # Cancel safety
     ///
@@ -71,11 +71,11 @@ impl NodeFinder {
     }
 
     pub(crate) async fn find_of_any_session(&self, session: &Session) -> Result<Vec<FoundNode>> {
-        // Pipelined. The `sync` makes a server that we have just moved to catch up with the leader, which by then
-        // has applied the create or never will.
+        // Pipelined. The `sync` makes a server to which we have just moved catch up with the leader, which by then has
+        // applied the create or never will.
         let (synced, listed) = (session.sync(&self.dir), session.get_children(&self.dir));
         let (synced, listed) = (synced.await, listed.await);
-        // First: what a server lists that may lag behind proves nothing, not even that there is no directory.
+        // Checked first: a list from a server that may lag behind proves nothing, not even that there is no directory.
         synced?;
         let children = match listed {
             Err(Error::NoNode { .. }) => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Names by which a client finds a node again when the answer to its create was lost.
+//! Names by which a client can recognise its node when the answer to the create was lost.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use uuid::Uuid;
 
 const START: &str = "_c_";
 const END: char = '-';
-/// Of a UUID as text, such as `53345f98-9423-4e0c-a7b5-9f819e3ec2e1`.
+/// The length of a UUID as text, such as `53345f98-9423-4e0c-a7b5-9f819e3ec2e1`.
 const ID_LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
 
 /// The mark of one protected create: a random UUID, written into the node's name as `_c_<uuid>-<name>`.
 ///
-/// A sequential node gets its number from the server, so after a lost answer a client does not know what its node is
-/// called, nor whether there is one. By the mark it does. The names are those of Curator's `withProtection()`
-/// (`ProtectedUtils`): 36 characters of UUID in lower case. The 32 hex digits of go-zookeeper are something else, and so
-/// is a UUID in upper case; Curator takes the latter too, but nobody writes it.
+/// A sequential node gets its number from the server, so after a lost answer a client does not know its node's name, nor
+/// whether the node exists. The mark lets it find out. The names are those of Curator's `withProtection()`
+/// (`ProtectedUtils`): 36 characters of UUID in lower case. The 32 hex digits of go-zookeeper are not such a mark, and
+/// neither is a UUID in upper case; Curator accepts the latter too, but no client writes it.
 ///
 /// ```
 /// use curator_client::ProtectionId;
@@ -31,7 +31,7 @@ pub struct ProtectionId {
 }
 
 impl ProtectionId {
-    /// A new mark, different from every other (UUID version 4).
+    /// Makes a new mark, different from every other (UUID version 4).
     // Not `Default`: two defaults would differ.
     #[allow(clippy::new_without_default)]
     #[must_use]
@@ -39,37 +39,37 @@ impl ProtectionId {
         Self { uuid: Uuid::new_v4() }
     }
 
-    /// What the names of nodes with this mark begin with: `_c_<uuid>-`.
+    /// The prefix of the names of nodes with this mark: `_c_<uuid>-`.
     #[must_use]
     pub fn prefix(&self) -> String {
         self.protect("")
     }
 
-    /// `name` with the mark: `_c_<uuid>-name`.
+    /// Adds the mark to `name`: `_c_<uuid>-name`.
     #[must_use]
     pub fn protect(&self, name: &str) -> String {
         format!("{START}{self}{END}{name}")
     }
 
-    /// The mark of a node's name, and the name without it. `None` when the name has no mark, or nothing behind it.
+    /// Splits a node's name into its mark and the rest. `None` if the name has no mark, or nothing after it.
     #[must_use]
     pub fn parse(name: &str) -> Option<(Self, &str)> {
         let rest = name.strip_prefix(START)?;
         let (id, rest) = rest.split_at_checked(ID_LENGTH)?;
         let rest = rest.strip_prefix(END).filter(|rest| !rest.is_empty())?;
-        // The parser takes other forms and upper case as well.
+        // The parser also accepts other forms and upper case.
         let uuid = Uuid::try_parse(id).ok().filter(|uuid| uuid.hyphenated().to_string() == id)?;
         Some((Self { uuid }, rest))
     }
 
-    /// The name without its mark, or as it is if it has none. Curator's `ProtectedUtils.normalize`.
+    /// The name without its mark; unchanged if it has none. Curator's `ProtectedUtils.normalize`.
     #[must_use]
     pub fn strip(name: &str) -> &str {
         Self::parse(name).map_or(name, |(_, rest)| rest)
     }
 }
 
-/// The UUID: 36 lower-case characters.
+/// Writes the UUID: 36 lower-case characters.
 impl fmt::Display for ProtectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.uuid.hyphenated(), f)
@@ -114,7 +114,7 @@ mod tests {
             "_c_5334f5989423ae0cd7b59f819e3ec2e1-lock-0000000007",
             // kazoo
             "5334f5989423ae0cd7b59f819e3ec2e1__lock__0000000007",
-            // nothing behind the mark
+            // nothing after the mark
             "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-",
             "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1",
             // no separator, upper case, not hexadecimal, other start
@@ -123,7 +123,7 @@ mod tests {
             "_c_53345g98-9423-4e0c-a7b5-9f819e3ec2e1-lock-",
             "_C_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-",
             " _c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-",
-            // a character across the end of where the UUID would be
+            // a character across the position where the UUID would end
             "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2eéx-lock-",
         ] {
             assert_eq!(ProtectionId::parse(name), None, "{name}");

@@ -1,7 +1,7 @@
 //! The curves of the `backoff` crate as retry policies. The only file that names that crate.
 //!
-//! The crate is complete but no longer looked after (RUSTSEC-2025-0012). Only its curves are used here, neither its
-//! clock nor its retry loop, and a replacement would touch this file alone.
+//! The crate is complete but no longer maintained (RUSTSEC-2025-0012). Only its curves are used here, neither its clock
+//! nor its retry loop, and a replacement would touch only this file.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -12,19 +12,19 @@ use backoff::backoff::Backoff;
 
 use super::{LONGEST_SLEEP, RetryPolicy};
 
-/// Makes a [`Backoff`] of the `backoff` crate a [`RetryPolicy`].
+/// Turns a [`Backoff`] of the `backoff` crate into a [`RetryPolicy`].
 ///
-/// A `Backoff` remembers how far it has got, a policy is asked by many operations at once. So the policy keeps the
-/// backoff as a prototype, and for every question takes a fresh copy from the beginning and steps it to the retry in
-/// question. What the copies draw at random is not kept, so a wait is random within the range of that step, whatever the
-/// operation waited before.
+/// A `Backoff` remembers its progress, but a policy is asked by many operations at once. So the policy keeps the backoff
+/// as a prototype, and answers each question with a fresh copy, which it steps to the retry in question. What the copies
+/// draw at random is not kept, so a wait is random within the range of that step, whatever the operation waited before.
 ///
-/// - After 1,024 steps the curve counts as flat: later retries get what retry 1,023 gets. So a question costs little
-///   however many retries there were. A `Backoff` that gives up by counting has to do so within that.
-/// - Once the `Backoff` says `None`, so does the policy from then on.
-/// - A copy is made and asked within microseconds, so what a `Backoff` measures on a clock of its own is always about
-///   zero. For [`backoff::ExponentialBackoff`] the policy itself sees to the `max_elapsed_time`, on the time since the
-///   first failure: no try begins later than that. Other backoffs get a limit by [`with_max_elapsed`](Self::with_max_elapsed).
+/// - After 1,024 steps the curve counts as flat: later retries get the same as retry 1,023. So a question is cheap
+///   however many retries there were. A `Backoff` that gives up by counting has to do so within these steps.
+/// - Once the `Backoff` returns `None`, so does the policy from then on.
+/// - A copy is made and asked within microseconds, so what a `Backoff` measures on its own clock is always about zero.
+///   For [`backoff::ExponentialBackoff`], the policy itself applies the `max_elapsed_time` to the time since the first
+///   failure: no attempt begins later than that. For other backoffs, set a limit with
+///   [`with_max_elapsed`](Self::with_max_elapsed).
 /// - No wait is longer than 24 hours.
 ///
 /// ```
@@ -50,21 +50,21 @@ pub struct BackoffRetry<B> {
     max_elapsed: Option<Duration>,
 }
 
-/// As many steps as any curve needs to become flat, and few enough to be walked at every question.
+/// Enough steps for any curve to become flat, and few enough to walk for every question.
 const MOST_STEPS: u32 = 1_024;
 
 impl<B: Backoff + Clone + Send + Sync + 'static> BackoffRetry<B> {
-    /// A policy with the curve of `prototype`, from its beginning.
+    /// Makes a policy with the curve of `prototype`, from its beginning.
     #[must_use]
     pub fn new(mut prototype: B) -> Self {
-        // Its own clock would never reach the limit; ours does.
+        // Its own clock would never reach the limit, so the policy applies it.
         let max_elapsed = (&mut prototype as &mut dyn Any)
             .downcast_mut::<ExponentialBackoff>()
             .and_then(|exponential| exponential.max_elapsed_time.take());
         Self { prototype, max_elapsed }
     }
 
-    /// No try begins later than `max_elapsed` after the first failure.
+    /// Allows no attempt to begin later than `max_elapsed` after the first failure.
     #[must_use]
     pub fn with_max_elapsed(mut self, max_elapsed: Duration) -> Self {
         self.max_elapsed = Some(max_elapsed);
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Gives its numbers and then nothing more, and remembers where it was.
+    /// Returns its numbers and then nothing more, and remembers its position.
     #[derive(Clone)]
     struct Script {
         delays: Vec<Duration>,
@@ -175,7 +175,7 @@ mod tests {
     fn the_limit_of_an_exponential_backoff_counts_from_the_first_failure() {
         let policy = BackoffRetry::new(exact(Some(4 * SECOND)));
         let mut failures = Failures::default();
-        // The first try has taken an hour.
+        // The first attempt took an hour.
         let failed = Instant::now() + 3600 * SECOND;
         assert_eq!(failures.next_delay(&policy, failed), Some(SECOND));
         assert_eq!(failures.next_delay(&policy, failed + SECOND), Some(2 * SECOND));

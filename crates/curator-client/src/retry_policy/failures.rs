@@ -1,4 +1,4 @@
-//! Failures in a row.
+//! Consecutive failures.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use super::RetryPolicy;
 
-/// What a policy is told of failures in a row.
+/// What a policy needs to know about consecutive failures.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     retries: u32,
-    /// When the first try had failed.
+    /// When the first attempt failed.
     first_failure: Option<Instant>,
 }
 
@@ -19,7 +19,7 @@ impl Failures {
         self.retries
     }
 
-    /// Something has failed, and it is `now`: the wait before the next try, if the policy agrees to one.
+    /// Records a failure at `now`, and returns the wait before the next attempt, if the policy allows one.
     pub(crate) fn next_delay(&mut self, policy: &dyn RetryPolicy, now: Instant) -> Option<Duration> {
         let elapsed = now.saturating_duration_since(*self.first_failure.get_or_insert(now));
         let delay = policy.next_delay(self.retries, elapsed)?;
@@ -40,7 +40,7 @@ mod tests {
         let start = Instant::now();
         let policy = RetryUntilElapsed::new(2 * SECOND, SECOND).unwrap();
         let mut failures = Failures::default();
-        // The first try has taken an hour.
+        // The first attempt took an hour.
         let failed = start + 3600 * SECOND;
         assert_eq!(failures.next_delay(&policy, failed), Some(SECOND));
         assert_eq!(failures.next_delay(&policy, failed + SECOND), Some(SECOND));

@@ -1,13 +1,13 @@
-//! The policy of what must not be given up.
+//! The policy for duties that must not be given up.
 
 use std::time::Duration;
 
 use super::{RetryPolicy, chance, exponential_delay};
 
-/// Between 50 ms and a bound that doubles up to 1 s, at random; for ever.
+/// Retries forever, with random waits between 50 ms and a bound that doubles up to 1 s.
 ///
-/// For the client's own duties: a connection after an outage, a new session after a loss, and the deletes of the
-/// janitor. They end with the session or the client, not with a count.
+/// For the client's own duties: a connection after an outage, a new session after a loss, and the janitor's deletes.
+/// They end with the session or the client, not after a number of attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unlimited;
 
@@ -31,7 +31,7 @@ mod tests {
             assert!((FIRST..=FIRST * 2).contains(&delay(0).unwrap()));
             assert!((FIRST..=LONGEST).contains(&delay(u32::MAX).unwrap()));
         }
-        // Clients that were cut off together do not come back together.
+        // Clients that were cut off together must not come back together.
         assert!((0..100).any(|_| delay(10) != delay(10)));
         assert!((0..100).any(|_| delay(10).unwrap() > LONGEST / 2));
     }

@@ -10,7 +10,7 @@ use crate::timer::Timer;
 use crate::zk::link::Link;
 
 impl Session {
-    /// Tries once to open a session, for no longer than the connection timeout.
+    /// Makes one attempt to open a session, no longer than the connection timeout.
     pub(crate) async fn open(epoch: u64, options: &Arc<SessionOptions>, timer: &Timer) -> Result<Self> {
         let connect_sent = ClockInstant::now();
         let attempt = async {
@@ -28,12 +28,10 @@ impl Session {
             let (sent, answer) = session.probe().await;
             answer.map_err(|error| options.connect_failed(error.to_string()))?;
             session.lease().probe_answered(sent);
-            // Servers that did not answer were tried first, or the answers were slow. The next two probes have to come back
-            // within what is left of the lease, so it is better to begin again.
+            // Other servers were tried first and did not answer, or the answers were slow. The next two probes have to
+            // be answered within what is left of the lease, so it is better to start over.
             if session.lease().remaining() < session.timeout() / 2 {
-                return Err(
-                    options.connect_failed("the handshake took so long that the session could not be relied on")
-                );
+                return Err(options.connect_failed("the handshake took too long for the session to be reliable"));
             }
             session.set_connected(true);
             Ok(session)

@@ -1,4 +1,4 @@
-//! The requests of a session: sent by the call, answered in order.
+//! The requests of a session: sent by the call, and answered in order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,9 +24,9 @@ use crate::zk::watch::Watch;
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not take the request back: only its answer is lost. One that is kept, and neither awaited nor
+/// Dropping it does not cancel the request: only its answer is lost. A `Request` that is kept, and neither awaited nor
 /// dropped, keeps its session open on the server, even when the client is closed.
-#[must_use = "the request is sent, but only its answer tells what became of it"]
+#[must_use = "the request is sent, but only its answer tells whether it succeeded"]
 pub struct Request<T> {
     answer: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
 }
@@ -73,61 +73,63 @@ impl Session {
         })
     }
 
-    /// Deletes a node, if it has this version or none is given.
+    /// Deletes a node; if a version is given, only if the node has that version.
     pub fn delete(&self, path: &ZPath, version: Option<i32>) -> Request<()> {
         self.send("delete", path, |link| link.delete(path, version))
     }
 
-    /// A node's data and stat.
+    /// Reads a node's data and stat.
     pub fn get_data(&self, path: &ZPath) -> Request<(Vec<u8>, Stat)> {
         self.send("get data of", path, |link| link.get_data(path))
     }
 
-    /// A node's data and stat, and a watch for its deletion or the next change of its data.
+    /// Reads a node's data and stat, and sets a watch for its deletion or the next change of its data.
     ///
-    /// There is no watch on a node that does not exist: `NoNode` leaves nothing behind on the server.
+    /// No watch is set on a node that does not exist: `NoNode` leaves nothing behind on the server.
     pub fn watch_data(&self, path: &ZPath) -> Request<(Vec<u8>, Stat, Watch)> {
         self.send("watch data of", path, |link| link.watch_data(path))
     }
 
-    /// The stat of a node, or `None` if there is no such node.
+    /// Reads a node's stat; `None` if there is no such node.
     pub fn exists(&self, path: &ZPath) -> Request<Option<Stat>> {
         self.send("look for", path, |link| link.exists(path))
     }
 
-    /// The names of a node's children, in no order.
+    /// Lists the names of a node's children, in no particular order.
     pub fn get_children(&self, path: &ZPath) -> Request<Vec<String>> {
         self.send("list", path, |link| link.get_children(path))
     }
 
-    /// The names of a node's children, and a watch for the next child that comes or goes.
+    /// Lists the names of a node's children, and sets a watch for the next child that is created or deleted.
     pub fn watch_children(&self, path: &ZPath) -> Request<(Vec<String>, Watch)> {
         self.send("watch children of", path, |link| link.watch_children(path))
     }
 
-    /// Sets a node's data, if it has this version or none is given.
+    /// Sets a node's data; if a version is given, only if the node has that version.
     pub fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Request<Stat> {
         let size = path.as_str().len() + data.len() + REQUEST_FRAMING;
         self.send_sized("set data of", path, size, |link| link.set_data(path, data, version))
     }
 
-    /// Makes the server that we talk to catch up with the leader.
+    /// Makes the connected server catch up with the leader.
     pub fn sync(&self, path: &ZPath) -> Request<()> {
         self.send("sync", path, |link| link.sync(path))
     }
 
-    /// All the operations, or none of them (ZooKeeper's `multi`). The results are in the order of the operations.
+    /// Applies all the operations, or none of them (ZooKeeper's `multi`). The results are in the order of the
+    /// operations.
     ///
     /// # Errors
     ///
-    /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. [`Error::RequestTooLarge`] counts
-    /// all operations together. [`Error::StatUnknown`] can come of servers that do not tell when a node was created.
+    /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. [`Error::RequestTooLarge`]
+    /// refers to all operations together. [`Error::StatUnknown`] can occur with servers that do not return when a node
+    /// was created.
     ///
     /// # Caveats
     ///
-    /// Servers before 3.7.2, and 3.8 before 3.8.2, do not tell the stats of new nodes. Where nothing else in the answer tells,
-    /// a new node is looked at before the answer is given, in one more round trip: an ephemeral one, or else all. See
-    /// [`Transaction::commit`](crate::Transaction::commit).
+    /// Servers before 3.7.2, and 3.8 before 3.8.2, do not return the stats of new nodes. If they do not follow from the
+    /// rest of the answer either, this method looks at a new node before it returns the answer, in one more round trip:
+    /// at an ephemeral one, or else at all of them. See [`Transaction::commit`](crate::Transaction::commit).
     pub fn transact(&self, operations: Vec<TransactionOperation>) -> Request<Vec<TransactionResult>> {
         let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
         let size = operations.iter().map(TransactionOperation::size).sum();
@@ -140,19 +142,19 @@ impl Session {
         self.transact(paths.iter().map(delete).collect()).map(|_| Ok(()))
     }
 
-    /// Several reads in one request (ZooKeeper's `multiRead`). Servers from 3.6 on.
+    /// Performs several reads in one request (ZooKeeper's `multiRead`). Needs ZooKeeper 3.6 or newer.
     ///
-    /// Each operation has a result of its own, in the order of the operations: one that fails, as with
-    /// [`Error::NoNode`], takes nothing from the others. No operations are no request.
+    /// Each operation has its own result, in the order of the operations: one that fails, for example with
+    /// [`Error::NoNode`], does not affect the others. Without operations, nothing is sent.
     ///
     /// # Errors
     ///
-    /// Those of the request as a whole, as that its answer was lost. [`Error::RequestTooLarge`] counts all operations
-    /// together.
+    /// Those of the request as a whole, for example that its answer was lost. [`Error::RequestTooLarge`] refers to all
+    /// operations together.
     ///
     /// # Caveats
     ///
-    /// ZooKeeper does not promise that all of them see the same moment.
+    /// ZooKeeper does not promise that all of the reads see the same moment.
     pub fn read_all(&self, operations: Vec<ReadOperation>) -> Request<Vec<Result<ReadResult>>> {
         let Some(first) = operations.first() else { return Request::answered(Vec::new()) };
         let path = first.path().clone();
@@ -160,9 +162,9 @@ impl Session {
         self.send_sized(MULTI_READ, &path, size, |link| link.read_all(operations)).map(std::convert::identity)
     }
 
-    /// A probe of the lease: a request that only the leader can answer. It does not count as a request under way, so
-    /// that a session cannot be lost because its client is busy, and the operation timeout is not for it. It is what
-    /// finds out whether there is a connection, so it is sent without one.
+    /// Probes the lease with a request that only the leader can answer. It does not count as a request in flight, so
+    /// that a busy client cannot lose its session, and the operation timeout does not apply to it. It is what finds out
+    /// whether there is a connection, so it is sent without waiting for one.
     pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<()>)> + Send + 'static {
         const NAME: &str = "probe";
         let root = ZPath::root();
@@ -193,7 +195,7 @@ impl Session {
     ) -> Request<T> {
         let limit = self.inner.options.max_request_size;
         if size > limit {
-            // The server would close the connection, at each try again.
+            // The server would close the connection, again at each attempt.
             return Request::failed(Error::RequestTooLarge { operation, path: path.clone(), size, limit });
         }
         let Ok(permit) = Arc::clone(&self.inner.in_flight).try_acquire_owned() else {
@@ -208,13 +210,13 @@ impl Session {
         self.answer_to(operation, path, call(&link), after, permit)
     }
 
-    /// The session is over.
+    /// The request fails because the session is over.
     fn refused<T: Send + 'static>(&self, operation: &'static str, path: &ZPath) -> Request<T> {
         let end = self.end().unwrap_or(SessionEnd::Closed);
         Request::failed(Error::SessionEnded { operation, path: path.clone(), end, outcome: Outcome::NotApplied })
     }
 
-    /// Waits for the answer to a request that has been sent, and keeps `permit` until it is there.
+    /// Waits for the answer to a request that has been sent, and holds `permit` until it arrives.
     fn answer_to<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -249,7 +251,7 @@ async fn first_end(ends: &mut watch::Receiver<Option<SessionEnd>>) -> SessionEnd
     }
 }
 
-/// The path of a sequential node, as the server writes it.
+/// The path of a sequential node, formatted as the server does it.
 fn numbered(operation: &'static str, prefix: &ZPath, sequence: i64) -> Result<ZPath> {
     let name = format!("{prefix}{sequence:010}");
     ZPath::new(&name).map_err(|error| Error::Unexpected { operation, path: prefix.clone(), cause: error.to_string() })

@@ -1,4 +1,4 @@
-//! Taking turns: how many pipelines of one session are under way at once.
+//! Turns: a limit on how many pipelines of one session are in flight at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How many may have a [`Turn`] at once: enough to keep a server busy, and few enough that a probe is answered soon.
+/// How many callers may have a [`Turn`] at once: enough to keep a server busy, and few enough that a probe is answered
+/// soon.
 const AT_ONCE: usize = 128;
 
-/// A turn that is older does not count any more. Its future may not be polled at all, and nobody may wait for that.
+/// The longest time that a turn counts. Its future may never be polled, and no one may have to wait for that.
 pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
-/// Leave to send one pipeline of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
+/// Permission to send one pipeline of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
 #[derive(Debug)]
 #[must_use = "the turn is over when it is dropped"]
 pub struct Turn {
@@ -30,14 +31,15 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct Line {
     next: u64,
-    /// Since when, by their ids: the first is the oldest. It counts from the grant, which its future may not have seen.
+    /// When each turn was granted, by its id: the first is the oldest. Counted from the grant, which its future may not
+    /// have seen yet.
     granted: BTreeMap<u64, Instant>,
-    /// First come, first served. Some may have gone.
+    /// First come, first served. Some of these may have been dropped.
     waiting: VecDeque<(u64, oneshot::Sender<()>)>,
 }
 
 impl Turns {
-    /// A turn, and what tells that it has come; `None` if it has come already.
+    /// A turn, and the channel that tells when it is granted; `None` if it already is.
     pub(super) fn enter(self: &Arc<Self>, now: Instant) -> (Turn, Option<oneshot::Receiver<()>>) {
         let mut line = self.lock();
         let id = line.next;
@@ -49,7 +51,7 @@ impl Turns {
         (Turn { turns: Arc::clone(self), id }, (!has_come).then_some(granted))
     }
 
-    /// Ends what is too old.
+    /// Ends the turns that are too old.
     pub(super) fn take_back(&self, now: Instant) {
         let mut line = self.lock();
         while let Some(oldest) = line.granted.first_entry()
@@ -111,7 +113,7 @@ mod tests {
     #[test]
     fn those_who_are_not_polled_keep_nobody_waiting_for_ever() {
         let (turns, now) = (Arc::new(Turns::default()), Instant::now());
-        // Holders, and many who will never see that their turn has come.
+        // Holders, and many that will never see that their turn has come.
         let parked: Vec<_> = (0..3 * AT_ONCE).map(|_| turns.enter(now)).collect();
         let (_turn, waits) = turns.enter(now);
         let mut waits = waits.unwrap();

@@ -1,8 +1,8 @@
-//! The stats of nodes that a transaction has created, where the server does not tell them.
+//! The stats of nodes that a transaction has created, for servers that do not return them.
 //!
-//! Servers before 3.7.2, and 3.8 before 3.8.2, answer `create2` in a transaction as they answer `create`: with the path, and
-//! no stat (ZOOKEEPER-4026). The client crate gives a stat in which `czxid` is -1. Tokens are made of that number, so it has
-//! to be the right one, or none at all.
+//! Servers before 3.7.2, and 3.8 before 3.8.2, answer `create2` in a transaction the way they answer `create`: with the
+//! path, and without a stat (ZOOKEEPER-4026). The client crate then gives a stat in which `czxid` is -1. Fencing tokens
+//! are made from that number, so it has to be the right one, or none at all.
 
 use std::fmt;
 
@@ -13,25 +13,25 @@ use crate::error::{Error, Result};
 use crate::operation::{Created, NodeSpec, Stat, TRANSACTION, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
 
-/// Why it could not be found out when a node was created.
+/// Why the creation of a node could not be determined.
 #[derive(Debug)]
 enum Unseen {
-    /// It is gone, perhaps by the transaction itself.
+    /// It is gone, perhaps deleted by the transaction itself.
     Gone,
-    /// It is another one, created later.
+    /// It was replaced by another node, created later.
     Replaced,
     /// The look at it failed.
     Failed(ZkError),
 }
 
-/// The number and the time of a transaction, which all its nodes have in their stats.
+/// The number and the time of a transaction, which all the nodes that it creates have in their stats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Creation {
     czxid: i64,
     ctime: i64,
 }
 
-/// Completes the results. Sends nothing if no stat is missing, or if another result tells what is needed.
+/// Fills in the missing stats. Sends nothing if no stat is missing, or if another result contains what is needed.
 pub(super) async fn with_stats(
     client: &Client,
     operations: &[TransactionOperation],
@@ -41,7 +41,7 @@ pub(super) async fn with_stats(
     if unseen.is_empty() {
         return Ok(results);
     }
-    let creation = match results.iter().find_map(told) {
+    let creation = match results.iter().find_map(creation_of) {
         Some(creation) => creation,
         None => look(client, operations, &unseen).await?,
     };
@@ -54,12 +54,12 @@ pub(super) async fn with_stats(
     Ok(results)
 }
 
-/// A new node whose stat was not told.
+/// A new node whose stat the server did not return.
 #[derive(Debug, Clone)]
 struct New<'a> {
     index: usize,
     node: &'a NodeSpec,
-    /// With its number.
+    /// Includes the sequence number.
     path: ZPath,
 }
 
@@ -77,8 +77,8 @@ fn unseen<'a>(operations: &'a [TransactionOperation], results: &[TransactionResu
     operations.iter().zip(results).enumerate().filter_map(unseen).collect()
 }
 
-/// What a result tells of its transaction. Containers and nodes with a time to live have stats on all servers.
-fn told(result: &TransactionResult) -> Option<Creation> {
+/// What a result says about its transaction. Containers and nodes with a time to live have stats on all servers.
+fn creation_of(result: &TransactionResult) -> Option<Creation> {
     match result {
         TransactionResult::DataSet(stat) => Some(Creation { czxid: stat.mzxid, ctime: stat.mtime }),
         TransactionResult::Created(created) if !created.stat.is_invalid() => Some(Creation::of(&created.stat)),
@@ -86,10 +86,10 @@ fn told(result: &TransactionResult) -> Option<Creation> {
     }
 }
 
-/// Looks at one ephemeral node: its owner proves that it is of this transaction. Without one, at all the others, in one
-/// pipeline: if two of them agree, they are.
+/// Looks at one ephemeral node: its owner proves that this transaction created it. If there is none, looks at all the
+/// others, in one pipeline: if two of them agree, this transaction created them.
 ///
-/// Who asks such a server for the stat of a node needs no permission.
+/// Reading a node's stat needs no permission on such servers.
 async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[New<'_>]) -> Result<Creation> {
     let stays = |new: &&New<'_>| {
         let deletes = |later: &TransactionOperation| matches!(later, TransactionOperation::Delete { path, .. } if *path == new.path);
@@ -100,7 +100,7 @@ async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[Ne
         Some(new) => vec![*new],
         None => staying,
     };
-    // Sent by the calls.
+    // Sent by the calls, before anything is awaited.
     let looks: Vec<_> = looked_at.iter().map(|new| client.check_stat(new.path.as_str())).collect();
     let mut creation = None;
     for (new, found) in looked_at.into_iter().zip(join_all(looks).await) {
@@ -112,16 +112,16 @@ async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[Ne
             return Err(failed(Unseen::Replaced));
         }
     }
-    // Nothing was left to look at.
+    // There was nothing left to look at.
     creation.ok_or_else(|| stat_unknown(unseen[0].node, Unseen::Gone))
 }
 
-/// All was applied. But the server did not say when this node was created, nor could it be found out.
+/// Everything was applied, but the server did not say when this node was created, and it could not be found out.
 fn stat_unknown(node: &NodeSpec, cause: Unseen) -> Error {
     Error::StatUnknown { operation: TRANSACTION, path: node.path.clone(), cause: cause.to_string() }
 }
 
-/// The stat of a new node of such a kind as is not told of.
+/// The stat of a new node of one of the kinds for which the server returns none.
 fn at_creation(node: &NodeSpec, Creation { czxid, ctime }: Creation, session_id: i64) -> Stat {
     Stat {
         czxid,
@@ -133,7 +133,7 @@ fn at_creation(node: &NodeSpec, Creation { czxid, ctime }: Creation, session_id:
         cversion: 0,
         aversion: 0,
         ephemeral_owner: owner(node, session_id),
-        // No server takes a request of 2 GiB.
+        // No server accepts a request of 2 GiB.
         data_length: i32::try_from(node.data.len()).unwrap_or(i32::MAX),
         num_children: 0,
     }
@@ -153,7 +153,7 @@ impl fmt::Display for Unseen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it is gone"),
-            Self::Replaced => f.write_str("another one has its path now"),
+            Self::Replaced => f.write_str("another node has its path now"),
             Self::Failed(error) => write!(f, "{error}"),
         }
     }

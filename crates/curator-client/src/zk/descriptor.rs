@@ -1,23 +1,24 @@
-//! The one `unsafe` of the project: a socket option for a descriptor that is somebody else's.
+//! The only `unsafe` code of the project: a socket option for a descriptor that we do not own.
 
 #![expect(unsafe_code, reason = "see the safety comment")]
 
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// Sets `TCP_NODELAY` on the descriptor `number` of this process, if it is a TCP socket whose peer is `wanted`. Whether it
-/// was set.
+/// Sets `TCP_NODELAY` on the descriptor `number` of this process, if it is a TCP socket whose peer is `wanted`. Returns
+/// whether it was set.
 ///
 /// Nothing is read from the descriptor, written to it, duplicated or closed.
 pub(super) fn set_nodelay_if(number: RawFd, wanted: impl FnOnce(SocketAddr) -> bool) -> bool {
-    // -1 is no descriptor, and must not be borrowed.
+    // -1 is not a descriptor, and must not be borrowed.
     if number < 0 {
         return false;
     }
-    // SAFETY: the number is not -1. The descriptor may be closed by its owner meanwhile, and the number may come to mean
-    // another one: no memory is reached through it, and the borrow ends with this function. All that is done are two system
-    // calls, `getpeername` and `setsockopt(TCP_NODELAY)`, which fail on what is closed or is no socket. At worst, another
-    // TCP connection that was opened between the two sends its small segments sooner.
+    // SAFETY: the number is not -1. The descriptor may be closed by its owner in the meantime, and the number may come
+    // to refer to another one: no memory is reached through it, and the borrow ends with this function. It is used only
+    // for two system calls, `getpeername` and `setsockopt(TCP_NODELAY)`, which fail on a closed descriptor and on
+    // anything that is not a socket. At worst, another TCP connection that was opened between the two sends its small
+    // segments sooner.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     let peer = rustix::net::getpeername(descriptor).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
     peer.is_some_and(wanted) && rustix::net::sockopt::set_tcp_nodelay(descriptor, true).is_ok()

@@ -1,15 +1,15 @@
-//! From the client crate's errors to ours.
+//! Translates the client crate's errors into ours.
 
 use zookeeper_client::Error as ZkError;
 
 use crate::error::{Error, Outcome, SessionEnd};
 use crate::path::ZPath;
 
-/// Says in our terms what `error` means for `operation` on `path`.
+/// Translates `error` into what it means for `operation` on `path`.
 ///
-/// Everything that is not a clear word of the server has an unknown outcome: the request may have been applied before
-/// the connection, or the decoding of its answer, broke. The crate says `ConnectionLoss` for an end of file only; a
-/// reset and an idle time-out arrive as `Custom`.
+/// Everything that is not a clear answer of the server has an unknown outcome: the request may have been applied before
+/// the connection broke, or before decoding its answer failed. The crate reports `ConnectionLoss` only for an end of
+/// file; a reset and an idle timeout arrive as `Custom`.
 pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -> Error {
     let path = path.clone();
     match error {
@@ -37,21 +37,21 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
     }
 }
 
-/// What became of the connection. The crate's own texts are for its authors.
+/// Describes what happened to the connection. The crate's own messages are meant for its authors.
 pub(crate) fn in_plain_words(error: &ZkError) -> String {
     match error {
-        ZkError::ConnectionLoss => "the other side closed it".to_owned(),
-        ZkError::Timeout => "the time for it was over".to_owned(),
+        ZkError::ConnectionLoss => "the peer closed it".to_owned(),
+        ZkError::Timeout => "it timed out".to_owned(),
         ZkError::NoHosts => "no server could be reached".to_owned(),
-        // Its task has ended, with its connection, with the session or with its runtime.
+        // The crate's task has ended: with its connection, with the session or with its runtime.
         ZkError::UnexpectedError(text) if text.starts_with("BUG") => "it was given up".to_owned(),
-        ZkError::UnexpectedError(text) => format!("something else came in place of an answer: {text}"),
+        ZkError::UnexpectedError(text) => format!("unexpected data in place of an answer: {text}"),
         ZkError::UnmarshalError { entity, reason } => format!("the answer cannot be read as {entity}: {reason}"),
         other => other.to_string(),
     }
 }
 
-/// Whether a server has answered, if only to refuse.
+/// Whether a server has answered, if only with a refusal.
 pub(crate) fn is_word_of_the_server(error: &ZkError) -> bool {
     translate("ask for", &ZPath::root(), error.clone()).outcome() == Outcome::NotApplied
 }
@@ -82,7 +82,7 @@ mod tests {
     fn the_crates_word_for_its_own_end_is_not_passed_on() {
         let dropped = ZkError::UnexpectedError("BUG: Create2 expect response, but got none".to_owned());
         let error = translate("create", &ZPath::root(), dropped);
-        let expected = "create /: the connection was lost before the answer came (it was given up)";
+        let expected = "create /: the connection was lost before the answer arrived (it was given up)";
         assert_eq!(error.to_string(), expected);
     }
 

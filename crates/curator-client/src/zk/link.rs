@@ -16,15 +16,14 @@ use super::watch::Watch;
 use crate::operation::{CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
 
-/// A connection of a session. Clones share it; the session is closed when the last one is dropped, if the connection
-/// stands then.
+/// A connection of a session. Clones share it; dropping the last one closes the session, if the connection still works.
 ///
-/// It breaks once and for all: the session goes on over another link.
+/// It breaks once and for all: the session continues over another link.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(super) client: Client,
     task: SessionTask,
-    /// Whether the server that is talked to is certainly as new as those that the session was talked to by before.
+    /// Whether the connected server is certainly as up to date as the servers that the session was connected to before.
     caught_up: Arc<AtomicBool>,
 }
 
@@ -122,7 +121,7 @@ pub(super) fn create_options(node: &NodeSpec) -> CreateOptions<'_> {
     };
     let options = mode.with_acls(acls);
     match ttl {
-        // The crate rounds down to milliseconds, and takes none for "no TTL" where it refuses zero.
+        // The crate rounds down to milliseconds, and treats 0 ms as "no TTL", whereas it refuses a TTL of zero.
         Some(ttl) if ttl < Duration::from_millis(1) => options.with_ttl(Duration::ZERO),
         Some(ttl) => options.with_ttl(ttl),
         None => options,

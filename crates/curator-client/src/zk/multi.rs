@@ -11,7 +11,7 @@ use crate::operation::{Created, MULTI_READ, ReadOperation, ReadResult, Transacti
 use crate::path::ZPath;
 
 impl Link {
-    /// All or nothing. The outer error is about the request, the inner one about one of its operations.
+    /// Applies all operations, or none. The outer error is about the request, the inner one about one of its operations.
     pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
         let client = self.client.clone();
         start(async move {
@@ -48,7 +48,7 @@ impl Link {
         })
     }
 
-    /// One result for each operation. The inner error says that their number is wrong.
+    /// Returns one result for each operation. The inner error says that their number is wrong.
     pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Result<Vec<Result<ReadResult>>>> {
         let client = self.client.clone();
         start(async move {
@@ -94,7 +94,7 @@ fn read(operation: &ReadOperation, result: MultiReadResult) -> Result<ReadResult
         (_, other) => Err(Error::Unexpected {
             operation: operation.name(),
             path: operation.path().clone(),
-            cause: format!("the server answered something else: {other:?}"),
+            cause: format!("the server sent an unexpected answer: {other:?}"),
         }),
     }
 }

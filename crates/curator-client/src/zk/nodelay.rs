@@ -1,43 +1,43 @@
 //! `TCP_NODELAY` on the sockets of the client crate.
 //!
 //! The crate leaves Nagle's algorithm on, so two requests sent together often need two round trips: the second waits for
-//! the acknowledgement of the first. It offers no way to its socket, so the socket is looked for among the descriptors of
-//! this process, by the address of its peer. Only calls that every program makes are needed for that, so no sandbox that
-//! lets a client of ZooKeeper run forbids them.
+//! the acknowledgement of the first. It gives no access to its socket, so the socket is found among the descriptors of
+//! this process, by the address of its peer. That needs only calls that every program makes, so any sandbox in which a
+//! ZooKeeper client can run permits them.
 //!
-//! Where it is not possible everything works, with up to twice the round trips.
+//! Where this is not possible, everything still works, with up to twice the round trips.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use crate::connect_string::ConnectString;
 
-/// How long names may take to be looked up for a socket option, which is a nicety.
+/// How long the lookup of names may take. The socket option is only a nicety.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Sets the option on every connection of this process to one of `servers`, and waits for that if it is polled.
+/// Sets the option on every connection of this process to one of `servers`. Polling the future waits for that.
 ///
-/// A process may have many descriptors, and the names of the servers have to be looked up: that is done on a thread that may
-/// block, and has been handed to it when this returns.
+/// A process may have many descriptors, and the names of the servers have to be looked up: that is done on a thread that
+/// may block, and has been handed to it when this returns.
 pub(crate) fn set_nodelay(servers: &ConnectString) -> impl Future<Output = ()> + Send + use<> {
     let servers = servers.clone();
     let set = tokio::task::spawn_blocking(move || match set(&addresses(&servers)) {
         Ok(sockets) => tracing::trace!(sockets, "TCP_NODELAY set"),
-        Err(error) => tracing::debug!(%error, "TCP_NODELAY cannot be set: what is pipelined may take two round trips"),
+        Err(error) => tracing::debug!(%error, "cannot set TCP_NODELAY: pipelined requests may take two round trips"),
     });
     async move {
-        // When the runtime is ending, nobody needs it.
+        // When the runtime is ending, no one needs the option any more.
         let _ = tokio::time::timeout(LONGEST, set).await;
     }
 }
 
-/// A name that cannot be resolved is left out.
+/// Names that cannot be resolved are left out.
 fn addresses(servers: &ConnectString) -> Vec<SocketAddr> {
     let resolved = servers.hosts().iter().map(|server| (server.host(), server.port()).to_socket_addrs());
     resolved.filter_map(Result::ok).flatten().collect()
 }
 
-/// Has an entry for each descriptor of this process.
+/// The directory with an entry for each descriptor of this process.
 #[cfg(unix)]
 const DESCRIPTORS: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
 
@@ -57,7 +57,7 @@ fn set(_servers: &[SocketAddr]) -> std::io::Result<usize> {
     Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "sockets cannot be found on this system"))
 }
 
-/// An IPv6 scope or flow does not make another server.
+/// A different IPv6 scope or flow does not make it a different server.
 #[cfg(unix)]
 fn is_same(server: SocketAddr, peer: SocketAddr) -> bool {
     server.port() == peer.port() && server.ip().to_canonical() == peer.ip().to_canonical()

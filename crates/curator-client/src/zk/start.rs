@@ -10,10 +10,10 @@ use zookeeper_client::Error as ZkError;
 /// Polls `future` once, which sends its request.
 ///
 /// The client crate enqueues a request when its method is called, and a session is first in, first out: calls made one
-/// after another go out in order, pipelined. Some of its futures borrow the client, so a future that owns what it needs has
-/// to be an `async` block, which would send only at its first poll. That is made here.
+/// after another go out in order, pipelined. Some of its futures borrow the client, so a future that owns what it needs
+/// has to be an `async` block, which by itself would send only at its first poll. This function makes that first poll.
 ///
-/// Dropping the future does not take the request back.
+/// Dropping the future does not cancel the request.
 pub(super) fn start<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, T> {
     let mut future = future.boxed();
     match (&mut future).now_or_never() {
@@ -22,11 +22,11 @@ pub(super) fn start<T: Send + 'static>(future: impl Future<Output = T> + Send + 
     }
 }
 
-/// Polls `future`, and makes an error of a panic.
+/// Polls `future`, and turns a panic into an error.
 ///
-/// The crate takes for granted that the answer to `getData` has a stat in it. One that is shorter is no answer of a server
-/// that works, but it must not take the caller's task along. The panic hook sees it all the same, and where panics abort
-/// there is no help.
+/// The crate takes it for granted that the answer to `getData` contains a stat. A shorter answer does not come from a
+/// working server, but it must not take the caller's task down. The panic hook still sees the panic, and where panics
+/// abort, nothing helps.
 pub(super) async fn unwinding<T>(future: impl Future<Output = Result<T, ZkError>>) -> Result<T, ZkError> {
     let caught = AssertUnwindSafe(future).catch_unwind().await;
     caught.unwrap_or_else(|_| Err(ZkError::UnexpectedError("the answer cannot be decoded".to_owned())))

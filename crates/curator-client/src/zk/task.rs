@@ -1,11 +1,11 @@
-//! The client crate's session task, in our hands.
+//! The client crate's session task, under our control.
 //!
-//! The crate spawns one task for each session. Left alone, that task reconnects at a pace of its own, with requests and
-//! watches of the old connection in its hands, and without a word about the timeout that the next server grants. So it is
-//! never left alone: it is ended in the very poll in which it finds its connection broken, before the next one can be
-//! established. What comes next is up to `connection.rs`.
+//! The crate spawns one task for each session. Left alone, that task reconnects at its own pace, keeps the requests and
+//! watches of the old connection, and does not report the timeout that the next server grants. So it is never left
+//! alone: it is ended in the very poll in which it finds its connection broken, before the next one can be established.
+//! What happens next is up to `connection.rs`.
 //!
-//! The crate asks its thread's spawner for the task, so while a connection is opened the spawner is ours.
+//! The crate asks its thread's spawner to run the task, so while a connection is opened, the spawner is ours.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,19 +16,19 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use zookeeper_client::{SessionState, StateWatcher};
 
-/// The work of a session task, as the crate has spawned it.
+/// The work of a session task, as spawned by the crate.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Why a connection is over.
+/// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkEnd {
-    /// It broke. The session may go on over another one.
+    /// It broke. The session may continue over another one.
     Lost,
     /// The server has ended the session.
     Expired,
-    /// The server has refused the credentials of the session, and ended it.
+    /// The server has refused the session's credentials, and ended the session.
     AuthFailed,
-    /// The session was closed at our own wish.
+    /// We closed the session.
     Closed,
 }
 
@@ -45,9 +45,9 @@ struct Shared {
 }
 
 impl SessionTask {
-    /// Runs `work`, whose state `states` tells, as a task of the current runtime.
+    /// Runs `work`, whose state `states` reports, as a task of the current runtime.
     ///
-    /// Its owner is the connection: it ends when that is closed or lost, or by the handle.
+    /// The connection owns it: it ends when the connection is closed or lost, or through the handle.
     pub(crate) fn spawn(work: Work, states: StateWatcher) -> Self {
         let (task, running) = Self::new(work, move || states.peek_state());
         drop(Handle::current().spawn(running));
@@ -59,8 +59,8 @@ impl SessionTask {
         (Self { shared: Arc::clone(&shared) }, Running { shared, state })
     }
 
-    /// Ends the task where it stands: its connection is dropped, nothing that it was asked for is sent any more, and the
-    /// session is not closed.
+    /// Ends the task as it stands: its connection is dropped, no more of its pending requests are sent, and the session
+    /// is not closed.
     pub(crate) fn abort(&self, end: LinkEnd) {
         self.shared.finish(end);
     }
@@ -73,20 +73,20 @@ impl SessionTask {
     /// Waits until the task is over.
     pub(crate) async fn ended(&self) -> LinkEnd {
         let mut end = self.shared.end.subscribe();
-        // The sender lives in `self`.
+        // The sender lives in `self`, so the channel cannot be closed.
         let end = end.wait_for(Option::is_some).await.ok().and_then(|end| *end);
         end.unwrap_or(LinkEnd::Lost)
     }
 
     /// Runs `look` while the task cannot end.
     ///
-    /// For what the crate would panic at if its task were gone. It must be short, and not block.
+    /// For calls in which the crate would panic if its task were gone. `look` must be short, and must not block.
     ///
     /// # Errors
     ///
-    /// The task is over.
+    /// Why the task is over, if it is.
     pub(crate) fn while_alive<T>(&self, look: impl FnOnce() -> T) -> Result<T, LinkEnd> {
-        // Whoever ends the task waits for this.
+        // Ending the task waits until this is released.
         let end = self.shared.end.borrow();
         match *end {
             None => Ok(look()),
@@ -98,7 +98,7 @@ impl SessionTask {
 /// Does the work of a task.
 struct Running<S> {
     shared: Arc<Shared>,
-    /// What the crate says of its connection.
+    /// What the crate reports about its connection.
     state: S,
 }
 
@@ -115,7 +115,7 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
             SessionState::Expired => LinkEnd::Expired,
             SessionState::AuthFailed => LinkEnd::AuthFailed,
             SessionState::Closed => LinkEnd::Closed,
-            // A server that is read-only cannot confirm anything; and it was not asked for.
+            // A read-only server cannot confirm anything, and was not requested.
             SessionState::SyncConnected | SessionState::Disconnected | SessionState::ConnectedReadOnly => LinkEnd::Lost,
         };
         self.shared.finish(end);
@@ -124,7 +124,7 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
 }
 
 impl<S> Drop for Running<S> {
-    /// The end of the runtime is the end of the work, whoever has a handle; and nobody is left who would resume the session.
+    /// The end of the runtime ends the work, even if there are handles; there is no one left to resume the session.
     fn drop(&mut self) {
         self.shared.finish(LinkEnd::Closed);
     }
@@ -132,28 +132,28 @@ impl<S> Drop for Running<S> {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Option<Work>> {
-        // What panicked is not polled again.
+        // Work that panicked is not polled again.
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reason stays.
+    /// The first reason is kept.
     fn finish(&self, end: LinkEnd) {
-        // Said before the work is dropped: who is woken by that finds it here.
+        // Recorded before the work is dropped: anyone woken by that finds it here.
         self.end.send_if_modified(|current| {
             let first = current.is_none();
             current.get_or_insert(end);
             first
         });
-        // Outside the lock, as others are woken by it.
+        // Outside the lock, because this wakes others.
         let work = self.lock().take();
         drop(work);
     }
 }
 
-/// Polls `future` with a spawner that keeps the last task that was spawned by it, and does not run it.
+/// Polls `future` with a spawner that keeps the last task spawned through it, without running it.
 pub(crate) async fn catch_task<T>(future: impl Future<Output = T>) -> (T, Option<Work>) {
     let catcher = Catcher { caught: Mutex::new(None) };
-    // A connect is large, and whoever waits for it should not be.
+    // A connect is large, and a future that waits for it should not be.
     let mut future = Box::pin(future);
     let output = std::future::poll_fn(|cx| {
         let _scope = spawns::enter(&catcher);
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// A task that counts what it is sent, and what it is dropped with. It takes the states that it is sent.
+    /// A task that counts what it is sent, and reports when it is dropped. It adopts the states that it is sent.
     struct Counting {
         task: SessionTask,
         running: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -203,7 +203,7 @@ mod tests {
                 while let Some(next) = inbox.recv().await {
                     counted.fetch_add(1, Ordering::Relaxed);
                     state.send_replace(next);
-                    // As a reconnect, which is never there at once.
+                    // Like a reconnect, which never completes at once.
                     tokio::task::yield_now().await;
                 }
             }),
@@ -265,7 +265,7 @@ mod tests {
     async fn what_is_spawned_meanwhile_is_caught_and_not_run() {
         let (sender, mut receiver) = oneshot::channel();
         let ((), caught) = catch_task(async {
-            // Polled more than once, as a connect is.
+            // Polled more than once, like a connect.
             tokio::task::yield_now().await;
             drop(spawns::spawn(async move { sender.send(()) }));
             tokio::task::yield_now().await;

@@ -20,8 +20,8 @@ pub enum WatchEvent {
     DataChanged,
     /// A child of the node was created or deleted.
     ChildrenChanged,
-    /// The watch is gone, and anything may have happened: its connection is broken. The session may go on over another one;
-    /// then look again, and watch again.
+    /// The watch is gone because its connection is broken, and anything may have happened. The session may continue over
+    /// another connection; if so, look again, and set a new watch.
     Interrupted,
     /// The session is over, and the watch with it.
     SessionEnded,
@@ -29,14 +29,14 @@ pub enum WatchEvent {
 
 /// A one-shot watch on one node.
 ///
-/// The server keeps it until the node changes or the connection breaks: then it fires with [`WatchEvent::Interrupted`].
-/// Dropping it takes it off the server.
+/// The server keeps it until the node changes, or until the connection breaks: then it fires with
+/// [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
 ///
-/// On one connection events arrive in the order in which the server made the changes.
+/// On one connection, events arrive in the order in which the server made the changes.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct Watch {
     future: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
-    /// Of the connection that the watch was asked for on.
+    /// The task of the connection on which the watch was set.
     task: SessionTask,
     fired: Option<WatchEvent>,
 }
@@ -61,7 +61,7 @@ impl Watch {
             return Poll::Ready(event);
         }
         let future = self.future.as_mut();
-        // The crate panics when its task is gone. With the task, the event goes; and the end of the task wakes us.
+        // The crate panics when its task is gone. Without the task there is no event; and the end of the task wakes us.
         let event = match self.task.while_alive(|| future.poll(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(event)) => translate(&event),

@@ -1,4 +1,4 @@
-//! Opening a connection, for a new session or for one that is there, and its first request.
+//! Opening a connection, for a new session or an existing one, and its first request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use crate::zk::start::start;
 use crate::zk::task::{LinkEnd, SessionTask, catch_task};
 
 impl Link {
-    /// Opens a session: one pass over the servers, and no longer than the session timeout.
+    /// Opens a session: one pass over the servers, no longer than the session timeout.
     pub(crate) async fn open(options: &SessionOptions) -> Result<Self, ZkError> {
         let link = Self::connect(connector(options), options, true).await?;
-        // Or the first pipeline would take two round trips.
+        // Awaited, or the first pipeline would take two round trips.
         set_nodelay(&options.servers).await;
         Ok(link)
     }
@@ -26,26 +26,27 @@ impl Link {
     async fn connect(connector: Connector, options: &SessionOptions, caught_up: bool) -> Result<Self, ZkError> {
         let (client, work) = catch_task(connector.connect(&options.servers.hosts_string())).await;
         let client = client?;
-        let work = work.ok_or_else(|| ZkError::UnexpectedError("the crate spawns its task elsewhere".to_owned()))?;
+        let work =
+            work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
         let task = SessionTask::spawn(work, client.state_watcher());
         Ok(Self { client, task, caught_up: Arc::new(AtomicBool::new(caught_up)) })
     }
 
-    /// Whether trying again is pointless.
+    /// Whether retrying is pointless.
     pub(crate) fn is_refusal(error: &ZkError) -> bool {
         matches!(error, ZkError::AuthFailed | ZkError::BadArguments(_))
     }
 
-    /// What the session of this connection is resumed by.
+    /// The key by which this connection's session can be resumed.
     pub(crate) fn session_key(&self) -> SessionKey {
         SessionKey { session: self.client.session().clone(), timeout: self.session_timeout() }
     }
 
     /// A request that only the leader can answer.
     ///
-    /// A server does not let a session in that has seen more than the server has; but a session that is resumed says that
-    /// it has seen nothing. So the first probe of a resumed session has a write before it, which changes nothing: what was
-    /// seen before had been confirmed by a quorum, so none confirms a write that does not come after it.
+    /// A server does not accept a session that has seen more than the server has; but a session that is resumed claims
+    /// to have seen nothing. So the first probe of a resumed session has a write before it, which changes nothing: what
+    /// was seen before had been confirmed by a quorum, so no quorum confirms a write that does not come after it.
     pub(crate) fn probe(&self) -> Answer<()> {
         if self.caught_up.load(Ordering::Acquire) {
             return self.sync(&ZPath::root());
@@ -54,7 +55,7 @@ impl Link {
         start(async move {
             let mut writer = client.new_multi_writer();
             writer.add_check_version(ZPath::root().as_str(), -1)?;
-            // Polled in this order, and sent by that: pipelined.
+            // `join` polls them in this order, and polling sends them: pipelined.
             let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
             match written {
                 Err(MultiWriteError::RequestFailed { source }) if !is_word_of_the_leader(&source) => Err(source),
@@ -67,7 +68,8 @@ impl Link {
     }
 }
 
-/// What a session is resumed by: its id and password, and the timeout to ask for. Holding it keeps no session open.
+/// The key by which a session is resumed: its id and password, and the timeout to request. Holding it does not keep the
+/// session open.
 #[derive(Clone)]
 pub(crate) struct SessionKey {
     session: SessionInfo,
@@ -75,10 +77,10 @@ pub(crate) struct SessionKey {
 }
 
 impl SessionKey {
-    /// Opens another connection for the session, whose last one is over: one pass over the servers.
+    /// Opens another connection for the session, whose last one has ended: one pass over the servers.
     ///
-    /// The server negotiates the session's timeout anew. Nothing may be waited for between the end of this and the use of
-    /// the result: dropping that closes the session.
+    /// The server negotiates the session's timeout again. Nothing may be awaited between the end of this and the use of
+    /// the result: dropping the result closes the session.
     pub(crate) async fn resume(&self, options: &SessionOptions) -> Result<Link, ZkError> {
         let connector = connector(options).with_session_timeout(self.timeout).with_session(self.session.clone());
         let link = Link::connect(connector, options, false).await?;
@@ -86,7 +88,7 @@ impl SessionKey {
         Ok(link)
     }
 
-    /// What a failed [`resume`](Self::resume) says of the session, if it says anything.
+    /// What a failed [`resume`](Self::resume) says about the session, if anything.
     pub(crate) fn end_of_session(error: &ZkError) -> Option<LinkEnd> {
         match error {
             ZkError::SessionExpired | ZkError::SessionMoved => Some(LinkEnd::Expired),
@@ -102,11 +104,11 @@ impl std::fmt::Debug for SessionKey {
     }
 }
 
-/// What every connection of a client is opened with.
+/// The connector with which every connection of a client is opened.
 ///
-/// The crate waits 2/5 of the session timeout for a server that says nothing, whether it connects or is connected. That may
-/// be longer than the whole connect may take, so each server gets its share of that at most: a dead one leaves time for the
-/// others.
+/// The crate waits 2/5 of the session timeout for a silent server, both while connecting and when connected. That may be
+/// longer than the whole connect may take, so each server gets at most its share of that time: a dead one leaves time
+/// for the others.
 fn connector(options: &SessionOptions) -> Connector {
     let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
@@ -120,7 +122,7 @@ fn connector(options: &SessionOptions) -> Connector {
     connector
 }
 
-/// A server that is overloaded says so by itself, and asks nobody.
+/// An overloaded server says so on its own, without asking the leader.
 fn is_word_of_the_leader(error: &ZkError) -> bool {
     is_word_of_the_server(error) && !matches!(error, ZkError::Throttled)
 }
