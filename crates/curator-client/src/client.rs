@@ -158,17 +158,17 @@ impl CuratorClient {
         self.inner.sessions.current()
     }
 
-    /// Starts building the creation of a node.
+    /// Returns a builder for creating a node.
     pub fn create(&self) -> CreateBuilder {
         CreateBuilder::new(self)
     }
 
-    /// Starts building the deletion of a node.
+    /// Returns a builder for deleting a node.
     pub fn delete(&self) -> DeleteBuilder {
         DeleteBuilder::new(self)
     }
 
-    /// Starts building a transaction: several operations, all of which are applied, or none.
+    /// Returns a builder for a transaction: several operations, all of which are applied, or none.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self)
     }

@@ -98,7 +98,7 @@ impl Refusals {
         }
     }
 
-    /// Removes a node that was found to be gone, because another client has deleted it.
+    /// Forgets a node that was found to be gone, because another client has deleted it.
     pub fn forget(&self, path: &str) {
         self.ledger.forget_refused(&self.session, path);
     }

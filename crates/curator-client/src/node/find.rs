@@ -30,7 +30,7 @@ pub struct FoundNode {
 }
 
 impl NodeFinder {
-    /// Describes nodes under `dir` whose names begin with `name_prefix`, part of which no other node's name has.
+    /// Describes nodes under `dir` whose names begin with `name_prefix`, which must contain a unique part.
     #[must_use]
     pub fn by_name(dir: &ZPath, name_prefix: impl Into<String>) -> Self {
         Self { dir: dir.clone(), name_prefix: name_prefix.into(), data_prefix: None, except: Vec::new() }

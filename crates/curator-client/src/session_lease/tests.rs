@@ -1,4 +1,4 @@
-//! The arithmetic by itself. That it is right is shown by the simulation.
+//! Tests of the arithmetic alone. The simulation shows that it is right.
 
 mod simulation;
 
@@ -7,7 +7,7 @@ use std::thread;
 
 use super::*;
 
-/// The session timeout of the tests, in nanoseconds; divisible by all that we divide it by.
+/// The session timeout of the tests, in nanoseconds; divisible by every divisor used here.
 const T: u64 = 96_000;
 
 fn at(nanos: u64) -> ClockInstant {
@@ -147,12 +147,12 @@ fn a_session_that_was_created_too_long_ago_has_no_lease() {
     assert!(!lease.is_valid());
 }
 
-/// The counter-example of the module's documentation, played through.
+/// The counterexample in the module's documentation.
 #[test]
 fn the_rule_of_one_probe_is_wrong() {
     let reports = [T / 1_000, T / 100 * 24, T / 100 * 48];
     let probes = [0, T / 100 * 28, T / 100 * 46];
-    // The report before the last probe names nobody, so the leader has heard of the session at the first report.
+    // The report before the last probe names no session, so the leader has heard of the session at the first report.
     let named = |report: usize| probes.iter().any(|p| reports[report - 1] < *p && *p < reports[report]);
     assert!(!named(1) && named(2) && reports[1] < probes[2] && probes[2] < reports[2]);
     let expires = reports[0] + T;

@@ -1,4 +1,4 @@
-//! The servers and the network between, played through for any delays that the assumptions allow. See [`Scenario`].
+//! A simulation of the servers and of the network between them, with any delays that the assumptions allow. See [`Scenario`].
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,16 +10,16 @@ use super::*;
 /// The longest time between two reports of a follower that an assumption allows.
 const GAP: u64 = T / 16 * 5;
 
-/// One session from its creation on: the connections that it used, one after the other.
+/// One session, from its creation: the connections that it used, one after another.
 #[derive(Debug, Clone)]
 struct Scenario {
     connections: Vec<Connection>,
     succession: Option<Succession>,
-    /// How long the client takes to look at each answer, over and over; so answers come late and out of order.
+    /// How long the client takes to look at each answer, in a cycle; so answers are read late and out of order.
     reading: Vec<u64>,
 }
 
-/// A new leader takes over; the old one goes on answering for a while, and does not count any more.
+/// A new leader takes over; the old one keeps answering for a while, but no longer counts.
 #[derive(Debug, Clone)]
 struct Succession {
     at: u64,
@@ -28,22 +28,22 @@ struct Succession {
 
 #[derive(Debug, Clone)]
 struct Connection {
-    /// To the leader itself; else to a follower of its own.
+    /// To the leader itself; otherwise to a different follower each time.
     to_leader: bool,
-    /// From the end of the last connection until the client sends its connect.
+    /// The time from the end of the last connection until the client sends its connect.
     pause: u64,
-    /// From there until the leader hears of it, and from there until the client is connected.
+    /// The time from then until the leader hears of it, and from then until the client is connected.
     connecting: (u64, u64),
-    /// How long before the leader hears of the session the follower had made its last report.
+    /// The time from the follower's last report until the leader hears of the session.
     last_report: u64,
-    /// The times between reports, and how long each is on its way to the leader, over and over.
+    /// The times between reports, and how long each takes to reach the leader, in a cycle.
     reports: Vec<(u64, u64)>,
     probes: Vec<Probe>,
 }
 
 #[derive(Debug, Clone)]
 struct Probe {
-    /// Since the last one was sent.
+    /// The time since the last one was sent.
     after: u64,
     /// From client to server, from there to the leader, and back to the client.
     delays: [u64; 3],
@@ -54,7 +54,7 @@ struct Probe {
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
     Heard,
-    /// A probe; its answer is back at the client at `answered` unless the session is over.
+    /// A probe; the client gets its answer at `answered`, unless the session is over.
     Probe { sent: u64, answered: u64 },
 }
 
@@ -67,7 +67,7 @@ struct Answer {
     expires: u64,
 }
 
-/// A rule for leases: what it is told is when a probe was sent and when its answer was read; it says how long the
+/// A rule for leases: from the times at which probes were sent and their answers were read, it computes how long the
 /// session is certainly alive.
 trait Rule {
     fn valid_until(&self) -> u64;
@@ -84,7 +84,7 @@ impl Rule for LeaseArithmetic {
     }
 }
 
-/// Looks at the newest answered probe and the one before it, as one might think would do.
+/// Looks only at the newest answered probe and the one before it, which may seem to be enough.
 struct Newest {
     sent: u64,
     valid_until: u64,
@@ -110,7 +110,7 @@ impl Rule for Newest {
     }
 }
 
-/// Plays a scenario and says whether the lease was ever longer than the session.
+/// Plays a scenario, and fails if the lease was ever longer than the session.
 fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(), TestCaseError> {
     let mut now = 10 * T;
     let mut arrivals = Vec::new();
@@ -133,12 +133,12 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
 }
 
 impl Connection {
-    /// Adds what reaches the leader, each with the time at which its sender got in touch with the leader; gives the
-    /// time at which the client leaves the connection.
+    /// Adds what reaches the leader, each with the time at which its sender connected to the leader. Returns the time at
+    /// which the client leaves the connection.
     fn play(&self, begin: u64, arrivals: &mut Vec<(u64, u64, Arrival)>) -> u64 {
         let heard = begin + self.pause + self.connecting.0;
         arrivals.push((heard, heard, Arrival::Heard));
-        // Every channel is a queue: nothing overtakes.
+        // Every channel is a queue: nothing is overtaken.
         let (mut sent, mut received) = (heard + self.connecting.1, heard);
         let mut passed_on = Vec::new();
         for probe in &self.probes {
@@ -157,7 +157,7 @@ impl Connection {
                 if report > left {
                     break;
                 }
-                // A probe at the very moment of a report is left to the next one.
+                // A probe at the exact moment of a report is left to the next report.
                 if passed_on.iter().any(|(received, _, _)| last <= *received && *received < report) {
                     queue.push((report, None, *delay));
                 }
@@ -202,7 +202,7 @@ fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, Arrival)]) 
             expires = successor.at + T;
             deposed = Some(successor);
         }
-        // The instant of the end belongs to the end.
+        // At the instant of its end, the session is over.
         if expires <= *time {
             break;
         }
@@ -223,7 +223,7 @@ fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, Arrival)]) 
     answers
 }
 
-/// Any time up to `most`, with a liking for short ones.
+/// Any time up to `most`, with a preference for short ones.
 fn delay(most: u64) -> impl Strategy<Value = u64> {
     prop_oneof![2 => Just(0), 2 => 0..=most / 16, 1 => 0..=most]
 }
@@ -288,7 +288,7 @@ proptest! {
     }
 }
 
-/// A simulation that finds no fault proves nothing unless it finds faults where there are some.
+/// A simulation that finds no fault proves something only if it finds the faults that exist.
 #[test]
 fn weaker_rules_are_refuted() {
     // Even with reports as often as the servers are configured to make them, without any delay.
