@@ -16,41 +16,41 @@ use crate::error::Result;
 use crate::fencing::FencingToken;
 use crate::shared_count::SharedCount;
 
-/// What a contest has in one session. Dropped, it gives its nodes up.
+/// One contender in one session. Dropping it gives up its nodes.
 pub(crate) struct Contender<'a> {
     pub(super) client: &'a CuratorClient,
     pub(super) session: &'a Session,
-    /// Those of the queues, and then that of the leases.
+    /// The directories of the queues, followed by that of the leases.
     pub(super) directories: Vec<Directory>,
-    /// The node that says how many leases there may be.
+    /// The node that contains the number of leases.
     pub(super) count: Option<&'a SharedCount>,
     pub(super) nodes: OwnNodes,
     pub(crate) watches: Watches,
-    /// Whether somebody has asked for the place in a semaphore's queue back.
+    /// Whether someone has asked for the place in a semaphore's queue.
     pub(super) revoked: bool,
     /// What made the last pipeline incomplete.
     pub(crate) failure: Option<ClientError>,
 }
 
-/// Leases that the first in a semaphore's queue is to take.
+/// The leases that the first in a semaphore's queue is to take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeasesWanted<'a> {
     pub(crate) quantity: usize,
     pub(crate) directory: &'a ZPath,
     pub(crate) data: &'a Arc<[u8]>,
     pub(crate) limit: LeaseLimit,
-    /// The node that says how many there may be, if the limit is shared.
+    /// The node that contains the number of leases, if the limit is shared.
     pub(crate) count: Option<&'a SharedCount>,
 }
 
-/// A directory, and what our node in it is created like.
+/// A directory, and how our node in it is created.
 pub(super) struct Directory {
     pub(super) path: ZPath,
     pub(super) node: NodeSpec,
 }
 
 impl<'a> Contender<'a> {
-    /// One for the queues in these directories.
+    /// Makes a contender for the queues in these directories.
     pub(crate) fn new(
         client: &'a CuratorClient,
         session: &'a Session,
@@ -75,7 +75,7 @@ impl<'a> Contender<'a> {
         Ok(contender)
     }
 
-    /// With the directory of the leases that are wanted.
+    /// Adds the directory of the wanted leases.
     pub(crate) fn with_leases(mut self, id: &Uuid, wanted: &LeasesWanted<'a>) -> Result<Self> {
         self.add(wanted.directory, &StandardLockInternalsDriver::LEASES, id, wanted.data)?;
         self.count = wanted.count;
@@ -100,7 +100,7 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    /// The number of the directory that this is a child of.
+    /// The index of the directory that is the parent of `child`.
     pub(super) fn directory_of(&self, child: &ZPath) -> Option<usize> {
         let parent = child.parent()?;
         self.directories.iter().position(|directory| directory.path == parent)
@@ -110,7 +110,7 @@ impl<'a> Contender<'a> {
         Ok(self.directories[directory].path.join(name).map_err(ClientError::from)?)
     }
 
-    /// Keeps in mind what the contest knows of its nodes after an answer.
+    /// Records what the contest knows of its nodes after an answer.
     pub(crate) fn note_nodes(&mut self, contest: &Contest) -> Result<()> {
         for directory in 0..self.directories.len() {
             let mut paths = Vec::new();
@@ -118,7 +118,7 @@ impl<'a> Contender<'a> {
                 paths.push(self.child(directory, &node.name)?);
             }
             if !paths.is_empty() {
-                self.nodes.set(directory, State::Told(paths));
+                self.nodes.set(directory, State::Answered(paths));
             } else if !contest.unknown_nodes().any(|unknown| unknown == directory) {
                 self.nodes.set(directory, State::Idle);
             }
@@ -126,7 +126,7 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    /// Nodes that a create made although its answer, and so the next try, said otherwise.
+    /// Deletes nodes that a create made although its answer, and so the next attempt, said otherwise.
     pub(crate) fn delete_surplus(&self, contest: &Contest) -> Result<()> {
         for (queue, name) in contest.surplus() {
             self.client.janitor().delete_owned(self.session, &self.child(queue, name)?);
@@ -134,31 +134,32 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    /// A node is gone, or seems so. The others, if there are any, go by the drop of this, which looks for those that it does
-    /// not find.
+    /// Gives up because a node is gone, or seems to be. The other nodes, if there are any, are deleted when this is
+    /// dropped, which also looks for those that it does not find by name.
     pub(crate) fn restart(mut self, reason: RestartReason) {
         if self.watches.own.len() == 1 {
             match reason {
-                // The watch that says so was placed on the very node. By now another's may have its name.
+                // The watch that saw the deletion was placed on this same node. By now, another contender's node may
+                // have its name.
                 RestartReason::NodeDeleted => self.nodes.set(0, State::Idle),
-                // Nobody was seen to delete it: the name may be wrong.
-                RestartReason::NodeMissing => self.nodes.mislaid(0),
+                // No one was seen to delete it, so the name may be wrong.
+                RestartReason::NodeMissing => self.nodes.mark_missing(0),
             }
         }
     }
 
-    /// The contest is won by these nodes: a hold of one in each queue; or by these leases, each with a hold, and then the
-    /// place in the queue is gone.
+    /// Makes holds from the nodes that have won the contest: one hold for all of them, with one node in each queue; or,
+    /// if they are leases, one hold for each, in which case the place in the queue is gone.
     pub(crate) fn into_holds(mut self, won: &[OwnNode]) -> Result<Vec<Hold>> {
         let token = |node: &OwnNode| FencingToken::new(node.czxid);
         if self.directories.len() == self.watches.own.len() {
             let token = won.first().map_or(FencingToken::new(0), token);
-            // Who owns has found its place in a list.
+            // An owner has found its place in a list.
             return Ok(vec![Hold::new(self.nodes.listed(), token, self.watches.own)]);
         }
         self.nodes.set(0, State::Idle);
         let paths = won.iter().map(|lease| self.child(1, &lease.name)).collect::<Result<_>>()?;
-        self.nodes.set(1, State::Told(paths));
+        self.nodes.set(1, State::Answered(paths));
         let hold = |(nodes, lease): (OwnNodes, &OwnNode)| {
             let hold = Hold::new(nodes, token(lease), []);
             if self.revoked {

@@ -1,4 +1,4 @@
-//! A lock that is held: what all guards of one owner share.
+//! A held lock: what all guards of one owner share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use super::watched_node::{Deleted, OwnWatch, WatchedNode, watch_nodes};
 use crate::error::{LockLost, LossReason};
 use crate::fencing::FencingToken;
 
-/// The nodes that own, in one session: one for each queue.
+/// The owning nodes, in one session: one for each queue.
 #[derive(Debug)]
 pub(crate) struct Hold {
     client: CuratorClient,
@@ -19,7 +19,7 @@ pub(crate) struct Hold {
     paths: Vec<ZPath>,
     watched: Vec<WatchedNode>,
     token: FencingToken,
-    /// Whether somebody has asked for the lock back, as far as that was looked at.
+    /// Whether someone is known to have asked for the lock back.
     revoked: Arc<watch::Sender<bool>>,
     state: Mutex<State>,
 }
@@ -28,14 +28,14 @@ pub(crate) struct Hold {
 struct State {
     /// How many guards there are.
     guards: usize,
-    /// Gone with the last guard. Then the nodes are being deleted, and the hold cannot be entered again.
+    /// Gone with the last guard. From then on the nodes are being deleted, and the hold cannot be entered again.
     nodes: Option<OwnNodes>,
-    /// Comes when somebody has deleted a node. `None` while nobody has waited for that.
+    /// Completes when someone has deleted a node. `None` until it is first awaited.
     deleted: Option<Deleted>,
 }
 
 impl Hold {
-    /// A hold with one guard. Those of the nodes that were watched before have their watches in `watches`.
+    /// Makes a hold with one guard. Nodes that were already watched have their watches in `watches`.
     pub(crate) fn new(
         mut nodes: OwnNodes,
         token: FencingToken,
@@ -56,7 +56,7 @@ impl Hold {
         &self.paths
     }
 
-    /// The first node's.
+    /// The path of the first node.
     pub(crate) fn path(&self) -> &ZPath {
         &self.paths[0]
     }
@@ -82,14 +82,14 @@ impl Hold {
         enter
     }
 
-    /// Takes a guard away. If it was the last, the nodes must go: they do when the result is dropped.
+    /// Removes a guard. If it was the last, returns the nodes; dropping them deletes them.
     pub(crate) fn leave(&self) -> Option<OwnNodes> {
         let mut state = self.lock();
         state.guards = state.guards.saturating_sub(1);
         if state.guards == 0 { state.nodes.take() } else { None }
     }
 
-    /// As [`leave`](Self::leave) if there is but one guard; else nothing.
+    /// As [`leave`](Self::leave) if there is only one guard; otherwise does nothing.
     pub(crate) fn leave_if_last(&self) -> Option<OwnNodes> {
         let mut state = self.lock();
         if state.guards > 1 {
@@ -138,34 +138,34 @@ impl Hold {
         }
     }
 
-    /// Waits until the session is lost. Needs no request.
+    /// Waits until the session is lost. Sends nothing.
     pub(crate) async fn session_lost(&self) -> LockLost {
         let end = self.session.ended().await;
         LockLost { path: self.path().clone(), reason: LossReason::SessionLost(end) }
     }
 
-    /// Whether somebody has asked for the lock back, as far as that was looked at.
+    /// Whether someone is known to have asked for the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
         *self.revoked.borrow()
     }
 
-    /// Somebody has asked for the lock back before it was held, at a node that is none of the hold's.
+    /// Records that someone asked for the lock back before it was held, at a node that is not one of the hold's.
     pub(crate) fn note_revocation(&self) {
         self.revoked.send_replace(true);
     }
 
-    /// One of the nodes was found to be gone.
+    /// Records that one of the nodes was found to be gone.
     pub(crate) fn note_deletion(&self, path: &ZPath) {
         self.watched.iter().filter(|node| node.path() == path).for_each(WatchedNode::note_deletion);
     }
 
-    /// Waits until somebody asks for the lock back.
+    /// Waits until someone asks for the lock back.
     pub(crate) async fn revocation_requested(&self) -> Result<(), LockLost> {
         let mut revoked = self.revoked.subscribe();
         tokio::select! {
             biased;
             lost = self.lost() => Err(lost),
-            // The sender lives in `self`.
+            // The sender lives in `self`, so the channel cannot be closed.
             _ = revoked.wait_for(|revoked| *revoked) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Who holds a lock inside this process.
+//! The owners that hold a lock inside this process.
 
 use std::mem;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ pub(crate) struct Holds {
     slots: DashMap<OwnerId, Slot>,
 }
 
-/// What one owner has of the lock.
+/// What one owner holds of the lock.
 #[derive(Debug, Default)]
 struct Slot {
     hold: Option<Arc<Hold>>,
     gate: Arc<AsyncMutex<()>>,
-    /// How many futures of the owner are about to pass the gate, or have.
+    /// How many of the owner's futures are waiting at the gate, or have passed it.
     contending: usize,
 }
 
-/// Taken while an owner contends. Futures joined in one task are one owner: the second waits here and then re-enters, where
-/// two contenders of one owner would wait for each other in the queue.
+/// Taken while an owner contends. Futures joined in one task are one owner: the second waits here and then re-enters,
+/// whereas two contenders of one owner would wait for each other in the queue.
 #[derive(Debug)]
 pub(crate) struct Gate<'a> {
     holds: &'a Holds,
@@ -37,12 +37,12 @@ pub(crate) struct Gate<'a> {
 }
 
 impl Holds {
-    /// Another guard on what `owner` holds already. `None` if that is nothing, or lost.
+    /// Another guard of the hold of `owner`. `None` if it has none, or has lost it.
     pub(crate) fn enter(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
         self.hold_of(owner).filter(|hold| hold.enter())
     }
 
-    /// `owner` holds the lock now.
+    /// Records that `owner` now holds the lock.
     pub(crate) fn insert(&self, owner: &OwnerId, hold: &Arc<Hold>) {
         self.slots.entry(owner.clone()).or_default().hold = Some(Arc::clone(hold));
     }
@@ -59,20 +59,20 @@ impl Holds {
         self.hold_of(owner).is_some_and(|hold| hold.is_held())
     }
 
-    /// Whether anybody in this process holds the lock now.
+    /// Whether anyone in this process holds the lock now.
     pub(crate) fn is_held(&self) -> bool {
         let holds: Vec<_> = self.slots.iter().filter_map(|slot| slot.hold.clone()).collect();
         holds.iter().any(|hold| hold.is_held())
     }
 
-    /// A hold is asked only after this has let go of the map: to be told of a loss can wake somebody.
+    /// The hold is used only after the map has been unlocked: noticing a loss can wake others.
     fn hold_of(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
         self.slots.get(owner)?.hold.clone()
     }
 
     fn forget(&self, owner: &OwnerId, hold: &Arc<Hold>) {
         if let Some(mut slot) = self.slots.get_mut(owner) {
-            // After a loss the owner may have acquired anew.
+            // After a loss, the owner may have acquired the lock again.
             slot.hold.take_if(|current| Arc::ptr_eq(current, hold));
         }
         self.slots.remove_if(owner, |_, slot| slot.is_unused());
@@ -86,7 +86,7 @@ impl Slot {
 }
 
 impl Gate<'_> {
-    /// Waits for another future of the same owner, if it may.
+    /// Waits for another future of the same owner, unless `wait` forbids it.
     pub(crate) async fn pass(&self, wait: Wait) -> Option<MutexGuard<'_, ()>> {
         match wait {
             Wait::No => self.mutex.try_lock().ok(),
@@ -104,7 +104,7 @@ impl Drop for Gate<'_> {
     }
 }
 
-/// One guard's share in one hold.
+/// One guard's share in a hold.
 pub(crate) struct Share {
     holds: Arc<Holds>,
     owner: OwnerId,
@@ -134,13 +134,13 @@ impl Share {
         }
     }
 
-    /// Takes this share away. If it was the last, the nodes must go: they do when the result is dropped.
+    /// Gives up this share. If it was the last, returns the nodes; dropping them deletes them.
     fn leave(&mut self) -> Option<OwnNodes> {
         let nodes = if mem::replace(&mut self.has_left, true) { None } else { self.hold.leave() };
         self.forget_released(nodes)
     }
 
-    /// As [`leave`](Self::leave), if it is the last share; else nothing.
+    /// As [`leave`](Self::leave) if this is the last share; otherwise does nothing.
     pub(crate) fn leave_if_last(&mut self) -> Option<OwnNodes> {
         let nodes = self.hold.leave_if_last();
         self.has_left = nodes.is_some();
@@ -157,7 +157,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        // Dropped, the nodes are handed to the client.
+        // When the nodes are dropped, they are handed to the client.
         drop(self.leave());
     }
 }

@@ -1,4 +1,4 @@
-//! What all exclusive locks have in common.
+//! The trait that all exclusive locks implement.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::owner::OwnerId;
 use super::participants::Participant;
 use crate::error::Result;
 
-/// An exclusive lock, whichever it is: for `Vec<Arc<dyn InterProcessLock>>`, and for locks of your own in an
+/// Any exclusive lock: for `Vec<Arc<dyn InterProcessLock>>`, and for your own locks in an
 /// [`InterProcessMultiLock`](super::InterProcessMultiLock).
 ///
-/// Curator's interface of the same name. The locks of this crate have the same methods of their own, and more.
+/// Curator's interface of the same name. The locks of this crate have the same methods as inherent methods, and more.
 ///
-/// A lock of your own is made of one of this crate, since only these give a [`LockGuard`]. The trait is made with the crate
-/// `async-trait`, and so is its implementation:
+/// Your own lock has to be built on one of this crate's, since only those return a [`LockGuard`]. The trait is defined
+/// with the crate `async-trait`, and must be implemented with it:
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,12 +26,12 @@ use crate::error::Result;
 /// use curator_recipes::client::{CuratorClient, ZPath};
 /// use curator_recipes::{InterProcessLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result};
 ///
-/// /// A mutex that tells who has got it.
+/// /// A mutex that prints who has acquired it.
 /// #[derive(Debug)]
-/// struct Told(InterProcessMutex);
+/// struct Logged(InterProcessMutex);
 ///
 /// #[async_trait]
-/// impl InterProcessLock for Told {
+/// impl InterProcessLock for Logged {
 ///     async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
 ///         let guard = self.0.acquire_as(owner).await?;
 ///         println!("{owner} has {}", guard.node());
@@ -66,49 +66,49 @@ use crate::error::Result;
 ///
 /// # Cancel safety
 ///
-/// An implementation lets every future be dropped at any await: a dropped acquire leaves no lock held.
+/// An implementation must allow every future to be dropped at any await: a dropped acquire leaves no lock held.
 #[async_trait]
 pub trait InterProcessLock: Debug + Send + Sync {
-    /// Waits for the lock, for as long as it takes. A lock that is not reentrant does not look at the owner.
+    /// Waits for the lock, for as long as it takes. A lock that is not reentrant ignores the owner.
     ///
     /// # Errors
     ///
     /// Those of the lock.
     async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard>;
 
-    /// Waits for the lock, no longer than `timeout`: `None` when the time is over. A multi-lock relies on that for its own
-    /// deadline. A timeout of zero is [`try_acquire_as`](Self::try_acquire_as).
+    /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up. A multi-lock relies on this for
+    /// its own deadline. A timeout of zero means [`try_acquire_as`](Self::try_acquire_as).
     ///
     /// # Errors
     ///
     /// Those of the lock.
     async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>>;
 
-    /// Takes the lock if it is free: else `None`. Waits for no other contender.
+    /// Takes the lock if it is free, or else returns `None`. Waits for no other contender.
     ///
     /// # Errors
     ///
     /// Those of the lock.
     async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>>;
 
-    /// Who holds the lock and who waits for it, in all processes.
+    /// Lists who holds the lock and who waits for it, in all processes.
     ///
     /// # Errors
     ///
     /// Those of the client.
     async fn participants(&self) -> Result<Vec<Participant>>;
 
-    /// Whether anybody holds the lock through this instance or a clone of it.
+    /// Whether anyone holds the lock through this instance or a clone of it.
     fn is_acquired_in_this_process(&self) -> bool;
 
-    /// What is locked, as it is called on the server: the directory of the queue, or those of a multi-lock. A multi-lock
-    /// refuses two locks with the same, since the second would wait for the first.
+    /// The paths that are locked, as on the server: the directory of the queue, or those of a multi-lock. A multi-lock
+    /// refuses two locks with the same path, since the second would wait for the first.
     fn paths(&self) -> Vec<ZPath>;
 
-    /// The client of the lock; of the first one, if there are several.
+    /// The lock's client; the first lock's, if there are several.
     fn client(&self) -> &CuratorClient;
 
-    /// [`acquire_as`](Self::acquire_as) for the current task or thread.
+    /// Acquires the lock like [`acquire_as`](Self::acquire_as), for the current task or thread.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ pub trait InterProcessLock: Debug + Send + Sync {
         self.acquire_as(&OwnerId::current()).await
     }
 
-    /// [`acquire_timeout_as`](Self::acquire_timeout_as) for the current task or thread.
+    /// Acquires the lock like [`acquire_timeout_as`](Self::acquire_timeout_as), for the current task or thread.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ pub trait InterProcessLock: Debug + Send + Sync {
         self.acquire_timeout_as(&OwnerId::current(), timeout).await
     }
 
-    /// [`try_acquire_as`](Self::try_acquire_as) for the current task or thread.
+    /// Acquires the lock like [`try_acquire_as`](Self::try_acquire_as), for the current task or thread.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ pub trait InterProcessLock: Debug + Send + Sync {
     }
 }
 
-/// For a type with the methods of `acquire_methods!`, `paths` and `client`.
+/// Implements the trait for a type with the methods of `acquire_methods!`, `paths` and `client`.
 macro_rules! implement_inter_process_lock {
     ($lock:ty) => {
         #[async_trait::async_trait]

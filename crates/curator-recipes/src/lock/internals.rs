@@ -14,26 +14,25 @@ use crate::error::{Error, Result};
 
 /// The engine under every lock: takes one place in each of its queues, and waits until it is first in all of them.
 ///
-/// After Curator's class of the same name. What it does is decided by the [`Contest`]; the [`Contender`] sends the
-/// requests.
+/// After Curator's class of the same name. The [`Contest`] decides what to do; the [`Contender`] sends the requests.
 #[derive(Debug, Clone)]
 pub(crate) struct LockInternals {
     client: CuratorClient,
-    /// One for each queue. Never empty.
+    /// The directory of each queue. Never empty.
     dirs: Arc<[ZPath]>,
     driver: Arc<dyn LockInternalsDriver>,
     data: Arc<[u8]>,
     line: Arc<Line>,
 }
 
-/// How one contest in one session came out.
+/// How one contest in one session ended.
 enum ContestEnd {
     Won(Vec<Hold>),
-    /// Somebody is before us, and we may not wait.
+    /// Someone is before us, and we may not wait.
     Refused,
-    /// The session ended; the next contest is another one, with another id.
+    /// The session ended; the next contest is a new one, with a new id.
     SessionOver(SessionEnd),
-    /// Somebody deleted our node.
+    /// Someone deleted our node.
     PlaceDeleted,
 }
 
@@ -57,7 +56,7 @@ impl LockInternals {
         Ok(Self { client: client.clone(), dirs, driver, data: Arc::clone(client.default_lock_data()), line })
     }
 
-    /// With the line of `other`, for kinds of nodes that stand in one queue.
+    /// Shares the line of `other`, for kinds of nodes that stand in the same queue.
     pub(crate) fn in_line_with(mut self, other: &Self) -> Self {
         self.line = Arc::clone(&other.line);
         self
@@ -76,7 +75,7 @@ impl LockInternals {
         &self.dirs
     }
 
-    /// The first directory, which stands for all in messages.
+    /// The first directory, which stands for all of them in messages.
     pub(crate) fn dir(&self) -> &ZPath {
         &self.dirs[0]
     }
@@ -89,10 +88,10 @@ impl LockInternals {
         &self.data
     }
 
-    /// Runs one contest after another until one is won: a single hold; or, once first in a semaphore's queue, a hold for each
-    /// of the leases that are wanted. `None` if it may not wait and would have to.
+    /// Runs one contest after another until one is won. Returns a single hold; or, once first in a semaphore's queue, a
+    /// hold for each of the wanted leases; or `None` if it would have to wait and may not.
     pub(crate) async fn acquire(&self, wait: Wait, wanted: Option<LeasesWanted<'_>>) -> Result<Option<Vec<Hold>>> {
-        // How often requests have failed in a row, which a place in the queue ends; and how often somebody has deleted it.
+        // Consecutive failures of requests, which end with a place in the queue; and deletions of that place.
         let (mut failures, mut places_lost) = (None, None);
         let mut in_queue = self.line_up(wait, &mut failures).await?;
         loop {
@@ -126,23 +125,24 @@ impl LockInternals {
         }
     }
 
-    /// Waits until fewer contenders of this client stand in the queue than may. Who may not wait goes there at once.
+    /// Waits until fewer contenders of this client stand in the queue than may. A contender that may not wait enters it
+    /// at once.
     async fn line_up(&self, wait: Wait, failures: &mut Option<Retrier>) -> Result<InQueue> {
         if wait == Wait::No {
-            return Ok(InQueue::aside());
+            return Ok(InQueue::without_line());
         }
         let mut entering = std::pin::pin!(self.line.enter());
         loop {
             tokio::select! {
                 biased;
                 in_queue = &mut entering => return Ok(in_queue),
-                // Who waits here fails as those do who stand in the queue.
+                // A contender that waits here fails in the same cases as one in the queue.
                 error = self.without_session(failures) => self.retrier(failures).pause(error).await?,
             }
         }
     }
 
-    /// Waits until there has been no session for too long. One that comes ends the row of failures.
+    /// Waits until there has been no session for too long. A new session ends the sequence of failures.
     async fn without_session(&self, failures: &mut Option<Retrier>) -> ClientError {
         loop {
             match self.client.session().await {
@@ -191,11 +191,11 @@ impl LockInternals {
                         return Ok(ContestEnd::SessionOver(end));
                     }
                     let next = contest.answered(self.driver(), answers);
-                    // After a restart or a failure, what is known of the nodes is what was known before.
+                    // After a restart or a failure, what was known of the nodes before still holds.
                     if !matches!(next, Step::Restart(_) | Step::Failed { .. }) {
                         contender.note_nodes(&contest)?;
                     }
-                    // That we can look is no progress yet: a create, or the taking of leases, may fail for ever.
+                    // Being able to look is not progress yet: a create, or the taking of leases, may keep failing.
                     if contender.failure.is_none() && contest.is_queued() {
                         *failures = None;
                     }
@@ -217,7 +217,7 @@ impl LockInternals {
                     }
                 }
                 Step::Won(nodes) => {
-                    // The clock is read last: what came before may have taken longer than the session's lease.
+                    // The clock is read last: everything before may have taken longer than the session's lease.
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));
                     }
@@ -235,11 +235,11 @@ impl LockInternals {
         }
     }
 
-    /// Waits until the next pipeline may be sent: as the policy says if `pace` asks for that, for a connection, and for our
-    /// turn, which is to be kept until it is answered. `failure` is what was wrong with the last one. Who may not wait tries
-    /// nothing twice, and waits for nothing.
+    /// Waits until the next pipeline may be sent: as long as the policy says, if `pace` asks for that; for a connection;
+    /// and for our turn, which must be kept until the pipeline is answered. `failure` is what was wrong with the last
+    /// pipeline. A contender that may not wait retries nothing, and does not wait here.
     ///
-    /// The inner error is that the session ended first.
+    /// The inner error means that the session ended first.
     async fn next_turn(
         &self,
         session: &Session,
@@ -252,7 +252,7 @@ impl LockInternals {
             (_, Some(error)) if wait == Wait::No => return Err(error.into()),
             (Pace::Now, _) => {}
             (Pace::Retry, Some(error)) => self.retrier(failures).pause(error).await?,
-            // The directory vanishes as often as it is made.
+            // The directory disappears as often as we create it.
             (Pace::Retry, None) => {
                 if !self.retrier(failures).again().await? {
                     let (operation, path) = ("contend for", self.dir().clone());
@@ -263,11 +263,11 @@ impl LockInternals {
         if wait == Wait::No {
             return Ok(Ok(None));
         }
-        // A pipeline that fails for want of a connection is no failure of the lock: it waits for one.
+        // A pipeline that fails for lack of a connection is not a failure of the lock, which waits for a connection.
         Ok(session.turn().await.map(Some))
     }
 
-    /// What the retry policy says to one more failure in a row. Without one, the row begins.
+    /// The retrier for the current sequence of failures. Starts a sequence if there is none.
     fn retrier<'r>(&self, failures: &'r mut Option<Retrier>) -> &'r mut Retrier {
         failures.get_or_insert_with(|| self.client.retrier())
     }
@@ -287,7 +287,7 @@ impl LockInternals {
     }
 }
 
-/// A bad name would be found out by the first create at the latest; this says it when the lock is made.
+/// Refuses bad names when the lock is made; otherwise the first create would find them.
 fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
     let id = Uuid::new_v4();
     let prefix = driver.node_prefix(&id);
@@ -297,7 +297,9 @@ fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
     }
     dir.join(&prefix).map_err(|_| invalid("a name that ZooKeeper accepts"))?;
     if driver.identity() == ContenderIdentity::Name && !prefix.contains(&id.to_string()) {
-        return Err(invalid("a name with the contender's id in it, or a driver whose identity is in the data"));
+        return Err(invalid(
+            "a name with the contender's id in it, or a driver whose contenders have their id in the data",
+        ));
     }
     if driver.sequence(&format!("{prefix}0000000007")) != Some(7) {
         return Err(invalid("a name that the driver's own `sequence` understands"));

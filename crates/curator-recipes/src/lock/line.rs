@@ -1,12 +1,12 @@
 //! Where the contenders of one client wait before they enter a queue.
 //!
-//! Each contender lists the directory when it comes, and when it gets near the head of the queue. Thousands of one client
-//! would read a list of thousands of names each, and the session would be lost over that. So a bounded number of them stand
-//! in the queue, which is enough for the next to be ready when one releases; the others wait here, first come, first served,
-//! and cost no request.
+//! Each contender lists the directory when it arrives, and again when it gets near the head of the queue. Thousands of
+//! contenders of one client would each read a list of thousands of names, and lose the session over that. So only a
+//! limited number of them stand in the queue, enough for the next one to be ready when one releases; the others wait
+//! here, first come, first served, and cost no request.
 //!
-//! Where a contender waits in the queue, one that came after it would have to wait there, too. So nobody is kept from the lock
-//! by those before it in line, but for the time that it takes them to enter: readers who find the lock free enter sixteen at a
+//! Where one contender waits in the queue, later ones would have to wait there, too. So those ahead in the line delay a
+//! contender only by the time that they take to enter the queue: readers that find the lock free enter sixteen at a
 //! time.
 
 use std::sync::{Arc, Weak};
@@ -24,7 +24,7 @@ struct Lines {
     lines: DashMap<Key, Weak<Line>>,
 }
 
-/// Those who would stand in the same queues, with the same kind of node.
+/// Contenders that would stand in the same queues, with the same kind of node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     dirs: Arc<[ZPath]>,
@@ -34,14 +34,15 @@ struct Key {
 /// The line before the queues of one lock. All locks of one client on the same path share it.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// Who has it is the next to enter. Handed on when its node is on its way, so nodes come in the order of the line.
+    /// Whoever holds this is the next to enter. Passed on once the node's create has been sent, so nodes are created in
+    /// the order of the line.
     door: Arc<Semaphore>,
     places: Arc<Semaphore>,
     lines: Arc<Lines>,
     key: Key,
 }
 
-/// Leave to stand in the queue, until it is dropped.
+/// Permission to stand in the queue, until it is dropped.
 #[derive(Debug)]
 #[must_use = "the next one enters when it is dropped"]
 pub(crate) struct InQueue {
@@ -66,7 +67,7 @@ impl Line {
 
     /// Waits until it is our turn.
     pub(crate) async fn enter(&self) -> InQueue {
-        // Nobody closes them.
+        // These semaphores are never closed.
         let door = Arc::clone(&self.door).acquire_owned().await.ok();
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         InQueue { _place: place, door }
@@ -74,13 +75,13 @@ impl Line {
 }
 
 impl InQueue {
-    /// For those who do not wait. They neither take a place nor mind those who stand in line: if there are any, the queue
-    /// tells.
-    pub(crate) fn aside() -> Self {
+    /// For contenders that do not wait. They neither take a place nor wait behind those in the line: if there are any,
+    /// the queue shows it.
+    pub(crate) fn without_line() -> Self {
         Self { _place: None, door: None }
     }
 
-    /// Our node is on its way: the next one may come after it.
+    /// Our create has been sent: the next contender may follow.
     pub(crate) fn sent(&mut self) {
         self.door = None;
     }
@@ -88,7 +89,7 @@ impl InQueue {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // By now another may have begun.
+        // Another line may have been started by now.
         self.lines.lines.remove_if(&self.key, |_, line| line.strong_count() == 0);
     }
 }

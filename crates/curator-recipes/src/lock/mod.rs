@@ -1,4 +1,4 @@
-//! The locks, and the one engine under them.
+//! The locks, and the engine that they share.
 
 mod acquire_methods;
 mod contender;

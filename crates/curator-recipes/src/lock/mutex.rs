@@ -15,7 +15,7 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::Result;
 
-/// A lock that one owner at a time holds, in all processes that use the same path.
+/// A lock that is held by at most one owner at a time, in all processes that use the same path.
 ///
 /// Curator's `InterProcessMutex`, and compatible with it: Java and Rust programs can contend for the same path.
 ///
@@ -35,44 +35,44 @@ use crate::error::Result;
 ///
 /// # Guarantees
 ///
-/// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same time, unless somebody
+/// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same time, unless someone
 ///   deletes a lock node by hand.
 /// - *Fair*: owners get the lock in the order in which their nodes reached the ensemble.
 /// - *Reentrant*: an [owner](OwnerId) that holds the lock gets another guard without a request.
-/// - *Herd-free*: a release wakes the next waiter, and one more that makes ready.
-/// - *Honest*: a guard knows when its session is lost, before anybody else can have the lock.
-/// - *Cancel-safe*: any future may be dropped at any await; no node stays, and nobody waits for it.
+/// - *Herd-free*: a release wakes the next waiter, and one more, which gets ready.
+/// - *Honest*: a guard knows that its session is lost before anyone else can have the lock.
+/// - *Cancel-safe*: any future may be dropped at any await; no node is left behind for others to wait for.
 ///
-/// What they rest on is in the [guide](crate::guide::guarantees).
+/// The [guide](crate::guide::guarantees) says what these rest on.
 ///
 /// # Caveats
 ///
-/// The path should be used for this lock alone. Children that are no lock nodes are ignored; those of kazoo's `Lock` are none,
-/// unless the mutex is made [with](Self::with_driver) a
+/// The path should be used for this lock alone. Children that are not lock nodes are ignored. That includes
+/// the nodes of kazoo's `Lock`, unless the mutex is made [with](Self::with_driver) a
 /// [driver for its names](crate::StandardLockInternalsDriver::with_lock_name).
 ///
-/// Clones are the same lock: their holds are shared. Two mutexes made by [`new`](Self::new) are strangers to each other,
-/// also in the same task: the second one waits for the first.
+/// Clones are the same lock: they share their holds. Two mutexes made by [`new`](Self::new) do not know each other, even
+/// in the same task: the second one waits for the first.
 #[derive(Debug, Clone)]
 pub struct InterProcessMutex {
     inner: Reentrant,
 }
 
 impl InterProcessMutex {
-    /// A mutex on `path`. Nothing is sent yet; the path is created when it is first needed.
+    /// Makes a mutex on `path`. Nothing is sent yet; the path is created when it is first needed.
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl AsRef<str>) -> Result<Self> {
         Self::with_driver(client, path, StandardLockInternalsDriver::default())
     }
 
-    /// A mutex with another node layout.
+    /// Makes a mutex with another node layout.
     ///
     /// # Errors
     ///
-    /// An invalid path, or a driver whose node names cannot be used.
+    /// When the path is invalid, or the driver's node names cannot be used.
     pub fn with_driver(
         client: &CuratorClient,
         path: impl AsRef<str>,
@@ -82,10 +82,10 @@ impl InterProcessMutex {
         Ok(Self { inner: Reentrant::new(internals) })
     }
 
-    /// The same mutex with other data in its nodes, for [`participants`](Self::participants) to show. If not said, the
+    /// The same mutex, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the
     /// client's default lock data.
     ///
-    /// To be said when the lock is made: what was held before is not known to the new one.
+    /// Call this when you make the lock: the new one does not know what the old one holds.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         Self { inner: self.inner.with_data(data.into()) }
@@ -94,7 +94,7 @@ impl InterProcessMutex {
     acquire_methods!(LockGuard);
     holder_methods!();
 
-    /// Who holds the lock and who waits for it, in all processes, first comer first. Two round trips.
+    /// Lists who holds the lock and who waits for it, in all processes, in the order of arrival. Two round trips.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl InterProcessMutex {
         self.inner.internals().participants().await
     }
 
-    /// The mutex's path, as it is called on the server (chroot and namespace included).
+    /// The mutex's path on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {
         self.inner.internals().dir()

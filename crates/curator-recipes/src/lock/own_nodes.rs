@@ -1,4 +1,4 @@
-//! Nodes of our own, from before their create until they are gone.
+//! Our own nodes, from before they are created until they are gone.
 
 use std::mem;
 
@@ -10,27 +10,26 @@ use curator_client::{
 use super::watched_node::WatchedNode;
 use crate::error::{Error, LockLost, LossReason, Result};
 
-/// The nodes of one contender, and then of its hold. Dropped, it makes sure that they go.
+/// The nodes of one contender, and then of its hold. Dropping this makes sure that they are deleted.
 ///
-/// This is what makes every acquire cancel-safe: whichever await the future is dropped at, this is dropped with it. It knows
-/// of a node *before* the create is sent. The delete is sent by the drop itself if the node's name is known. Otherwise the
-/// client's janitor looks for the node first: the list that it asks for is answered after the create, because a session is
-/// first in, first out. It looks for it too when there is no node of the name that the answer to the create has told: an
-/// answer can be wrong, and a node that stays would block everybody for as long as the session lives.
+/// This is what makes every acquire cancel-safe: whichever await the future is dropped at, this is dropped with it. It
+/// knows of a node *before* the create is sent. The drop itself sends the delete if the node's name is known. Otherwise
+/// the client's janitor first looks for the node: the list that it requests is answered after the create, because a
+/// session is first in, first out. It also looks for the node when none exists under the name in the create's answer: an
+/// answer can be wrong, and a node that is left behind would block everyone for as long as the session lives.
 ///
-/// The idea of cleaning up under the client's own care, and not the cancelled caller's, is from etcd's
-/// `concurrency/mutex.go`.
+/// The idea that the client cleans up, and not the cancelled caller, comes from etcd's `concurrency/mutex.go`.
 #[derive(Debug)]
 pub(crate) struct OwnNodes {
     pub(super) client: CuratorClient,
     pub(super) session: Session,
-    /// One for each directory.
+    /// The nodes in each directory.
     nodes: Vec<Nodes>,
-    /// The watches on them. Dropped before the nodes are gone, they would cost requests.
+    /// The watches on the nodes. Dropping them before the nodes are gone would cost requests.
     pub(super) watched: Vec<WatchedNode>,
 }
 
-/// The nodes in one directory. Only leases are several.
+/// The nodes in one directory. Only of leases can there be more than one.
 #[derive(Debug)]
 struct Nodes {
     finder: NodeFinder,
@@ -41,63 +40,64 @@ struct Nodes {
 pub(super) enum State {
     /// No create has been sent, or it is known to have failed.
     Idle,
-    /// A create has been sent; what became of it is not known.
-    Sought,
-    /// By the answer to their create.
-    Told(Vec<ZPath>),
-    /// A list has shown them.
+    /// A create has been sent; its outcome is not known.
+    MayExist,
+    /// The answer to the create contained these paths.
+    Answered(Vec<ZPath>),
+    /// A list has confirmed these paths.
     Listed(Vec<ZPath>),
 }
 
 impl OwnNodes {
-    /// None yet.
+    /// No nodes yet.
     pub(crate) fn new(client: &CuratorClient, session: &Session) -> Self {
         Self { client: client.clone(), session: session.clone(), nodes: Vec::new(), watched: Vec::new() }
     }
 
-    /// Those that `finder` describes, in one directory more.
+    /// Adds a directory, with the nodes that `finder` describes.
     pub(crate) fn add(&mut self, finder: NodeFinder) {
         self.nodes.push(Nodes { finder, state: State::Idle });
     }
 
-    /// What is known now of the nodes in this directory. To be called with [`State::Sought`] before a create is sent.
+    /// Sets what is known of the nodes in this directory. Call this with [`State::MayExist`] before a create is sent.
     pub(super) fn set(&mut self, directory: usize, state: State) {
         self.nodes[directory].state = state;
     }
 
-    /// There are no nodes of the paths that were told: they were deleted, or the answer was wrong, and they have others.
-    pub(crate) fn mislaid(&mut self, directory: usize) {
-        if let Some(Nodes { state: state @ State::Told(_), .. }) = self.nodes.get_mut(directory) {
-            *state = State::Sought;
+    /// Records that no nodes exist at the paths in the answer: they were deleted, or the answer was wrong and they have
+    /// other paths.
+    pub(crate) fn mark_missing(&mut self, directory: usize) {
+        if let Some(Nodes { state: state @ State::Answered(_), .. }) = self.nodes.get_mut(directory) {
+            *state = State::MayExist;
         }
     }
 
-    /// A list has shown that all the nodes have the paths that were told.
+    /// Records that a list has confirmed all the paths.
     pub(crate) fn listed(mut self) -> Self {
         for Nodes { state, .. } in &mut self.nodes {
-            if let State::Told(paths) = state {
+            if let State::Answered(paths) = state {
                 *state = State::Listed(mem::take(paths));
             }
         }
         self
     }
 
-    /// Everything is gone, or belongs to another.
+    /// Forgets all nodes, because they are gone or belong to another owner.
     pub(crate) fn forget_all(mut self) {
         self.nodes.clear();
     }
 
-    /// Nodes that were told, each by itself.
+    /// Splits off the nodes in one directory, each on its own.
     pub(crate) fn split(mut self, directory: usize) -> Vec<Self> {
-        let Some(Nodes { finder, state: State::Told(paths) }) = self.nodes.get_mut(directory) else {
+        let Some(Nodes { finder, state: State::Answered(paths) }) = self.nodes.get_mut(directory) else {
             return Vec::new();
         };
         let paths = mem::take(paths);
-        // What is looked for, should the answer be wrong, is none of the others, which bear the same id.
+        // If an answer was wrong, the search must not find the other nodes, which have the same id.
         let finder = finder.clone().except(paths.iter().cloned());
         let alone = |path| {
             let mut nodes = Self::new(&self.client, &self.session);
-            nodes.nodes.push(Nodes { finder: finder.clone(), state: State::Told(vec![path]) });
+            nodes.nodes.push(Nodes { finder: finder.clone(), state: State::Answered(vec![path]) });
             nodes
         };
         paths.into_iter().map(alone).collect()
@@ -111,8 +111,8 @@ impl OwnNodes {
     /// The nodes whose names are known.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &ZPath> {
         self.nodes.iter().flat_map(|Nodes { state, .. }| match state {
-            State::Idle | State::Sought => &[],
-            State::Told(paths) | State::Listed(paths) => &**paths,
+            State::Idle | State::MayExist => &[],
+            State::Answered(paths) | State::Listed(paths) => &**paths,
         })
     }
 }
@@ -123,8 +123,8 @@ impl Drop for OwnNodes {
         for Nodes { finder, state } in self.nodes.drain(..) {
             match state {
                 State::Idle => {}
-                State::Sought => self.client.janitor().find_and_delete(&self.session, finder),
-                State::Told(paths) => known.extend(paths.into_iter().map(|path| (path, Some(finder.clone())))),
+                State::MayExist => self.client.janitor().find_and_delete(&self.session, finder),
+                State::Answered(paths) => known.extend(paths.into_iter().map(|path| (path, Some(finder.clone())))),
                 State::Listed(paths) => known.extend(paths.into_iter().map(|path| (path, None))),
             }
         }
@@ -133,15 +133,15 @@ impl Drop for OwnNodes {
     }
 }
 
-/// Deleting them as `release` does, which says how it went.
+/// Deletion by `release`, which reports the result.
 impl OwnNodes {
-    /// Deletes the nodes, as often as the client's retry policy allows. Whatever becomes of one, the others are deleted.
-    /// What cannot be done here, goes on in the background, as it does when this is dropped.
+    /// Deletes the nodes, with as many attempts as the client's retry policy allows. If one fails, the others are
+    /// deleted nevertheless. What cannot be done here continues in the background, as it does when this is dropped.
     ///
-    /// `known_loss` is why the lock was lost before, if it was.
+    /// `known_loss` is why the lock had already been lost, if it had.
     pub(crate) async fn delete(mut self, known_loss: Option<LockLost>) -> Result<()> {
         let deleted = self.delete_all(known_loss).await;
-        // Else the janitor goes on, or notes at least what it cannot do.
+        // Otherwise the janitor continues, or at least records what it cannot do.
         if deleted.as_ref().err().is_none_or(is_over) {
             self.forget_all();
         }
@@ -152,7 +152,7 @@ impl OwnNodes {
         let mut left: Vec<ZPath> = self.paths().cloned().collect();
         if let Some(lost) = &known_loss {
             if lost.reason == LossReason::NodeDeleted {
-                self.find_mislaid();
+                self.find_missing();
             }
             if lost.reason != LossReason::NodeDeleted || left.len() < 2 {
                 return Err(lost.clone().into());
@@ -178,11 +178,11 @@ impl OwnNodes {
                 }
                 continue;
             }
-            // Nothing was deleted yet: the others go with the next try.
+            // Nothing was deleted yet: the others are deleted by the next attempt.
             let path = left.remove(index.min(left.len() - 1));
             match error {
                 ClientError::NoNode { .. } => {
-                    self.find_mislaid();
+                    self.find_missing();
                     if !in_doubt {
                         failures.push(LockLost { path, reason: LossReason::NodeDeleted }.into());
                     }
@@ -190,24 +190,25 @@ impl OwnNodes {
                 cause => failures.push(Error::ReleaseRefused { path, cause }),
             }
         }
-        // What is missing after a lost answer may be our own work; what was missing before is not.
-        let is_told = |failure: &Error| matches!(failure, Error::Lost(_));
-        if let Some(lost) = known_loss.filter(|_| !failures.iter().any(is_told)) {
+        // If a node is missing after a lost answer, we may have deleted it ourselves; if it was missing before, we did
+        // not.
+        let is_reported = |failure: &Error| matches!(failure, Error::Lost(_));
+        if let Some(lost) = known_loss.filter(|_| !failures.iter().any(is_reported)) {
             failures.push(lost.into());
         }
         Error::of_releases(failures)
     }
 
-    /// A node is not where the answer to its create has said. If the answer was wrong, the janitor finds it.
-    fn find_mislaid(&self) {
+    /// A node does not exist under the name in the create's answer. If the answer was wrong, the janitor finds it.
+    fn find_missing(&self) {
         for Nodes { finder, state } in &self.nodes {
-            if matches!(state, State::Told(_)) {
+            if matches!(state, State::Answered(_)) {
                 self.client.janitor().find_and_delete(&self.session, finder.clone());
             }
         }
     }
 
-    /// In one request. The error has the place of the node that it is about.
+    /// Deletes the nodes in one request. The error contains the index of the node that it is about.
     async fn send_deletes(&self, nodes: &[ZPath]) -> Result<(), (usize, ClientError)> {
         if let [path] = nodes {
             return self.session.delete(path, None).await.map_err(|error| (0, error));
@@ -220,7 +221,7 @@ impl OwnNodes {
         }
     }
 
-    /// No longer than the session timeout; then the request says what is wrong.
+    /// Waits for a turn, no longer than the session timeout; after that, the request itself reports what is wrong.
     async fn turn(&self) -> Option<Turn> {
         let deadline = Deadline::after(self.session.timeout());
         tokio::select! {
@@ -232,7 +233,7 @@ impl OwnNodes {
     }
 }
 
-/// Whether no node can be left after this error.
+/// Whether this error means that no node can be left.
 fn is_over(error: &Error) -> bool {
     match error {
         Error::ReleasePending { .. } | Error::ReleaseRefused { .. } => false,

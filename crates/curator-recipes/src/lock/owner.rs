@@ -1,20 +1,20 @@
-//! Who asks for a lock inside this process: what makes a second acquire a re-entry.
+//! The owner of a lock inside this process, which makes a second acquire a re-entry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
-/// The owner of a hold: what makes a second acquire a re-entry.
+/// The owner of a hold: an owner that acquires a lock again re-enters it.
 ///
 /// Curator's locks belong to threads. A task moves between threads, so here a lock belongs to the *task*, or to the
-/// thread where there is no task (a plain thread, or the future that `block_on` runs).
+/// thread if there is no task (on a plain thread, or in the future that `block_on` runs).
 ///
 /// # Caveats
 ///
-/// - Futures joined inside one task (`join!`, `select!`) are one owner: one of them re-enters what the other holds. To
-///   tell them apart, give each its own [`OwnerId::new`].
-/// - A guard may be moved to another task; the hold still belongs to the task that acquired it. tokio says that the id
-///   of a task that has ended may be used again, so a guard that outlives its task could be re-entered by a stranger.
-///   Where guards outlive tasks, use [`OwnerId::new`] and `acquire_as`.
+/// - Futures joined inside one task (`join!`, `select!`) are one owner: each re-enters what another holds. To separate
+///   them, give each its own [`OwnerId::new`].
+/// - A guard may be moved to another task; the hold still belongs to the task that acquired it. tokio may reuse the id
+///   of a task that has ended, so if a guard outlives its task, an unrelated task could re-enter the lock. Where guards
+///   outlive tasks, use [`OwnerId::new`] and `acquire_as`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OwnerId(Kind);
 
@@ -26,7 +26,7 @@ enum Kind {
 }
 
 impl OwnerId {
-    /// The current task, else the current thread.
+    /// The current task, or the current thread if there is no task.
     #[must_use]
     pub fn current() -> Self {
         Self(match tokio::task::try_id() {
@@ -35,8 +35,8 @@ impl OwnerId {
         })
     }
 
-    /// An owner that is neither a task nor a thread: for a lock that follows a request, say. Each call makes another
-    /// owner; clones are the same one.
+    /// Makes an owner that is neither a task nor a thread, for example for a lock that follows a request. Each call
+    /// makes a different owner; clones are the same owner.
     #[expect(clippy::new_without_default, reason = "every call makes a different owner, which no default should")]
     #[must_use]
     pub fn new() -> Self {

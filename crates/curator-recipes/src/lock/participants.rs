@@ -10,47 +10,47 @@ use crate::error::{Error, Result};
 
 /// One node in a lock's queue.
 ///
-/// After Curator's `getParticipantNodes`, which has the paths only.
+/// After Curator's `getParticipantNodes`, which returns only the paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
-    /// The node, as it is called on the server.
+    /// The path of the node on the server.
     pub path: ZPath,
     /// Its sequence number.
     pub sequence: i32,
-    /// What it contends for.
+    /// What the node contends for.
     pub kind: ParticipantKind,
     /// Whether it owned the lock when the queue was read.
     pub owns: bool,
-    /// The id of its session.
+    /// The id of the session that owns the node.
     pub session_id: i64,
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
-    /// Its data: by default the address of its client. Where a driver keeps the contender's id in the data
-    /// ([`ContenderIdentity::Data`](crate::ContenderIdentity::Data)), its 36 characters come first.
+    /// Its data: by default the address of its client. If a driver keeps the contender's id in the data
+    /// ([`ContenderIdentity::Data`](crate::ContenderIdentity::Data)), the data starts with its 36 characters.
     pub data: Vec<u8>,
 }
 
 impl LockInternals {
-    /// The queues, first comer first in each. Two round trips.
+    /// Reads the queues, each in the order of arrival. Two round trips.
     ///
-    /// A participant that leaves between the two is left out.
+    /// A participant that leaves between the two is omitted.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
         let queues: Vec<_> = self.dirs().iter().map(|dir| (dir, self.driver(), Numbers::Order)).collect();
         self.client().retry(|session| read_queues(session, &queues)).await?
     }
 }
 
-/// What the numbers of a directory's children mean.
+/// What the sequence numbers of a directory's children mean.
 #[derive(Clone, Copy)]
 pub(crate) enum Numbers {
-    /// Who is before whom.
+    /// The order of the contenders.
     Order,
-    /// Nothing: leases are counted.
+    /// Nothing: leases are only counted.
     Nothing,
 }
 
-/// The queues of several directories. An overflow is no failure of the connection, so it is passed through.
+/// Reads the queues of several directories. An overflow is not a failure of the connection, so it is passed through.
 pub(crate) async fn read_queues(
     session: Session,
     queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],

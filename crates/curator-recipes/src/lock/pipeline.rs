@@ -1,6 +1,6 @@
-//! What a contest asks for, as requests on a session; and what their answers mean.
+//! Translates what a contest asks for into requests on a session, and their answers back.
 //!
-//! This is the place to look for what is sent: [`Contender::send_one`] has it request by request.
+//! To see what is sent, look at [`Contender::send_one`]: it lists the requests one by one.
 
 use curator_client::{
     Created, Error as ClientError, ReadOperation, ReadResult, Result as ClientResult, Stat, TransactionOperation,
@@ -16,12 +16,12 @@ use super::watched_node::OwnWatch;
 use crate::error::{Error, Result};
 use crate::shared_count::SharedCount;
 
-/// Requests that are on their way: what is answered at once, and how many requests of the contest that is.
+/// The requests in flight: those that are answered together, and how many requests of the contest they stand for.
 pub(crate) struct Pipeline(Vec<(usize, Sent)>);
 
 type Sent = BoxFuture<'static, Vec<ClientResult<Reply>>>;
 
-/// What the session says to one request.
+/// The session's answer to one request.
 enum Reply {
     Done,
     Created(Vec<Created>),
@@ -29,7 +29,7 @@ enum Reply {
     Data(Vec<u8>, Stat, Option<Watch>),
 }
 
-/// The numbers of a request's directory, and of the request among those that are answered at once.
+/// The index of a request's directory, and the index of the request among those that are answered together.
 #[derive(Clone, Copy)]
 struct Place {
     directory: usize,
@@ -40,8 +40,8 @@ struct Place {
 impl Contender<'_> {
     /// Sends one pipeline: everything is sent before anything is awaited.
     ///
-    /// In the contest's order: all creates, which are one transaction; the others, one by one; all plain reads, which are
-    /// one `multiRead`.
+    /// In the contest's order: all creates, as one transaction; then the other requests, one by one; then all plain
+    /// reads, as one `multiRead`.
     pub(crate) fn send(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
         let is_create = |(_, request): &&(usize, Request)| *request == Request::Create;
         let is_read = |(_, request): &&(usize, Request)| matches!(request, Request::List | Request::Limit);
@@ -65,7 +65,7 @@ impl Contender<'_> {
     }
 
     fn send_creates(&mut self, creates: &[(usize, Request)]) -> Sent {
-        creates.iter().for_each(|(directory, _)| self.nodes.set(*directory, State::Sought));
+        creates.iter().for_each(|(directory, _)| self.nodes.set(*directory, State::MayExist));
         let node = |(directory, _): &(usize, Request)| self.directories[*directory].node.clone();
         if let [create] = creates {
             return one(self.session.create(&node(create)).map_ok(|created| Reply::Created(vec![created])));
@@ -111,7 +111,7 @@ impl Contender<'_> {
                 one(async move { count.create_if_missing(&session).await.map(|()| Reply::Done) })
             }
             Request::Take { quantity, limit, place, place_version } => {
-                self.nodes.set(directory, State::Sought);
+                self.nodes.set(directory, State::MayExist);
                 let mut operations: Vec<_> = self.check_of(*limit).into_iter().collect();
                 let lease = &self.directories[directory].node;
                 operations.extend((0..*quantity).map(|_| TransactionOperation::Create(lease.clone())));
@@ -148,7 +148,8 @@ impl Contender<'_> {
     ///
     /// # Errors
     ///
-    /// What trying again cannot mend. The rest becomes [`Answer::Unknown`], and [`failure`](Self::failure) says why.
+    /// Errors that a retry cannot fix. Otherwise the answer is [`Answer::Unknown`], and [`failure`](Self::failure) says
+    /// why.
     pub(crate) async fn answers(&mut self, requests: &[(usize, Request)], pipeline: Pipeline) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(requests.len());
         for (count, sent) in pipeline.0 {
@@ -170,7 +171,7 @@ impl Contender<'_> {
             (Request::Create, Err(error)) => match cause(&error) {
                 (_, ClientError::NoNode { .. }) => Answer::NoParent,
                 (index, ClientError::NodeExists { .. }) if index == place.index => Answer::NameTaken,
-                // The others need not know: the contest ends with this.
+                // The other requests need no answer: the contest ends with this.
                 (_, ClientError::NodeExists { .. }) => Answer::Unknown,
                 _ => self.unknown(error)?,
             },
@@ -178,7 +179,7 @@ impl Contender<'_> {
                 watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LeasesChanged, watch));
                 Answer::Children(children)
             }
-            // As for the parents: the server has removed a container that was just made.
+            // The same holds for the parents: the server may have removed a container that was just made.
             (Request::List | Request::WatchList | Request::CreateParents, Err(ClientError::NoNode { .. })) => {
                 Answer::NoParent
             }
@@ -215,7 +216,7 @@ impl Contender<'_> {
         })
     }
 
-    /// Keeps the watch, and what somebody has written to a node of ours.
+    /// Keeps the watch, and notes whether someone has asked for our node.
     fn note_data(&mut self, directory: usize, request: &Request, data: &[u8], watch: Option<Watch>) {
         match (request, watch) {
             (Request::WatchAhead { name }, Some(watch)) => self.watches.set_ahead(directory, name, watch),
@@ -224,7 +225,7 @@ impl Contender<'_> {
         }
     }
 
-    /// An answer that is not known is tried for again, where that can help.
+    /// Makes an error an unknown answer, which is retried, unless a retry cannot help.
     fn unknown(&mut self, error: ClientError) -> Result<Answer> {
         if !error.is_retryable() {
             return Err(error.into());
@@ -239,7 +240,7 @@ impl Contender<'_> {
 
     fn unfit(&self, request: &Request) -> Error {
         let dir = self.directories[0].path.clone();
-        Error::Protocol { dir, cause: format!("there is no such answer to {request:?}") }
+        Error::Protocol { dir, cause: format!("unexpected answer to {request:?}") }
     }
 }
 
@@ -247,7 +248,7 @@ fn one(sent: impl Future<Output = ClientResult<Reply>> + Send + 'static) -> Sent
     sent.map(|reply| vec![reply]).boxed()
 }
 
-/// As many replies as there were requests: if all of them failed together, the same failure for each.
+/// Gives one reply for each request; if all of them failed together, the same failure for each.
 fn each<T>(
     results: ClientResult<Vec<T>>,
     count: usize,

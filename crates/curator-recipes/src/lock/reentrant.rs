@@ -10,7 +10,7 @@ use super::internals::LockInternals;
 use super::owner::OwnerId;
 use crate::error::Result;
 
-/// What is behind every reentrant lock. Clones are the same lock.
+/// The engine of every reentrant lock. Clones are the same lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Reentrant {
     internals: Arc<LockInternals>,
@@ -22,7 +22,7 @@ impl Reentrant {
         Self { internals: Arc::new(internals), holds: Arc::default() }
     }
 
-    /// Another lock, with the same path.
+    /// Another lock on the same path, with other data.
     pub(crate) fn with_data(&self, data: Arc<[u8]>) -> Self {
         Self::new(LockInternals::clone(&self.internals).with_data(data))
     }
@@ -35,11 +35,11 @@ impl Reentrant {
         &self.holds
     }
 
-    /// Another guard of what `owner` holds already; else the lock is acquired, if that is `permitted`.
+    /// Returns another guard if `owner` already holds the lock; otherwise acquires the lock, if that is `permitted`.
     ///
     /// # Errors
     ///
-    /// That of `permitted`. It is asked before the wait for the owner's other futures, and after it.
+    /// That of `permitted`, which is called before and after the wait for the owner's other futures.
     pub(crate) async fn enter(
         &self,
         owner: &OwnerId,
@@ -51,7 +51,7 @@ impl Reentrant {
         }
         permitted()?;
         let gate = self.holds.gate(owner);
-        // Boxed, so that a user's future that acquires stays small.
+        // Boxed, so that the user's future that contains it stays small.
         let acquiring = Box::pin(async {
             let Some(_passed) = gate.pass(wait).await else { return Ok(None) };
             if let Some(guard) = self.enter_again(owner) {
@@ -64,13 +64,13 @@ impl Reentrant {
         wait.bound(self.internals.client(), acquiring).await
     }
 
-    /// Another guard of what `owner` holds already.
+    /// Returns another guard if `owner` already holds the lock.
     pub(crate) fn enter_again(&self, owner: &OwnerId) -> Option<LockGuard> {
         let hold = self.holds.enter(owner)?;
         Some(LockGuard::new(Share::new(&self.holds, owner, hold)))
     }
 
-    /// `owner` holds the lock now.
+    /// Records that `owner` now holds the lock.
     pub(crate) fn hold(&self, owner: &OwnerId, hold: Hold) -> LockGuard {
         let hold = Arc::new(hold);
         self.holds.insert(owner, &hold);

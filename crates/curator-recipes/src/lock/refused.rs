@@ -1,4 +1,4 @@
-//! Nodes of our own that the server does not let us delete. Whoever waits for one waits for itself.
+//! Nodes of our own whose deletion the server refuses. A contender that waits for one waits for itself.
 
 use curator_client::{Error as ClientError, PendingDelete, Refusals, Session, ZPath};
 use curator_protocol::{Contest, LockInternalsDriver};
@@ -6,7 +6,7 @@ use curator_protocol::{Contest, LockInternalsDriver};
 use super::contender::Contender;
 use crate::error::Error;
 
-/// A node that the server does not let this session delete, and that keeps `contest` from ever being won.
+/// A node that the server does not let this session delete, and that makes it impossible to win `contest`.
 pub(crate) async fn refused_before(
     driver: &dyn LockInternalsDriver,
     contest: &Contest,
@@ -30,12 +30,13 @@ pub(crate) async fn refused_before(
     Some(Error::ReleaseRefused { path, cause })
 }
 
-/// What the server does not let this session delete, and why.
+/// The node that the server does not let this session delete, and why.
 fn named(delete: PendingDelete) -> Option<(ZPath, ClientError)> {
     Some((ZPath::new(&delete.path).ok()?, delete.last_error?))
 }
 
-/// Whether nobody else has deleted the node meanwhile. Asked only about nodes that were refused, so it costs nothing else.
+/// Whether the node still exists: another client may have deleted it. Called only for refused nodes, so it costs nothing
+/// otherwise.
 async fn is_there(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
     loop {
         match session.exists(path).await {
@@ -44,7 +45,7 @@ async fn is_there(path: &ZPath, session: &Session, refusals: &Refusals) -> bool 
                 refusals.forget(path.as_str());
                 return false;
             }
-            // Nothing is known of it; and when the session ends, so does the node.
+            // This tells nothing about the node; and when the session ends, so does the node.
             Err(ClientError::Disconnected { .. } | ClientError::ConnectionLost { .. }) => {
                 if session.connected().await.is_err() {
                     return false;

@@ -4,19 +4,20 @@ use curator_client::{CuratorClient, ZPath};
 
 use crate::error::Result;
 
-/// What Curator writes into a lock's node to ask for the lock back.
+/// The data that Curator writes to a lock's node to ask for the lock back.
 const REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 
-/// Asks the contender at `participant` to give its lock, or its place in the queue, back.
+/// Asks the contender at `participant` to give back its lock, or its place in the queue.
 ///
-/// `participant` is the [`path`](super::Participant::path) of a [`Participant`](super::Participant), in this process or any
-/// other, Java Curator's included. It is no more than a request: a holder that waits for
-/// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested) learns of it, and does as it sees fit. One
-/// that is still waiting for the lock learns of it when it holds. Only a [downgrade](super::WriteGuard::downgrade) forgets
-/// what its write node was asked: the read node is another one.
+/// `participant` is the [`path`](super::Participant::path) of a [`Participant`](super::Participant), in this process or
+/// any other, including Java Curator's. This is only a request: a holder that waits for
+/// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested) learns of it, and does as it sees fit. A
+/// contender that is still waiting for the lock learns of it once it holds the lock. Only a
+/// [downgrade](super::WriteGuard::downgrade) forgets a request for its write node, because the read node is a different
+/// one.
 ///
-/// Curator's `Revoker.attemptToRevoke`: the node's data become `__REVOKE__`. So what a participant's data said is lost by
-/// this, also the id that a driver keeps there ([`ContenderIdentity::Data`](crate::ContenderIdentity::Data)).
+/// Curator's `Revoker.attemptToRevoke`: the node's data becomes `__REVOKE__`. This overwrites the participant's data,
+/// including the id that a driver may keep there ([`ContenderIdentity::Data`](crate::ContenderIdentity::Data)).
 ///
 /// ```no_run
 /// use curator_recipes::{InterProcessMutex, revoke};
@@ -31,18 +32,18 @@ const REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 ///
 /// # Errors
 ///
-/// [`NoNode`](curator_client::Error::NoNode) when the participant has left already; and those of the client when its retry
-/// policy gives up.
+/// [`NoNode`](curator_client::Error::NoNode) when the participant has already left; and those of the client when its
+/// retry policy gives up.
 ///
 /// # Cancel safety
 ///
-/// A dropped request may still reach its holder.
+/// A dropped request may still reach the holder.
 pub async fn revoke(client: &CuratorClient, participant: &ZPath) -> Result<()> {
     client.retry(|session| session.set_data(participant, REVOKE_MESSAGE, None)).await?;
     Ok(())
 }
 
-/// Whether a lock node's data ask for the lock back.
+/// Whether a lock node's data asks for the lock back.
 pub(crate) fn is_revoke_request(data: &[u8]) -> bool {
     data == REVOKE_MESSAGE
 }

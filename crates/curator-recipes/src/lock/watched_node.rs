@@ -1,4 +1,4 @@
-//! What a holder wants to know of its own nodes: whether somebody has deleted one, or asks for the lock back.
+//! Watching a holder's own nodes: whether someone has deleted one, or asks for the lock back.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use super::revoke::is_revoke_request;
 #[derive(Debug)]
 pub(crate) struct OwnWatch {
     pub(crate) watch: Watch,
-    /// Whether somebody had asked for the lock back by then.
+    /// Whether someone had asked for the lock back by then.
     pub(crate) revoked: bool,
 }
 
@@ -25,15 +25,16 @@ impl OwnWatch {
     }
 }
 
-/// Comes with the path of a node that somebody has deleted; never when the session ends first, which is to be watched
-/// beside it.
+/// Completes with the path of a node that someone has deleted; never, if the session ends first, which has to be watched
+/// separately.
 ///
-/// Shared, so that whoever polls it drives it for all: one who asks and then looks elsewhere blinds nobody.
+/// Shared, so that anyone who polls it drives it for all: one waiter that turns to something else leaves no other in the
+/// dark.
 pub(crate) type Deleted = Shared<Pin<Box<dyn Future<Output = ZPath> + Send>>>;
 
 /// One node of a hold, and the watch on it.
 ///
-/// It can be looked at by one who sends nothing, while somebody else drives it, or nobody does. Clones are the same.
+/// It can be checked without sending anything, whether or not something else is driving it. Clones are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedNode {
     path: ZPath,
@@ -46,12 +47,12 @@ struct Seen {
     /// What the watch has seen, and the driver has not taken yet.
     event: Option<WatchEvent>,
     is_deleted: bool,
-    /// Who drives it, and sleeps.
+    /// The waker of the driver, while it sleeps.
     driver: Option<Waker>,
 }
 
 impl WatchedNode {
-    /// `revoked` becomes true if somebody had asked for the lock back when the watch was set.
+    /// Sets `revoked` if someone had asked for the lock back when the watch was set.
     pub(crate) fn new(path: ZPath, own: Option<OwnWatch>, revoked: &watch::Sender<bool>) -> Self {
         if own.as_ref().is_some_and(|own| own.revoked) {
             revoked.send_replace(true);
@@ -64,24 +65,24 @@ impl WatchedNode {
         &self.path
     }
 
-    /// Whether somebody is known to have deleted the node. Sends nothing, and takes no event from the driver.
+    /// Whether someone is known to have deleted the node. Sends nothing, and takes no event from the driver.
     pub(crate) fn is_deleted(&self) -> bool {
         let mut seen = self.lock();
-        // The watch wakes one waker: that of the driver, if there is one.
+        // The watch wakes only one waker: the driver's, if there is one.
         let driver = seen.driver.clone();
         let looked = seen.poll_event(&mut Context::from_waker(driver.as_ref().unwrap_or(Waker::noop())));
         let is_deleted = seen.is_deleted;
         if matches!(looked, Poll::Ready(Some(_)))
             && let Some(driver) = seen.driver.take()
         {
-            // What it waits for has been seen here.
+            // The event that it waits for was seen here.
             drop(seen);
             driver.wake();
         }
         is_deleted
     }
 
-    /// It was found to be gone.
+    /// Records that the node was found to be gone.
     pub(crate) fn note_deletion(&self) {
         let mut seen = self.lock();
         seen.is_deleted = true;
@@ -92,7 +93,7 @@ impl WatchedNode {
         }
     }
 
-    /// Waits for what the watch sees. `None`, at once, if there is none.
+    /// Waits for the event of the watch. Returns `None`, at once, if there is no watch.
     async fn event(&self) -> Option<WatchEvent> {
         poll_fn(|cx| {
             let mut seen = self.lock();
@@ -110,7 +111,7 @@ impl WatchedNode {
         .await
     }
 
-    /// The node is watched from now on.
+    /// Watches the node from now on.
     fn watch(&self, watch: Watch) {
         self.lock().watch = Some(watch);
     }
@@ -121,7 +122,7 @@ impl WatchedNode {
 }
 
 impl Seen {
-    /// The event, which stays until the driver has taken it; `None` if there is neither a watch nor an event.
+    /// Polls for the event, which stays until the driver has taken it; `None` if there is neither a watch nor an event.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
         if self.event.is_none()
             && let Some(watch) = &mut self.watch
@@ -134,9 +135,9 @@ impl Seen {
     }
 }
 
-/// Watches the nodes of one hold. What has no watch yet is given one when the result is first polled.
+/// Watches the nodes of one hold. Sets the missing watches when the result is first polled.
 ///
-/// `revoked` becomes true when the data of one of them says that somebody asks for the lock back.
+/// Sets `revoked` when the data of one of them asks for the lock back.
 pub(crate) fn watch_nodes(
     client: &CuratorClient,
     session: &Session,
@@ -162,7 +163,7 @@ async fn watch_node(
         match node.event().await {
             Some(WatchEvent::Deleted) => return node.path,
             Some(WatchEvent::SessionEnded) => pending().await,
-            // There was no watch; or the data was changed, and a one-shot watch is used up by that.
+            // There was no watch; or the data was changed, which uses up a one-shot watch.
             _ => {}
         }
         if session.connected().await.is_err() {
@@ -182,7 +183,7 @@ async fn watch_node(
             }
             Err(error) => {
                 tracing::debug!(%error, path = %node.path, "cannot watch a lock's own node");
-                // Nor will it ever, or the client closes, which is told as the end of the session.
+                // It never will be, or the client is closing, which is reported as the end of the session.
                 if !error.is_retryable() || retrier.again().await.is_err() {
                     pending::<()>().await;
                 }

@@ -15,11 +15,11 @@ pub(crate) struct Watches {
     /// One for each queue.
     pub(super) own: Vec<Option<OwnWatch>>,
     others: Vec<Other>,
-    /// Seen on another's node, and not told yet because something of an own node came first.
+    /// Seen on another contender's node, and not reported yet because an event of an own node came first.
     kept: Option<Event>,
 }
 
-/// A watch, and what to say when its node is deleted or changed.
+/// A watch, and the events to report when its node is deleted or changed.
 #[derive(Debug)]
 struct Other {
     deleted: Event,
@@ -46,12 +46,12 @@ impl Watches {
         self.set(deleted, Event::AheadChanged { queue, name: name() }, watch);
     }
 
-    /// For the leases, or for their limit.
+    /// Sets the watch on the leases, or on their limit.
     pub(crate) fn set_claim(&mut self, event: &Event, watch: Watch) {
         self.set(event.clone(), event.clone(), watch);
     }
 
-    /// At most one watch for each node.
+    /// Replaces the previous watch: there is at most one for each node.
     fn set(&mut self, deleted: Event, changed: Event, watch: Watch) {
         self.others.retain(|other| other.deleted != deleted);
         self.others.push(Other { deleted, changed, watch });
@@ -59,8 +59,9 @@ impl Watches {
 
     /// Waits for the next event.
     ///
-    /// On one connection events arrive in the order of the server, but each watch has its own channel, so this looks at
-    /// the own nodes again when something was seen on another: had one been deleted before, it shows by then.
+    /// On one connection, events arrive in the order of the server. But each watch has its own channel, so after an
+    /// event of another contender's node, this looks at the own nodes again: if one of them was deleted earlier, that is
+    /// visible by then.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Watches {
                 },
             };
             let Poll::Ready(earlier) = self.poll_own(cx, session) else { return Poll::Ready(other) };
-            // What was seen over a connection that broke is shown by the look that follows.
+            // Events that were seen over a broken connection are superseded by the look that follows.
             self.kept = other.ok().filter(|_| !matches!(earlier, Ok(Event::Interrupted)));
             Poll::Ready(earlier)
         })
@@ -114,7 +115,7 @@ impl Watches {
         match event {
             WatchEvent::Deleted => Ok(deleted),
             WatchEvent::SessionEnded => Err(session.end().unwrap_or(SessionEnd::Expired)),
-            // The connection broke, and with it all watches: one look tells what they have missed.
+            // The connection broke, and all watches with it: one look shows what they have missed.
             WatchEvent::Interrupted => {
                 *self = Self::new(self.own.len());
                 Ok(Event::Interrupted)

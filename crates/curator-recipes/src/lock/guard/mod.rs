@@ -1,4 +1,4 @@
-//! What a holder has in hand.
+//! The guard of a held lock.
 
 mod transaction;
 
@@ -17,16 +17,16 @@ use super::owner::OwnerId;
 use crate::error::{Error, LockLost, Result};
 use crate::fencing::FencingToken;
 
-/// A held lock. Each acquire of the same owner gives another guard; the lock is released with the last of them.
+/// A held lock. Each acquire of the same owner returns another guard; the lock is released with the last of them.
 ///
-/// Dropping the guard releases in the background; [`release`](Self::release) also says how it went. A lock can be
+/// Dropping the guard releases it in the background; [`release`](Self::release) also reports the result. A lock can be
 /// *lost* while it is held: see [`lost`](Self::lost), [`is_valid`](Self::is_valid) and [`run`](Self::run).
 ///
-/// The guard of a multi-lock stands for several nodes, or for several locks. It is lost when one of them is lost.
+/// The guard of a multi-lock stands for several nodes, or for several locks. It is lost when any one of them is lost.
 #[must_use = "the lock is released at once if the guard is dropped at once"]
 pub struct LockGuard {
     first: Share,
-    /// The other locks of a multi-lock that was made of locks, in the order in which they were acquired.
+    /// The other locks of a multi-lock that was made from locks, in the order in which they were acquired.
     others: Vec<Share>,
 }
 
@@ -46,7 +46,7 @@ impl LockGuard {
         Self { first: share, others: Vec::new() }
     }
 
-    /// One guard for the locks of both. `self` was acquired first.
+    /// Combines two guards into one for the locks of both. `self` was acquired first.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.others.push(other.first);
         self.others.extend(other.others);
@@ -57,33 +57,34 @@ impl LockGuard {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The number that a store can refuse an older holder by: in each write, and in each read that a write follows from. See
-    /// [`fencing`](crate::fencing). The same for all guards of one hold.
+    /// The number by which a store can refuse an older holder: send it with each write, and with each read on which a
+    /// write depends. See [`fencing`](crate::fencing). All guards of one hold have the same token.
     ///
-    /// It rises from holder to holder where there is one holder at a time. Those of readers, and of leases where there are
-    /// several, do not order holders that overlap.
+    /// It increases from holder to holder where there is one holder at a time. The tokens of readers, and of leases
+    /// where there are several, say nothing about the order of holders that overlap.
     ///
-    /// Of a multi-lock that was [made of locks](super::InterProcessMultiLock::of) it is the greatest of theirs, and rises
-    /// from holder to holder of the same multi-lock. A store that is also written under one of these locks alone needs that
-    /// lock's own: see [`fencing_tokens`](Self::fencing_tokens).
+    /// For a multi-lock [made from locks](super::InterProcessMultiLock::of), it is the greatest of their tokens, and
+    /// increases from holder to holder of the same multi-lock. A store that is also written under one of these locks
+    /// alone needs that lock's own token: see [`fencing_tokens`](Self::fencing_tokens).
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         let first = self.first.hold().token();
         self.others.iter().map(|share| share.hold().token()).fold(first, FencingToken::max)
     }
 
-    /// The node of each lock that the guard stands for, with its token.
+    /// The nodes of the locks that the guard stands for, each with its token.
     pub fn fencing_tokens(&self) -> impl Iterator<Item = (&ZPath, FencingToken)> {
         self.shares().flat_map(|share| share.hold().paths().iter().map(|node| (node, share.hold().token())))
     }
 
-    /// Whether the session of the lock is certainly alive now, and nothing is known of a deletion of the lock's node.
+    /// Whether the session of the lock is certainly alive now, and the lock's node is not known to be deleted.
     ///
-    /// Reads the clock, so it is right even when no task has run for a while, as after a stop of the process; but it is
-    /// right for *this moment* only. What must not be written after a loss needs the
-    /// [fencing token](Self::fencing_token), and a store that compares it. It sends nothing. That somebody has deleted the
-    /// node is known while [`lost`](Self::lost) or [`run`](Self::run) is polled, if the acquire had to wait (until somebody
-    /// writes to the node, which uses the watch up), or after a [transaction](Self::transaction) that has failed by it.
+    /// Reads the clock, so it is right even when no task has run for a while, for example because the process was
+    /// stopped; but it is right for *this moment* only. Writes that must not happen after a loss need the
+    /// [fencing token](Self::fencing_token), and a store that compares it. This sends nothing. It knows that someone has deleted
+    /// the node while [`lost`](Self::lost) or [`run`](Self::run) is polled; or if the acquire had to wait (until someone
+    /// writes to the node, which uses up the watch); or after a [transaction](Self::transaction) that failed for that
+    /// reason.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.loss().is_none()
@@ -94,17 +95,17 @@ impl LockGuard {
         self.shares().find_map(|share| share.hold().loss())
     }
 
-    /// Until when the session of the lock is certainly alive if nothing more is heard from the servers. While all is well
-    /// this moves on. A moment in the past after a loss of the session.
+    /// Until when the session of the lock is certainly alive, if nothing more is heard from the servers. It keeps moving
+    /// forward while all is well. After a loss of the session, it is a moment in the past.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
         let until = |share: &Share| share.hold().session().lease().valid_until();
         self.others.iter().map(until).fold(until(&self.first), ClockInstant::min)
     }
 
-    /// Waits until the lock is lost, and says why. Never returns while it is held.
+    /// Waits until the lock is lost, and returns why. Never returns while it is held.
     ///
-    /// The loss of the session costs nothing to wait for. To learn of the deletion of the lock's node, the first call
+    /// Waiting for the loss of the session costs nothing. To learn of the deletion of the lock's node, the first call
     /// sets a watch if the acquire did not need one: one request.
     ///
     /// # Cancel safety
@@ -122,16 +123,16 @@ impl LockGuard {
         self.first.hold().client()
     }
 
-    /// Waits until a session of the guard is lost. Needs no request.
+    /// Waits until a session of the guard is lost. Sends nothing.
     pub(crate) async fn session_lost(&self) -> LockLost {
         first_of(self.shares().map(|share| share.hold().session_lost())).await
     }
 
-    /// Waits until somebody asks for the lock back, by [`revoke`](super::revoke) or by Curator's `Revoker`.
+    /// Waits until someone asks for the lock back, with [`revoke`](super::revoke) or Curator's `Revoker`.
     ///
-    /// What to do then is up to the holder: to finish soon and release, or to go on. Once it has been asked for, this
-    /// returns at once. A request that came before the lock was held is not missed. The first call reads and watches the
-    /// node if the acquire did not: one request.
+    /// What to do then is up to the holder: finish soon and release, or carry on. Once the lock has been asked for, this
+    /// returns at once. A request that was made before the lock was held is not missed. The first call reads and watches
+    /// the node if the acquire did not: one request.
     ///
     /// # Errors
     ///
@@ -147,7 +148,8 @@ impl LockGuard {
         first_of(self.shares().map(|share| share.hold().revocation_requested())).await
     }
 
-    /// Writes that are done only if the lock is still held: in ZooKeeper itself, no fencing token is needed.
+    /// Starts a transaction that is applied only if the lock is still held. Inside ZooKeeper, it makes a fencing token
+    /// unnecessary.
     ///
     /// ```no_run
     /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), curator_recipes::Error> {
@@ -159,10 +161,10 @@ impl LockGuard {
         GuardedTransaction::new(self)
     }
 
-    /// Drives a future while the lock is held, and drops it when the lock is lost.
+    /// Runs a future while the lock is held, and drops it when the lock is lost.
     ///
-    /// The clock is read each time before the future is polled, so no step of it begins after the lease is over, not even
-    /// when this process was stopped meanwhile. A step that has begun is not interrupted: a future that blocks its
+    /// The clock is read each time before the future is polled, so no step of it begins after the lease is over, even if
+    /// this process was stopped in the meantime. A step that has begun is not interrupted: a future that blocks its
     /// thread, or a process that is stopped in the middle of a step, can be late. Only the
     /// [fencing token](Self::fencing_token) helps then.
     ///
@@ -180,7 +182,7 @@ impl LockGuard {
             if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
                 return Poll::Ready(Err(lost));
             }
-            // The timer behind `lost` stands still while the machine sleeps; the lease's clock does not.
+            // The timer behind `lost` stands still while the machine is asleep; the lease's clock does not.
             if let Some(lost) = self.loss() {
                 return Poll::Ready(Err(lost));
             }
@@ -189,7 +191,7 @@ impl LockGuard {
         .await
     }
 
-    /// The lock's node, as it is called on the server (chroot and namespace included). The first one, if there are several.
+    /// The lock's node on the server, including chroot and namespace. The first one, if there are several.
     #[must_use]
     pub fn node(&self) -> &ZPath {
         self.first.hold().path()
@@ -200,35 +202,35 @@ impl LockGuard {
         self.shares().flat_map(|share| share.hold().paths())
     }
 
-    /// The id of the session that the lock belongs to; of the first lock, if they are of several clients.
+    /// The id of the session that the lock belongs to; that of the first lock, if there are several clients.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.first.hold().session().id()
     }
 
-    /// The owner that this guard belongs to: whoever acquired it. A lease, or a lock that is not reentrant, has an owner of
-    /// its own. Of several locks, the first one's.
+    /// The owner that acquired this guard. A lease, or a lock that is not reentrant, has an owner of its own. If there
+    /// are several locks, the first one's.
     #[must_use]
     pub fn owner(&self) -> &OwnerId {
         self.first.owner()
     }
 
-    /// Releases, and says how it went. If this is not the owner's last guard, the lock stays held, no request is made, and
-    /// there is no error.
+    /// Releases this guard, and reports the result. If it is not the owner's last guard, the lock stays held, no request
+    /// is sent, and there is no error.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`](crate::Error::Lost) when the lock had been lost before: what was done last may have been done
-    /// without it. [`Error::ReleasePending`](crate::Error::ReleasePending) when the servers cannot be reached: the client
-    /// goes on trying until the node is gone or the session is over, and
+    /// [`Error::Lost`](crate::Error::Lost) when the lock had already been lost: what was done last may have been done
+    /// without it. [`Error::ReleasePending`](crate::Error::ReleasePending) when the servers cannot be reached: the
+    /// client keeps trying until the node is gone or the session is over, and
     /// [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) shows it.
     /// [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server does not permit it.
-    /// [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if the guard stands for several nodes or
-    /// locks; a single one comes as it is.
+    /// [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if the guard stands for several
+    /// nodes or locks; a single error is returned directly.
     ///
     /// # Cancel safety
     ///
-    /// A dropped release goes on in the background.
+    /// A dropped release continues in the background.
     pub async fn release(self) -> Result<()> {
         let mut failures = Vec::new();
         for share in self.into_shares() {
@@ -237,8 +239,8 @@ impl LockGuard {
         Error::of_releases(failures)
     }
 
-    /// As [`release`](Self::release), for a caller who cannot be kept waiting: after `timeout` what is not done goes
-    /// on in the background. All errors, in the order of the releases.
+    /// As [`release`](Self::release), for a caller that cannot wait long: what is not done after `timeout` continues in
+    /// the background. Returns all errors, in the order of the releases.
     pub(crate) async fn release_within(self, timeout: Duration) -> Vec<Error> {
         let deadline = Deadline::after(timeout);
         let mut failures = Vec::new();
@@ -251,7 +253,7 @@ impl LockGuard {
             let released = tokio::select! {
                 biased;
                 released = share.release() => released,
-                // Dropped, the release goes on.
+                // The release continues after it is dropped.
                 () = client.closing() => Err(Error::ReleasePending { path, cause: curator_client::Error::Closed }),
                 () = client.sleep_until(deadline) => Err(Error::ReleasePending { cause: overdue(), path }),
             };
@@ -263,17 +265,17 @@ impl LockGuard {
         failures
     }
 
-    /// The last one first.
+    /// The shares, the last one first.
     fn into_shares(self) -> impl Iterator<Item = Share> {
         let Self { first, others } = self;
         others.into_iter().rev().chain([first])
     }
 
-    /// [`release`](Self::release) for plain threads.
+    /// Releases like [`release`](Self::release), on a plain thread.
     ///
     /// # Errors
     ///
-    /// As [`release`](Self::release).
+    /// The same as [`release`](Self::release).
     ///
     /// # Panics
     ///
@@ -283,12 +285,12 @@ impl LockGuard {
         client.block_on(self.release())
     }
 
-    /// What the first lock's guards share.
+    /// The hold that the first lock's guards share.
     pub(crate) fn first_hold(&self) -> &Hold {
         self.first.hold()
     }
 
-    /// The share in the lock, for a lock that makes another guard of it.
+    /// The share in the lock, for a lock that makes another guard from it.
     pub(crate) fn into_share(self) -> Share {
         self.first
     }

@@ -1,4 +1,4 @@
-//! Writes that cannot be done without the lock.
+//! Writes that happen only while the lock is held.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::lock::holds::Share;
 
 /// Operations that are applied together, and only if the lock is still held; made by [`LockGuard::transaction`].
 ///
-/// It is ZooKeeper's `multi`, which begins with the check that every node of the guard is still there. The server does both
-/// in one step, so what is written in ZooKeeper itself needs no [fencing token](crate::FencingToken).
+/// It is ZooKeeper's `multi`, starting with a check that every node of the guard still exists. The server does both in
+/// one step, so writes to ZooKeeper itself need no [fencing token](crate::FencingToken).
 ///
-/// Curator has nothing like it (its issue 1204 asks for it).
+/// Curator has no such feature (its issue 1204 asks for it).
 #[derive(Debug)]
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct GuardedTransaction<'a> {
@@ -34,11 +34,11 @@ impl<'a> GuardedTransaction<'a> {
         Self { guard, transaction, checks }
     }
 
-    /// The node must exist, with this version if one is given.
+    /// Requires that the node exists, with this version if one is given.
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn check(self, path: impl AsRef<str>, version: Option<i32>) -> Result<Self> {
         let transaction = self.transaction.check(path, version)?;
         Ok(Self { transaction, ..self })
@@ -48,42 +48,42 @@ impl<'a> GuardedTransaction<'a> {
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn create(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
         let transaction = self.transaction.create(path, data, mode)?;
         Ok(Self { transaction, ..self })
     }
 
-    /// Sets a node's data; with a version, only if the node has it.
+    /// Sets a node's data; if a version is given, only if the node has that version.
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn set_data(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Self> {
         let transaction = self.transaction.set_data(path, data, version)?;
         Ok(Self { transaction, ..self })
     }
 
-    /// Deletes a node; with a version, only if the node has it.
+    /// Deletes a node; if a version is given, only if the node has that version.
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn delete(self, path: impl AsRef<str>, version: Option<i32>) -> Result<Self> {
         let transaction = self.transaction.delete(path, version)?;
         Ok(Self { transaction, ..self })
     }
 
-    /// Applies all operations, or none. The results are in the order of the operations.
+    /// Applies all operations, or none. Returns the results in the order of the operations.
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`]: the lock was lost before; nothing was applied, and [`LockGuard::is_valid`] is false.
+    /// - [`Error::Lost`]: the lock had already been lost; nothing was applied, and [`LockGuard::is_valid`] is false.
     /// - [`TransactionFailed`](curator_client::Error::TransactionFailed) in [`Error::Client`]: one of *your* operations
     ///   failed, numbered from 0; nothing was applied.
-    /// - [`Ambiguous`](curator_client::Error::Ambiguous) in [`Error::Client`]: the answer was lost. Whether it was applied is
-    ///   not known; if it was, then while the lock was held.
-    /// - [`Error::SeveralSessions`]: the guard's locks are not all of one session.
+    /// - [`Ambiguous`](curator_client::Error::Ambiguous) in [`Error::Client`]: the answer was lost. It is not known
+    ///   whether the transaction was applied; if it was, the lock was held at that time.
+    /// - [`Error::SeveralSessions`]: the guard's locks do not all belong to one session.
     ///
     /// # Cancel safety
     ///
@@ -94,7 +94,7 @@ impl<'a> GuardedTransaction<'a> {
             return Err(lost.into());
         }
         let session = guard.first.hold().session();
-        // Of one client, since a client has one live session at a time.
+        // One session means one client, since a client has one live session at a time.
         if let Some(other) = guard.shares().map(Share::hold).find(|hold| !hold.session().is_same(session)) {
             return Err(Error::SeveralSessions { path: other.path().clone() });
         }
@@ -115,7 +115,7 @@ impl<'a> GuardedTransaction<'a> {
                 }
             }
             Err(error) if error.outcome() == curator_client::Outcome::NotApplied => {
-                // Nothing was sent, for there is no session any more.
+                // Nothing was sent, because the session is over.
                 Err(guard.loss().map_or_else(|| error.into(), Error::from))
             }
             Err(error) => Err(error.into()),

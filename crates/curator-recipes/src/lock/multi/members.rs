@@ -1,4 +1,4 @@
-//! A multi-lock of locks that are acquired one after another.
+//! The locks of a multi-lock that acquires them one after another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Members {
                 Some(guard) => tokio::select! {
                     biased;
                     () = guard.client().closing() => Err(curator_client::Error::Closed.into()),
-                    // To go on waiting would be in vain.
+                    // There is no point in waiting any longer.
                     lost = guard.session_lost() => Err(lost.into()),
                     acquired = acquire(&**lock, owner, wait) => acquired,
                 },
@@ -56,11 +56,12 @@ impl Members {
                 Ok(Some(guard)) => held = joined(held, guard),
                 Ok(None) => {
                     let mut failures = roll_back(held, wait).await;
-                    // Nobody is kept waiting for what goes on in the background, and the client's janitor shows it.
+                    // The caller does not need to know of releases that continue in the background; the client's janitor
+                    // shows them.
                     failures.retain(|failure| !matches!(failure, Error::ReleasePending { .. }));
                     return if failures.is_empty() { Ok(None) } else { Err(Error::ReleasesFailed { failures }) };
                 }
-                // Nothing of one lock, and nothing that is held survives it.
+                // Not the failure of one lock, and nothing that is held survives it.
                 Err(closed @ Error::Client(curator_client::Error::Closed)) => return Err(closed),
                 Err(cause) => {
                     let rollback = roll_back(held, wait).await;
@@ -88,10 +89,11 @@ async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, wait: Wait) -> Re
     }
 }
 
-/// How long a roll-back may keep the caller after the deadline. It is one request for each lock, if all is well.
+/// How long a rollback may delay the caller after the deadline. If all is well, it takes one request for each lock.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The last one first. Every error is kept. What cannot be done in time goes on in the background.
+/// Releases the locks, the last one first, and returns every error. What cannot be done in time continues in the
+/// background.
 async fn roll_back(held: Option<LockGuard>, wait: Wait) -> Vec<Error> {
     let Some(held) = held else { return Vec::new() };
     let left = match wait {

@@ -1,4 +1,4 @@
-//! Several locks as one.
+//! Several locks that are acquired as one.
 
 mod members;
 
@@ -18,17 +18,17 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::{Error, Result};
 
-/// Several locks as one: held when all of them are held.
+/// Several locks that act as one: it is held when all of them are held.
 ///
 /// There are two kinds.
 ///
-/// [`new`](Self::new) takes mutexes on several paths *at once*: all its nodes are created in one transaction, so any two
-/// such locks stand in the same order in every queue that they share. They cannot wait for each other in a circle,
-/// whatever order their paths are given in. It takes three requests and two round trips for any number of paths (Curator:
-/// three for each path, one after another).
+/// [`new`](Self::new) takes mutexes on several paths *at once*: all their nodes are created in one transaction, so any
+/// two such locks stand in the same order in every queue that they share. They cannot wait for each other in a circle,
+/// whatever order their paths are given in. It takes three requests and two round trips for any number of paths
+/// (Curator: three for each path, one after another).
 ///
-/// [`of`](Self::of) takes any locks, one after another. They should be given in the same order everywhere: two that are
-/// given in opposite orders can wait for each other for ever, as with any locks.
+/// [`of`](Self::of) takes any locks, one after another. Give them in the same order everywhere: two multi-locks with
+/// opposite orders can wait for each other forever, as with any locks.
 ///
 /// After Curator's class of the same name.
 ///
@@ -45,30 +45,31 @@ use crate::error::{Error, Result};
 ///
 /// # Guarantees
 ///
-/// - *All or nothing*: an acquire that fails, ends by its timeout or is dropped leaves none of the locks held. What went
-///   wrong is told with the name of the lock that failed, and with every error of the releases.
-/// - *One deadline* over all of them. What a lock made by `of` holds when the time is over is given back first; that takes no
-///   longer than one second, and goes on in the background then.
+/// - *All or nothing*: an acquire that fails, times out or is dropped leaves none of the locks held. Its error names the
+///   lock that failed, and contains every error of the releases.
+/// - *One deadline* for all of them. What a lock made by `of` holds when the time is up is given back before it returns;
+///   that delays it by one second at most, and then continues in the background.
 /// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on the same paths (Java's
 ///   too).
 /// - *No deadlock* among multi-locks made by `new`, mixed with mutexes whose holders do not ask for more.
 /// - *Reentrant*, if the locks are.
-/// - The guard is lost when one of the locks is lost. A release goes on to the others when one fails.
+/// - The guard is lost when any one of the locks is lost. A release continues with the other locks if one fails.
 ///
 /// # Caveats
 ///
-/// A lock made by `new` stands in all its queues while it waits. Who holds one of the paths and only then asks for another
-/// one waits behind it there, while it waits for him: a deadlock, in whatever order he asks. So do not mix it with holders
-/// that take these paths one after another: nested mutexes, a multi-lock made by `of`, or Java Curator's multi-lock. Where
-/// that has to be, use `of` with one order everywhere, and a timeout.
+/// While a lock made by `new` waits, it stands in all its queues. If you hold one of the paths, and only then ask for
+/// another, you wait behind it there, while it waits for you: a deadlock, whatever your order. So do not mix it with
+/// holders that take these paths one after another: nested mutexes, a multi-lock made by `of`, or Java Curator's
+/// multi-lock. If you must, use `of` with one order everywhere, and a timeout.
 ///
-/// No path may be there twice: such a lock would wait for itself. Paths within one another are allowed; each is a queue
-/// of its own. That is refused only where one path lies in a child of another that looks like a contender of its queue
+/// No path may occur twice: such a lock would wait for itself. Paths below one another are allowed; each is a queue of
+/// its own. They are refused only if one path lies in a child of another that looks like a contender of its queue
 /// (`…lock-0000000007`).
 ///
-/// Made by `new` it needs ZooKeeper 3.6 or newer.
+/// A lock made by `new` needs ZooKeeper 3.6 or newer.
 ///
-/// A multi-lock and a mutex on the same path are strangers to each other, also for one owner: it would wait for itself.
+/// A multi-lock and a mutex on the same path do not know each other: an owner that holds one and asks for the other
+/// waits for itself.
 #[derive(Debug, Clone)]
 pub struct InterProcessMultiLock {
     kind: Kind,
@@ -81,11 +82,11 @@ enum Kind {
 }
 
 impl InterProcessMultiLock {
-    /// A multi-lock of mutexes on `paths`. Nothing is sent yet; the paths are created when they are first needed.
+    /// Makes a multi-lock of mutexes on `paths`. Nothing is sent yet; the paths are created when they are first needed.
     ///
     /// # Errors
     ///
-    /// An invalid path; no path at all, or one that is there twice.
+    /// When a path is invalid or occurs twice, or there is none.
     pub fn new(client: &CuratorClient, paths: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self> {
         let dirs = paths.into_iter().map(|path| client.resolve(path)).collect::<Result<Vec<_>, _>>()?;
         check_paths(&dirs)?;
@@ -94,11 +95,11 @@ impl InterProcessMultiLock {
         Ok(Self { kind: Kind::Paths(Reentrant::new(internals)) })
     }
 
-    /// A multi-lock of any locks. They are acquired in this order, and released in the opposite one.
+    /// Makes a multi-lock of any locks. They are acquired in this order, and released in reverse order.
     ///
     /// # Errors
     ///
-    /// No lock at all, or a path that is there twice.
+    /// When there is no lock, or a path occurs twice.
     pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
         let locks: Vec<_> = locks.into_iter().collect();
         let paths: Vec<_> = locks.iter().flat_map(|lock| lock.paths()).collect();
@@ -108,10 +109,10 @@ impl InterProcessMultiLock {
         Ok(Self { kind: Kind::Locks(members) })
     }
 
-    /// The same lock with other data in its nodes, for [`participants`](Self::participants) to show. If not said, the
-    /// client's default lock data. Locks that were given to [`of`](Self::of) have their own.
+    /// The same lock, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the
+    /// client's default lock data. Locks that were given to [`of`](Self::of) keep their own.
     ///
-    /// To be said when the lock is made: what was held before is not known to the new one.
+    /// Call this when you make the lock: the new one does not know what the old one holds.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         match self.kind {
@@ -139,10 +140,10 @@ impl InterProcessMultiLock {
         }
     }
 
-    /// Who holds one of the locks and who waits, in all processes, path by path; first comer first in each.
+    /// Lists who holds one of the locks and who waits, in all processes, path by path, each in the order of arrival.
     ///
-    /// Each path is told of by itself: a multi-lock that is first in one and waits in another
-    /// [owns](Participant::owns) the one.
+    /// Each path is listed on its own: a multi-lock that is first in one queue and waits in another
+    /// [owns](Participant::owns) the first.
     ///
     /// # Errors
     ///
@@ -164,7 +165,7 @@ impl InterProcessMultiLock {
         }
     }
 
-    /// The paths that are locked, as they are called on the server (chroot and namespace included).
+    /// The paths that are locked, as on the server, including chroot and namespace.
     #[must_use]
     pub fn paths(&self) -> Vec<ZPath> {
         match &self.kind {
@@ -199,7 +200,7 @@ fn check_paths(paths: &[ZPath]) -> Result<()> {
         return invalid("at least one path");
     }
     if paths.iter().collect::<BTreeSet<_>>().len() < paths.len() {
-        return invalid("no path twice");
+        return invalid("each path only once");
     }
     if paths.iter().any(|outer| paths.iter().any(|inner| contends_in(outer, inner))) {
         return invalid("no path within another that looks like one of its contenders");
@@ -207,7 +208,7 @@ fn check_paths(paths: &[ZPath]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the queue at `outer` takes the way to `inner` for a contender, which would never go.
+/// Whether the queue at `outer` would mistake the child that leads to `inner` for a contender, which would never leave.
 fn contends_in(outer: &ZPath, inner: &ZPath) -> bool {
     let below = inner.strip_prefix(outer);
     let child = below.as_ref().and_then(|below| below.as_str().split('/').nth(1));

@@ -1,6 +1,6 @@
-//! The read node that stands in the place of its holder's write node.
+//! The read node of an owner that holds the write lock: it takes the place of the write node.
 //!
-//! It has the number of the write node, so whoever waits for the one, waits for the other too.
+//! It has the same number as the write node, so every contender that waits for one also waits for the other.
 
 use curator_client::node::find::NodeFinder;
 use curator_client::{CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath};
@@ -13,33 +13,34 @@ use crate::lock::holds::Share;
 use crate::lock::internals::LockInternals;
 use crate::lock::own_nodes::{OwnNodes, State};
 
-/// What becomes of the write node.
+/// What happens to the write node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WriteNode {
-    Stays,
-    Goes,
+    Kept,
+    Deleted,
 }
 
 /// Takes the read lock, while the write lock is held.
 ///
 /// # Errors
 ///
-/// [`Error::Lost`](crate::Error::Lost) when the write lock is not held any more.
+/// [`Error::Lost`](crate::Error::Lost) when the write lock is no longer held.
 pub(super) async fn take(reader: &LockInternals, write: &Hold, wait: Wait) -> Result<Hold> {
-    create(reader, write, WriteNode::Stays, wait).await
+    create(reader, write, WriteNode::Kept, wait).await
 }
 
-/// Turns a share in the write lock into the read lock. The write node goes if it was the last share.
+/// Turns a share in the write lock into the read lock. If it was the last share, the write node is deleted.
 pub(super) async fn downgrade(reader: &LockInternals, mut write: Share) -> Result<Hold> {
     let Some(write_nodes) = write.leave_if_last() else {
-        return create(reader, write.hold(), WriteNode::Stays, Wait::FOREVER).await;
+        return create(reader, write.hold(), WriteNode::Kept, Wait::FOREVER).await;
     };
-    let hold = create(reader, write.hold(), WriteNode::Goes, Wait::FOREVER).await?;
+    let hold = create(reader, write.hold(), WriteNode::Deleted, Wait::FOREVER).await?;
     write_nodes.forget_all();
     Ok(hold)
 }
 
-/// In one transaction with what becomes of the write node: so the read node is never there without having had its place.
+/// Creates the read node in one transaction with a check or the deletion of the write node: so the read node never
+/// exists without having held its place.
 async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wait: Wait) -> Result<Hold> {
     let (client, session, dir) = (reader.client(), write.session(), reader.dir());
     let number = reader.driver().sequence(write.path().name());
@@ -55,8 +56,8 @@ async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wai
     let written = write.path().clone();
     let operations = vec![
         match write_node {
-            WriteNode::Stays => TransactionOperation::Check { path: written, version: None },
-            WriteNode::Goes => TransactionOperation::Delete { path: written, version: None },
+            WriteNode::Kept => TransactionOperation::Check { path: written, version: None },
+            WriteNode::Deleted => TransactionOperation::Delete { path: written, version: None },
         },
         TransactionOperation::Create(node),
     ];
@@ -66,7 +67,7 @@ async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wai
     let mut in_doubt = false;
     loop {
         if wait != Wait::No {
-            // The end of the session is told below.
+            // If the session has ended, that is reported below.
             let _ = session.connected().await;
         }
         if let Some(lost) = write.session_loss() {
@@ -76,20 +77,20 @@ async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wai
         let tried = match tried {
             Ok(false) => {
                 in_doubt = false;
-                nodes.set(0, State::Sought);
+                nodes.set(0, State::MayExist);
                 session.transact(operations.clone()).await.map(|_| true)
             }
             tried => tried,
         };
-        // The clock is read last: what came before may have taken longer than the session's lease.
+        // The clock is read last: everything before may have taken longer than the session's lease.
         if let Some(lost) = write.session_loss() {
             return Err(lost.into());
         }
         let error = match tried {
             Ok(_) => {
-                nodes.set(0, State::Told(vec![path]));
+                nodes.set(0, State::Answered(vec![path]));
                 let hold = Hold::new(nodes.listed(), write.token(), []);
-                if write_node == WriteNode::Goes && write.is_revoked() {
+                if write_node == WriteNode::Deleted && write.is_revoked() {
                     hold.note_revocation();
                 }
                 return Ok(hold);
@@ -110,9 +111,9 @@ async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wai
     }
 }
 
-/// Whether the node was created after all.
+/// Whether the node was created despite the error.
 async fn is_there(session: &Session, path: &ZPath) -> curator_client::Result<bool> {
-    // One pipeline. The `sync` makes a server that we have just moved to catch up with the leader.
+    // One pipeline. The `sync` makes a server to which we have just moved catch up with the leader.
     let (synced, found) = (session.sync(path), session.exists(path));
     synced.await?;
     Ok(found.await?.is_some_and(|stat| stat.ephemeral_owner == session.id()))

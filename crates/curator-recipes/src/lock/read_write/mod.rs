@@ -1,4 +1,4 @@
-//! The lock that many read under and one writes under.
+//! The lock that allows many readers at once, or one writer.
 
 mod downgrade;
 mod read;
@@ -16,9 +16,10 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::Result;
 
-/// A pair of locks on one path: many may hold [`read`](Self::read) at once, and who holds [`write`](Self::write) is alone.
+/// A pair of locks on one path: many owners may hold [`read`](Self::read) at once, and the holder of
+/// [`write`](Self::write) is alone.
 ///
-/// Curator's class of the same name, and compatible with it on one path.
+/// Curator's class of the same name, and compatible with it on the same path.
 ///
 /// ```no_run
 /// use curator_recipes::InterProcessReadWriteLock;
@@ -35,41 +36,41 @@ use crate::error::Result;
 ///
 /// # Guarantees
 ///
-/// - *Exclusive writers*: no valid guard of the write lock exists beside any valid guard of another owner.
-/// - *Fair*: readers and writers own in the order of their coming. A writer that waits keeps later readers out, so neither
-///   side starves the other.
-/// - *Reentrant* on both sides. Who holds the write lock may take the read lock too, and keep it when the write lock is
-///   released: see [`WriteGuard::downgrade`]. No other writer comes between.
-/// - *No upgrade*: who holds the read lock only and asks for the write lock is told so at once
-///   ([`UpgradeRefused`](crate::Error::UpgradeRefused)), where Curator waits for ever.
-/// - *Herd-free*: a reader is woken once, however many writers are before it. When a writer releases, the readers that
-///   waited for it are woken, because all of them own then.
+/// - *Exclusive writers*: while a guard of the write lock is valid, no other owner has a valid guard of either lock.
+/// - *Fair*: readers and writers get the lock in the order of their arrival. A waiting writer keeps later readers out,
+///   so neither side starves the other.
+/// - *Reentrant* on both sides. The holder of the write lock may take the read lock too, and keep it when the write lock
+///   is released: see [`WriteGuard::downgrade`]. No other writer comes in between.
+/// - *No upgrade*: an owner that holds only the read lock and asks for the write lock gets an error at once
+///   ([`UpgradeRefused`](crate::Error::UpgradeRefused)), where Curator waits forever.
+/// - *Herd-free*: a reader is woken once, however many writers are before it. When a writer releases, all readers that
+///   waited for it are woken, because all of them then hold the lock.
 ///
 /// # Caveats
 ///
-/// A reader that was a writer keeps its [fencing token](crate::FencingToken). The tokens of readers that overlap do not
-/// order them.
+/// A reader that was a writer before keeps its [fencing token](crate::FencingToken). The tokens of readers that overlap
+/// say nothing about their order.
 #[derive(Debug, Clone)]
 pub struct InterProcessReadWriteLock {
     read: ReadLock,
     write: WriteLock,
 }
 
-/// The two sides of one lock, and who holds them in this process.
+/// The two sides of one lock, and their holders in this process.
 #[derive(Debug, Clone)]
 struct Sides {
     read: Reentrant,
-    /// The gate of an owner's slot here is for both sides: two futures of one owner must not wait for each other in the
-    /// queue.
+    /// Each owner has one gate for both sides, which is here: two futures of one owner must not wait for each other in
+    /// the queue.
     write: Reentrant,
 }
 
 impl InterProcessReadWriteLock {
-    /// A read-write lock on `path`. Nothing is sent yet; the path is created when it is first needed.
+    /// Makes a read-write lock on `path`. Nothing is sent yet; the path is created when it is first needed.
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl AsRef<str>) -> Result<Self> {
         let path = path.as_ref();
         let write = LockInternals::new(client, path, Arc::new(WriteLockInternalsDriver))?;
@@ -81,29 +82,29 @@ impl InterProcessReadWriteLock {
         Self { read: ReadLock::new(sides.clone()), write: WriteLock::new(sides) }
     }
 
-    /// The same lock with other data in its nodes, for [`participants`](Self::participants) to show. If not said, the
+    /// The same lock, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the
     /// client's default lock data.
     ///
-    /// To be said when the lock is made: what was held before is not known to the new one.
+    /// Call this when you make the lock: the new one does not know what the old one holds.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         let (data, Sides { read, write }) = (data.into(), self.write.sides());
         Self::of(Sides { read: read.with_data(Arc::clone(&data)), write: write.with_data(data) })
     }
 
-    /// The lock to read under.
+    /// The read lock.
     #[must_use]
     pub fn read(&self) -> &ReadLock {
         &self.read
     }
 
-    /// The lock to write under.
+    /// The write lock.
     #[must_use]
     pub fn write(&self) -> &WriteLock {
         &self.write
     }
 
-    /// Who holds either side and who waits, in all processes, first comer first. Two round trips.
+    /// Lists who holds either side and who waits, in all processes, in the order of arrival. Two round trips.
     ///
     /// # Errors
     ///
@@ -116,7 +117,7 @@ impl InterProcessReadWriteLock {
         self.write.sides().write.internals().participants().await
     }
 
-    /// The lock's path, as it is called on the server (chroot and namespace included).
+    /// The lock's path on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {
         self.write.sides().write.internals().dir()

@@ -1,4 +1,4 @@
-//! The lock to read under.
+//! The read lock.
 
 use curator_client::CuratorClient;
 use curator_protocol::ParticipantKind;
@@ -28,7 +28,8 @@ impl ReadLock {
     acquire_methods!(LockGuard);
     holder_methods!();
 
-    /// The readers that hold the lock and those that wait for it, in all processes, first comer first. Two round trips.
+    /// Lists the readers that hold the lock and those that wait for it, in all processes, in the order of arrival. Two
+    /// round trips.
     ///
     /// # Errors
     ///
@@ -57,16 +58,16 @@ impl ReadLock {
             return Ok(Some(guard));
         }
         let gate = write.holds().gate(owner);
-        // Boxed, so that a user's future that acquires stays small.
+        // Boxed, so that the user's future that contains it stays small.
         let acquiring = Box::pin(async {
             let Some(_passed) = gate.pass(wait).await else { return Ok(None) };
             if let Some(guard) = read.enter_again(owner) {
                 return Ok(Some(guard));
             }
-            // The guard is kept, so that the write lock stays until the read lock is there too.
+            // The guard is kept, so that the write lock is held until the read lock is held too.
             if let Some(writing) = write.enter_again(owner) {
                 match downgrade::take(read.internals(), writing.first_hold(), wait).await {
-                    // It was no write lock any more.
+                    // The write lock had been lost.
                     Err(Error::Lost(_)) => {}
                     taken => return Ok(Some(read.hold(owner, taken?))),
                 }

@@ -1,4 +1,4 @@
-//! The lock to write under.
+//! The write lock.
 
 use std::ops::Deref;
 
@@ -15,10 +15,10 @@ use crate::lock::inter_process_lock::implement_inter_process_lock;
 use crate::lock::owner::OwnerId;
 use crate::lock::participants::Participant;
 
-/// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): its holder is alone.
+/// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): it has one holder at a time.
 ///
-/// All that acquires fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds the read lock
-/// only: it would wait for itself.
+/// Every way to acquire it fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds only
+/// the read lock: it would wait for itself.
 #[derive(Debug, Clone)]
 pub struct WriteLock {
     sides: Sides,
@@ -36,7 +36,8 @@ impl WriteLock {
     );
     holder_methods!();
 
-    /// The writer that holds the lock and those that wait for it, in all processes, first comer first. Two round trips.
+    /// Lists the writer that holds the lock and those that wait for it, in all processes, in the order of arrival. Two
+    /// round trips.
     ///
     /// # Errors
     ///
@@ -106,24 +107,24 @@ impl From<WriteGuard> for LockGuard {
 }
 
 impl WriteGuard {
-    /// Goes on as a reader: other readers may come, and no writer comes between. One request.
+    /// Continues as a reader: other readers can enter, and no writer comes in between. One request.
     ///
-    /// If the owner has other guards of the write lock, it holds both from now on, until those are released. If it has the
-    /// read lock already, this is another guard of it. The [fencing token](LockGuard::fencing_token) stays the same, so
-    /// that a writer that waits already has a higher one.
+    /// If the owner has other guards of the write lock, it holds both locks until those guards are released. If it
+    /// already holds the read lock, this returns another guard of it. The [fencing token](LockGuard::fencing_token)
+    /// stays the same, so a waiting writer already has a higher one.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lock had been lost before; and those of the client when its retry policy gives up. If the
-    /// owner has the read lock already, those of [`LockGuard::release`]. What this guard stood for is released then, if
-    /// need be in the background.
+    /// [`Error::Lost`] when the lock had already been lost; and those of the client when its retry policy gives up. If
+    /// the owner already holds the read lock, those of [`LockGuard::release`]. In each case this guard is released, if
+    /// necessary in the background.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future releases the lock, in the background.
     pub async fn downgrade(self) -> Result<LockGuard> {
         let Self { guard, sides } = self;
-        // Who lost the lock may be waiting for it again, with the gate in hand.
+        // An owner that has lost the lock may be waiting for it again, and hold the gate.
         if let Some(lost) = guard.loss() {
             return Err(lost.into());
         }
@@ -134,7 +135,8 @@ impl WriteGuard {
             Some(passed) => passed,
             None => tokio::select! {
                 biased;
-                // Whoever has the gate may by then wait in the queue, with nothing left to downgrade.
+                // By then, a future that has passed the gate may be waiting in the queue, and there is nothing left to
+                // downgrade.
                 lost = guard.lost() => return Err(lost.into()),
                 Some(passed) = gate.pass(Wait::FOREVER) => passed,
             },
@@ -149,24 +151,24 @@ impl WriteGuard {
         Ok(read.hold(&owner, hold.ok_or(curator_client::Error::Closed)?))
     }
 
-    /// As [`LockGuard::release`].
+    /// Releases this guard, and reports the result: see [`LockGuard::release`].
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::release`].
+    /// The same as [`LockGuard::release`].
     ///
     /// # Cancel safety
     ///
-    /// A dropped release goes on in the background.
+    /// A dropped release continues in the background.
     pub async fn release(self) -> Result<()> {
         self.guard.release().await
     }
 
-    /// As [`LockGuard::blocking_release`].
+    /// Releases this guard on a plain thread: see [`LockGuard::blocking_release`].
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::release`].
+    /// The same as [`LockGuard::release`].
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! What is behind both semaphores: a queue, and leases that its first takes.
+//! The engine of both semaphores: a queue, and leases that the first in the queue takes.
 
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ use crate::shared_count::SharedCount;
 #[derive(Debug, Clone)]
 pub(crate) struct SemaphoreInternals {
     path: ZPath,
-    /// The queue of those who want leases.
+    /// The queue of the contenders that want leases.
     queue: LockInternals,
     leases_dir: ZPath,
     lease_data: Arc<[u8]>,
     limit: LimitSource,
-    /// Every lease has an owner of its own: nobody enters it again.
+    /// Every lease has an owner of its own, so none is entered again.
     holds: Arc<Holds>,
 }
 
-/// One request takes them all, and is put together before anybody sees how large it is.
+/// All leases are taken by one request, which has to be assembled before its size is known.
 const MOST_AT_ONCE: usize = 100_000;
 
 /// Where the number of leases comes from.
 #[derive(Debug, Clone)]
 pub(super) enum LimitSource {
-    /// Everybody who uses the path has to say the same number.
+    /// Every process that uses the path must use the same number.
     Fixed(usize),
-    /// A node says it.
+    /// A node contains it.
     Shared(SharedCount),
 }
 
@@ -77,7 +77,7 @@ impl SemaphoreInternals {
         &self.lease_data
     }
 
-    /// All the leases, each with a guard; `None` when it may not wait any longer.
+    /// Acquires all the leases, each with a guard; `None` if it may not wait any longer.
     ///
     /// # Errors
     ///
@@ -96,23 +96,23 @@ impl SemaphoreInternals {
             LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count)),
         };
         let wanted = LeasesWanted { quantity, directory: &self.leases_dir, data: &self.lease_data, limit, count };
-        // Boxed, so that a user's future that acquires stays small.
+        // Boxed, so that the user's future that contains it stays small.
         let acquiring = Box::pin(self.queue.acquire(wait, Some(wanted)));
         let holds = wait.bound(self.client(), acquiring).await?;
         Ok(holds.map(|holds| holds.into_iter().map(|hold| self.guard(hold)).collect()))
     }
 
-    /// A guard for each lease.
+    /// Makes a guard for one lease.
     fn guard(&self, hold: Hold) -> LockGuard {
         let (owner, hold) = (OwnerId::new(), Arc::new(hold));
         self.holds.insert(&owner, &hold);
         LockGuard::new(Share::new(&self.holds, &owner, hold))
     }
 
-    /// First those who hold leases, then those who wait for some.
+    /// Lists the holders of leases, followed by the contenders that wait for some.
     ///
-    /// The queue is listed before the leases. So who takes a lease between the two lists is in both, and its place in the
-    /// queue is found to be gone.
+    /// The queue is listed before the leases. So a contender that takes a lease between the two lists is in both, and
+    /// its place in the queue turns out to be gone.
     pub(super) async fn participants(&self, kind: ParticipantKind) -> Result<Vec<Participant>> {
         let waiters = self.queue.dirs().iter().map(|dir| (dir, self.queue.driver(), Numbers::Order));
         let leases =
@@ -123,7 +123,7 @@ impl SemaphoreInternals {
             participant.kind = kind;
             participant.owns = participant.path.parent().as_ref() == Some(&self.leases_dir);
         }
-        // Stable: first comer first in each.
+        // A stable sort: the order of arrival within each group.
         participants.sort_by_key(|participant| !participant.owns);
         Ok(participants)
     }

@@ -1,4 +1,4 @@
-//! A lease in hand.
+//! A lease that is held.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;
 
-/// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a [`LockGuard`]: it can be lost, it can
-/// be asked back, and dropping it gives it back.
+/// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a [`LockGuard`]: it can be lost,
+/// it can be asked for, and dropping it gives it back.
 ///
-/// Any task may give it back, whichever acquired it. After Curator's `Lease`.
+/// Any task may give it back, not only the one that acquired it. After Curator's `Lease`.
 #[derive(Debug)]
 #[must_use = "the lease is given back at once if it is dropped at once"]
 pub struct SemaphoreLease {
@@ -36,40 +36,40 @@ impl SemaphoreLease {
         &self.data
     }
 
-    /// Gives the lease back, and says how it went: as [`LockGuard::release`].
+    /// Gives the lease back, and reports the result: see [`LockGuard::release`].
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::release`].
+    /// The same as [`LockGuard::release`].
     ///
     /// # Cancel safety
     ///
-    /// A dropped release goes on in the background.
+    /// A dropped release continues in the background.
     pub async fn release(self) -> Result<()> {
         self.guard.release().await
     }
 
-    /// Gives several leases back at once. One that fails does not keep the others.
+    /// Gives several leases back at once. If one release fails, the others are released nevertheless.
     ///
     /// Curator's `returnAll`.
     ///
     /// # Errors
     ///
-    /// That of [`LockGuard::release`]; [`Error::ReleasesFailed`] if several went wrong.
+    /// That of [`LockGuard::release`]; [`Error::ReleasesFailed`] if several failed.
     ///
     /// # Cancel safety
     ///
-    /// A dropped release goes on in the background.
+    /// A dropped release continues in the background.
     pub async fn release_all(leases: impl IntoIterator<Item = Self>) -> Result<()> {
         let released = join_all(leases.into_iter().map(Self::release)).await;
         Error::of_releases(released.into_iter().filter_map(Result::err).collect())
     }
 
-    /// [`release`](Self::release) for plain threads.
+    /// Gives the lease back like [`release`](Self::release), on a plain thread.
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::release`].
+    /// The same as [`LockGuard::release`].
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! A number of leases that all processes share.
+//! A number of leases, shared by all processes.
 
 mod internals;
 mod lease;
@@ -18,9 +18,9 @@ use super::participants::Participant;
 use crate::error::{Error, Result};
 use crate::shared_count::SharedCount;
 
-/// Gives a number of leases to all processes that use the same path, and not one more.
+/// A number of leases, shared by all processes that use the same path, and never exceeded.
 ///
-/// Curator's class of the same name, and compatible with it on one path.
+/// Curator's class of the same name, and compatible with it on the same path.
 ///
 /// ```no_run
 /// use curator_recipes::InterProcessSemaphoreV2;
@@ -35,37 +35,39 @@ use crate::shared_count::SharedCount;
 ///
 /// # Guarantees
 ///
-/// - *Never more* valid leases than the number says, if all say the same, or a [`SharedCount`] says it.
-/// - *Fair*: who asks first is served first. Who asks for many is not passed by those who ask for one.
+/// - *Never more* valid leases than the number, if all processes use the same one, or a [`SharedCount`].
+/// - *Fair*: first come, first served. A contender that asks for many leases is not overtaken by others that ask for
+///   one.
 /// - *All or nothing*: [`acquire_many`](Self::acquire_many) takes its leases in one step. It never holds some while it
-///   waits for others, so two of them cannot wait for each other.
+///   waits for others, so two such calls cannot wait for each other.
 /// - *Herd-free*: only the first in the queue watches the leases.
-/// - *Cancel-safe*, and *honest* about the loss of a lease, as the mutex is.
+/// - *Cancel-safe*, and *honest* about the loss of a lease, like the mutex.
 ///
 /// # Caveats
 ///
-/// It is not reentrant, and belongs to nobody: a task that holds a lease and asks for another gets another, or waits. Any
-/// task may give a lease back.
+/// It is not reentrant, and leases belong to no task: a task that holds a lease and asks for another gets another, or
+/// waits. Any task may give a lease back.
 ///
-/// Every process should say the same number of leases; each obeys the number that it was told itself. A [`SharedCount`] is
-/// safe from that. When it is lowered, nobody loses a lease, and nobody gets one until there are fewer than it says.
+/// All processes should use the same number of leases; each process obeys its own. A [`SharedCount`] avoids that
+/// problem. When it is lowered, no lease is lost, and no lease is granted until there are fewer than the new number.
 ///
-/// Children of the path's `leases` that are no leases use up nothing here. Java's Curator counts them.
+/// Children of the path's `leases` that are not leases are not counted here. Java's Curator counts them.
 ///
-/// It needs ZooKeeper 3.6 or newer. The [fencing tokens](crate::FencingToken) of leases rise in the order in which they
-/// were given, which orders their holders only if there is a single lease. Leases that were given together have the same.
+/// It needs ZooKeeper 3.6 or newer. The [fencing tokens](crate::FencingToken) of leases increase in the order in which
+/// they were granted, which orders their holders only if there is a single lease. Leases that were granted together have
+/// the same token.
 #[derive(Debug, Clone)]
 pub struct InterProcessSemaphoreV2 {
     internals: SemaphoreInternals,
 }
 
 impl InterProcessSemaphoreV2 {
-    /// A semaphore on `path` with a fixed number of leases. Nothing is sent yet; the path is created when it is first
-    /// needed.
+    /// Makes a semaphore on `path` with a fixed number of leases. Nothing is sent yet; the path is created when it is
+    /// first needed.
     ///
     /// # Errors
     ///
-    /// An invalid path; [`InvalidQuantity`](crate::Error::InvalidQuantity) if there are to be no leases at all.
+    /// When the path is invalid; [`InvalidQuantity`](crate::Error::InvalidQuantity) when the number of leases is zero.
     pub fn new(client: &CuratorClient, path: impl AsRef<str>, max_leases: usize) -> Result<Self> {
         let internals = SemaphoreInternals::new(client, path.as_ref(), LimitSource::Fixed(max_leases))?;
         if max_leases == 0 {
@@ -74,23 +76,24 @@ impl InterProcessSemaphoreV2 {
         Ok(Self { internals })
     }
 
-    /// A semaphore whose number of leases stands in a node, and may be changed at any time. The waiting notice at once.
+    /// Makes a semaphore whose number of leases is stored in a node, and may be changed at any time. Waiters notice a
+    /// change at once.
     ///
-    /// The count must be of the same ensemble. If its node is missing, it is created with the count's seed. A number below
-    /// one gives no lease to anybody, until it is raised.
+    /// The count must be on the same ensemble. If its node is missing, it is created with the count's seed. While the
+    /// number is below one, no lease is granted.
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn with_shared_count(client: &CuratorClient, path: impl AsRef<str>, max_leases: SharedCount) -> Result<Self> {
         let internals = SemaphoreInternals::new(client, path.as_ref(), LimitSource::Shared(max_leases))?;
         Ok(Self { internals })
     }
 
-    /// The same semaphore with other data in the nodes of its leases, for [`participants`](Self::participants) to show. If
-    /// not said, the client's default lock data. Curator's `setNodeData`.
+    /// The same semaphore, with other data in the nodes of its leases, for [`participants`](Self::participants) to show.
+    /// Defaults to the client's default lock data. Curator's `setNodeData`.
     ///
-    /// To be said when the semaphore is made: what was held before is not known to the new one.
+    /// Call this when you make the semaphore: the new one does not know what the old one holds.
     #[must_use]
     pub fn with_lease_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         Self { internals: self.internals.with_lease_data(data.into()) }
@@ -98,74 +101,76 @@ impl InterProcessSemaphoreV2 {
 
     /// Waits for a lease, for as long as it takes.
     ///
-    /// If one is free: two round trips, and one to give it back.
+    /// If one is free, this takes two round trips, and giving it back takes one.
     ///
     /// # Errors
     ///
     /// Those of the client when there is no session and its retry policy gives up;
-    /// [`Closed`](curator_client::Error::Closed) as soon as the client closes. A session that is lost while waiting is no
-    /// error: the wait begins anew in the next session, at the end of the queue.
+    /// [`Closed`](curator_client::Error::Closed) as soon as the client closes. It is not an error if the session is lost
+    /// while waiting: the wait starts over in the next session, at the end of the queue.
     ///
-    /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when somebody deletes our place again and again;
-    /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two thousand million nodes;
-    /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or a place in the queue, that
-    /// the server does not let it delete leave no room; [`InvalidSharedCount`](crate::Error::InvalidSharedCount) when the count's node holds no number.
+    /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when someone keeps deleting our place;
+    /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
+    /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when there is no room because of leases of this client's
+    /// session, or a place in the queue, whose deletion the server does not permit;
+    /// [`InvalidSharedCount`](crate::Error::InvalidSharedCount) when the count's node does not contain a number.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in the queue, and the lease if it is there already; their nodes are deleted in
-    /// the background.
+    /// Dropping the future gives up the place in the queue, and the lease if it has already been taken; their nodes are
+    /// deleted in the background.
     pub async fn acquire(&self) -> Result<SemaphoreLease> {
         loop {
-            // Without a deadline, `None` cannot be; were it ever, waiting on is what was asked for.
+            // Without a deadline, `None` cannot occur; if it did, waiting on would be what the caller asked for.
             if let Some(lease) = self.one(Wait::FOREVER).await? {
                 return Ok(lease);
             }
         }
     }
 
-    /// Waits for a lease, no longer than `timeout`: `None` when the time is over.
+    /// Waits for a lease, no longer than `timeout`; returns `None` when the time is up.
     ///
-    /// The timeout is one deadline over everything: connecting, queueing and requests.
+    /// The timeout is one deadline for everything: connecting, queueing and requests.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<SemaphoreLease>> {
         self.one(Wait::timeout(timeout)).await
     }
 
-    /// Takes a lease if one is free and nobody waits: else `None`.
+    /// Takes a lease if one is free and no one is waiting, or else returns `None`.
     ///
-    /// Waits for no other contender, and tries nothing again.
+    /// Waits for no other contender, and retries nothing.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), at the first failure.
+    /// The same as [`acquire`](Self::acquire), at the first failure.
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<SemaphoreLease>> {
         self.one(Wait::No).await
     }
 
-    /// Waits for as many leases, for as long as it takes. They are given all at once; each can be given back by itself.
+    /// Waits for `quantity` leases, for as long as it takes. They are granted all at once; each can be given back
+    /// individually.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire). [`InvalidQuantity`](crate::Error::InvalidQuantity) at once if there can never be so
-    /// many, or if they are more than 100,000; under a [`SharedCount`] the first may change, so the wait goes on.
-    /// [`RequestTooLarge`](curator_client::Error::RequestTooLarge) if one request has no room for so many, which is some
-    /// thousands by default.
+    /// The same as [`acquire`](Self::acquire). [`InvalidQuantity`](crate::Error::InvalidQuantity) at once if there can
+    /// never be so many, or if they are more than 100,000; under a [`SharedCount`] the number may change, so in the
+    /// first case the wait goes on. [`RequestTooLarge`](curator_client::Error::RequestTooLarge) if so many do not fit
+    /// into one request, which by default has room for some thousands.
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, quantity: usize) -> Result<Vec<SemaphoreLease>> {
         loop {
             // As in `acquire`.
@@ -175,15 +180,15 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
-    /// Waits for as many leases, no longer than `timeout`: all of them or `None`.
+    /// Waits for `quantity` leases, no longer than `timeout`; returns all of them, or `None`.
     ///
     /// # Errors
     ///
-    /// As [`acquire_many`](Self::acquire_many).
+    /// The same as [`acquire_many`](Self::acquire_many).
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     pub async fn acquire_many_timeout(
         &self,
         quantity: usize,
@@ -192,24 +197,25 @@ impl InterProcessSemaphoreV2 {
         self.many(quantity, Wait::timeout(timeout)).await
     }
 
-    /// Takes as many leases if they are free and nobody waits: else `None`.
+    /// Takes `quantity` leases if they are free and no one is waiting, or else returns `None`.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire), and [`InvalidQuantity`](crate::Error::InvalidQuantity).
+    /// The same as [`try_acquire`](Self::try_acquire), and [`InvalidQuantity`](crate::Error::InvalidQuantity).
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, quantity: usize) -> Result<Option<Vec<SemaphoreLease>>> {
         self.many(quantity, Wait::No).await
     }
 
-    /// [`acquire`](Self::acquire) for plain threads. The client's runtime must be running elsewhere.
+    /// Acquires a lease like [`acquire`](Self::acquire), on a plain thread. The client's runtime must be running
+    /// elsewhere.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
@@ -218,11 +224,11 @@ impl InterProcessSemaphoreV2 {
         self.internals.client().block_on(self.acquire())
     }
 
-    /// [`acquire_timeout`](Self::acquire_timeout) for plain threads.
+    /// Acquires a lease like [`acquire_timeout`](Self::acquire_timeout), on a plain thread.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
@@ -231,11 +237,11 @@ impl InterProcessSemaphoreV2 {
         self.internals.client().block_on(self.acquire_timeout(timeout))
     }
 
-    /// [`try_acquire`](Self::try_acquire) for plain threads.
+    /// Acquires a lease like [`try_acquire`](Self::try_acquire), on a plain thread.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The same as [`try_acquire`](Self::try_acquire).
     ///
     /// # Panics
     ///
@@ -244,14 +250,17 @@ impl InterProcessSemaphoreV2 {
         self.internals.client().block_on(self.try_acquire())
     }
 
-    /// Whether anybody holds a lease through this semaphore or a clone of it.
+    /// Whether anyone holds a lease through this semaphore or a clone of it.
     #[must_use]
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.internals.holds().is_held()
     }
 
-    /// Who holds leases and who waits for some, in all processes: first the holders, then the waiters, first comer first in
-    /// each. Two round trips, one to list and one to read what was found. Who takes leases between the two is in neither.
+    /// Lists who holds leases and who waits for some, in all processes: the holders, followed by the waiters, each in
+    /// the order of arrival.
+    ///
+    /// Two round trips, one to list and one to read what was found. A contender that takes leases between the two is in
+    /// neither group.
     ///
     /// # Errors
     ///
@@ -264,14 +273,14 @@ impl InterProcessSemaphoreV2 {
         self.internals.participants(ParticipantKind::Lease).await
     }
 
-    /// The semaphore's path, as it is called on the server (chroot and namespace included).
+    /// The semaphore's path on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {
         self.internals.path()
     }
 
     async fn one(&self, wait: Wait) -> Result<Option<SemaphoreLease>> {
-        // One was asked for, so one it is.
+        // One lease was requested, so exactly one is returned.
         Ok(self.many(1, wait).await?.and_then(|mut leases| leases.pop()))
     }
 

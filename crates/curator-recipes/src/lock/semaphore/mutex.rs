@@ -13,12 +13,14 @@ use crate::lock::inter_process_lock::implement_inter_process_lock;
 use crate::lock::owner::OwnerId;
 use crate::lock::participants::Participant;
 
-/// A lock that is held once at a time, in all processes that use the same path, whoever asks: it is not reentrant.
+/// A lock that is held at most once at a time, in all processes that use the same path, even by the same owner: it is
+/// not reentrant.
 ///
-/// It belongs to no task. A task that holds it and asks again waits for itself, and any task may release a guard. Where that
-/// is not needed, [`InterProcessMutex`](crate::InterProcessMutex) is cheaper: three requests for a cycle, and four here.
+/// It belongs to no task. A task that holds it and asks again waits for itself, and any task may release a guard. Where
+/// you do not need that, [`InterProcessMutex`](crate::InterProcessMutex) is cheaper: it takes three requests for a
+/// cycle, and this lock four.
 ///
-/// Curator's class of the same name, and compatible with it on one path: a semaphore with one lease.
+/// Curator's class of the same name, and compatible with it on the same path: a semaphore with one lease.
 ///
 /// ```no_run
 /// use curator_recipes::InterProcessSemaphoreMutex;
@@ -40,19 +42,19 @@ pub struct InterProcessSemaphoreMutex {
 }
 
 impl InterProcessSemaphoreMutex {
-    /// A mutex on `path`. Nothing is sent yet; the path is created when it is first needed.
+    /// Makes a mutex on `path`. Nothing is sent yet; the path is created when it is first needed.
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl AsRef<str>) -> Result<Self> {
         Ok(Self { internals: SemaphoreInternals::new(client, path.as_ref(), LimitSource::Fixed(1))? })
     }
 
-    /// The same mutex with other data in the node of its holder, for [`participants`](Self::participants) to show. If not
-    /// said, the client's default lock data.
+    /// The same mutex, with other data in its holder's node, for [`participants`](Self::participants) to show. Defaults
+    /// to the client's default lock data.
     ///
-    /// To be said when the lock is made: what was held before is not known to the new one.
+    /// Call this when you make the lock: the new one does not know what the old one holds.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         Self { internals: self.internals.with_lease_data(data.into()) }
@@ -60,17 +62,18 @@ impl InterProcessSemaphoreMutex {
 
     acquire_methods!(
         LockGuard,
-        "Who holds it already, waits for itself: it is not reentrant, and the owner is not looked at."
+        "An owner that already holds it waits for itself: it is not reentrant, and ignores the owner."
     );
 
-    /// Whether anybody holds the lock through this instance or a clone of it.
+    /// Whether anyone holds the lock through this instance or a clone of it.
     #[must_use]
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.internals.holds().is_held()
     }
 
-    /// Who holds the lock and who waits for it, in all processes: first the holder, then the waiters. Two round
-    /// trips. Who takes the lock between the two is in neither.
+    /// Lists who holds the lock and who waits for it, in all processes: the holder, followed by the waiters.
+    ///
+    /// Two round trips. A contender that takes the lock between the two is in neither group.
     ///
     /// # Errors
     ///
@@ -83,13 +86,13 @@ impl InterProcessSemaphoreMutex {
         self.internals.participants(ParticipantKind::Exclusive).await
     }
 
-    /// The mutex's path, as it is called on the server (chroot and namespace included).
+    /// The mutex's path on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {
         self.internals.path()
     }
 
-    /// Its queue is that of a mutex on this very path.
+    /// Its queue is that of a mutex on this same path.
     fn paths(&self) -> Vec<ZPath> {
         vec![self.internals.queue_dir().clone()]
     }

@@ -19,17 +19,17 @@ async fn no_path_and_a_path_that_is_there_twice_are_refused() {
     let (queue, contender) = (format!("{two}/locks"), format!("{two}/order-lock-0000000007/deeper"));
     let refusals = [
         (InterProcessMultiLock::new(&client, [""; 0]), vec![], "at least one path"),
-        (InterProcessMultiLock::new(&client, [&one, &two, &one]), vec![&one, &two, &one], "no path twice"),
+        (InterProcessMultiLock::new(&client, [&one, &two, &one]), vec![&one, &two, &one], "each path only once"),
         (InterProcessMultiLock::of([]), vec![], "at least one path"),
         (
             InterProcessMultiLock::of([arc(mutex(&client, &one)), arc(mutex(&client, &one))]),
             vec![&one, &one],
-            "no path twice",
+            "each path only once",
         ),
         (
             InterProcessMultiLock::of([arc(mutex(&client, &queue)), arc(semaphore_mutex)]),
             vec![&queue, &queue],
-            "no path twice",
+            "each path only once",
         ),
         (
             InterProcessMultiLock::new(&client, [&two, &contender]),
@@ -39,7 +39,7 @@ async fn no_path_and_a_path_that_is_there_twice_are_refused() {
         (
             InterProcessMultiLock::of([arc(mutex(&client, &one)), arc(multi(&client, &[two.clone(), one.clone()]))]),
             vec![&one, &two, &one],
-            "no path twice",
+            "each path only once",
         ),
     ];
     for (refused, named, wanted) in refusals {
