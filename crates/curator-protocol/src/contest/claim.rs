@@ -1,8 +1,9 @@
-//! How the first in the queue of a semaphore comes to its leases.
+//! How the first in a semaphore's queue takes its leases.
 //!
 //! Only the first in the queue takes leases. So while it is the first, there can only be fewer leases than it has seen,
-//! and it need not look again after it has taken some, as Curator does. It takes all its leases and gives its place up
-//! in *one* transaction: either all of that is done or nothing, and if somebody has deleted its place meanwhile, nothing.
+//! and it need not look again after it has taken some, as Curator does. It takes all its leases and gives up its place
+//! in *one* transaction: either all of that is done or nothing, and if someone has deleted its place in the meantime,
+//! nothing.
 
 use std::mem;
 
@@ -11,23 +12,23 @@ use uuid::Uuid;
 use super::step::{Answer, End, Event, Limit, OwnNode, Pace, Request, RestartReason};
 use crate::driver::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
-/// The number of the directory of the queue, and that of the leases.
+/// The index of the queue's directory, and that of the leases'.
 const QUEUE: usize = 0;
 pub(super) const LEASES: usize = 1;
 
 /// How many leases there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseLimit {
-    /// So many; every contender says the same.
+    /// This many; every contender uses the same number.
     Fixed(usize),
-    /// A node says it.
+    /// A node contains the number.
     Shared,
 }
 
 /// The claim of one contender, in one session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Claim {
-    /// What the leases bear.
+    /// The id that the leases have in their names.
     id: Uuid,
     session_id: i64,
     quantity: usize,
@@ -36,20 +37,20 @@ pub(super) struct Claim {
     pub(super) waits: bool,
     state: State,
     place: OwnNode,
-    /// As far as it was read.
+    /// The latest version that was read.
     place_version: i32,
-    /// Whether leases of ours may exist: a take was sent, and it is not known to have failed.
+    /// Whether leases of ours may exist: a take was sent, and is not known to have failed.
     may_exist: bool,
     parents_were_created: bool,
-    /// Since it waited last, if it did.
+    /// Since it last waited, if it did.
     limit_was_created: bool,
-    asks: Vec<(usize, Request)>,
+    pending: Vec<(usize, Request)>,
     pace: Pace,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// Not the first in the queue yet. This was read together with the last list.
+    /// Not the first in the queue yet. `Known` was read together with the last list.
     Queued(Known),
     Looking(Known),
     CreatingLimit(Known),
@@ -59,12 +60,12 @@ enum State {
     ReadingPlace(Limit),
     /// It is not known whether the leases were taken.
     Recovering(Limit),
-    /// These leases are ours: which transaction has created them?
+    /// These leases are ours; the transaction that created them still has to be read.
     Inspecting(Limit, Vec<String>),
     Taken(Vec<OwnNode>),
 }
 
-/// What was seen, and cannot have changed to our harm without an event.
+/// What has been read, and cannot have changed to our disadvantage without an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Known {
     leases: Option<usize>,
@@ -87,7 +88,7 @@ impl Claim {
             may_exist: false,
             parents_were_created: false,
             limit_was_created: false,
-            asks: Vec::new(),
+            pending: Vec::new(),
             pace: Pace::Now,
         }
     }
@@ -97,13 +98,13 @@ impl Claim {
         !matches!(self.state, State::Queued(_))
     }
 
-    /// What to read together with the first list of the queue.
+    /// The requests that are sent together with the first list of the queue.
     pub(super) fn early_reads(&self) -> impl Iterator<Item = (usize, Request)> {
         let limit = (self.limit == LeaseLimit::Shared).then_some((LEASES, Request::Limit));
         [(LEASES, Request::List)].into_iter().chain(limit)
     }
 
-    /// Takes what was read together with a list of the queue; nothing, if that was listed without.
+    /// Takes the answers that came together with a list of the queue; there are none if it was listed without them.
     pub(super) fn read_early(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
         let mut known = Known::default();
         self.note(&mut known, answers)?;
@@ -111,7 +112,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Our place is the first in the queue, by the list that something may have been read together with.
+    /// Starts the claim: our place is the first in the queue, by a list that may have come with early answers.
     pub(super) fn begin(&mut self, place: OwnNode) -> Outcome {
         let State::Queued(known) = self.state else { return Ok(()) };
         self.place = place;
@@ -119,13 +120,13 @@ impl Claim {
         match known {
             Known { leases: Some(leases), limit: Some(limit) } if self.suffices(leases, limit) => self.take(limit),
             Known { leases: Some(_), limit: Some(_) } if !self.waits => return Err(End::Refused),
-            // Nothing is watched yet.
+            // No watch is set yet.
             _ => self.look(Known::default(), Pace::Now),
         }
         Ok(())
     }
 
-    /// Takes the answers to what it has sent.
+    /// Takes the answers to the requests that it has sent.
     pub(super) fn answered(&mut self, mut answers: Vec<(Request, Answer)>) -> Outcome {
         let state = mem::replace(&mut self.state, State::Looking(Known::default()));
         if let State::Looking(known) = state {
@@ -166,7 +167,7 @@ impl Claim {
             }
             (State::Inspecting(..), Answer::Node { .. }) => return Err(End::Restart(RestartReason::NodeMissing)),
             (State::Inspecting(limit, _), Answer::Unknown) => self.recover(limit),
-            (state, answer) => return Err(End::protocol(format!("{answer:?} is no answer while {state:?}"))),
+            (state, answer) => return Err(End::protocol(format!("{answer:?} is not an expected answer in {state:?}"))),
         }
         Ok(())
     }
@@ -174,26 +175,26 @@ impl Claim {
     /// Takes one event, while it waits.
     pub(super) fn observed(&mut self, event: &Event) -> Outcome {
         let State::Waiting(mut known) = self.state else {
-            return Err(End::protocol("an event while nothing is waited for"));
+            return Err(End::protocol("an event while not waiting"));
         };
         match event {
             Event::LeasesChanged => known.leases = None,
             Event::LimitChanged => known.limit = None,
             Event::Interrupted => known = Known::default(),
             Event::OwnDeleted(_) => return Err(End::Restart(RestartReason::NodeDeleted)),
-            // The take will find out what was written.
+            // If someone has written to our place, the take will find out.
             Event::OwnChanged(_) | Event::AheadDeleted { .. } | Event::AheadChanged { .. } => return Ok(()),
         }
         self.look(known, Pace::Now);
         Ok(())
     }
 
-    /// What has to be sent now.
-    pub(super) fn take_asks(&mut self) -> (Vec<(usize, Request)>, Pace) {
-        (mem::take(&mut self.asks), self.pace)
+    /// Takes the requests that have to be sent now.
+    pub(super) fn take_pending(&mut self) -> (Vec<(usize, Request)>, Pace) {
+        (mem::take(&mut self.pending), self.pace)
     }
 
-    /// The leases, once they are taken.
+    /// The leases, once they have been taken.
     pub(super) fn taken(&self) -> Option<Vec<OwnNode>> {
         match &self.state {
             State::Taken(leases) => Some(leases.clone()),
@@ -205,14 +206,14 @@ impl Claim {
         self.may_exist
     }
 
-    /// Whether it waits in vain as long as these children of the leases' directory are there, whatever others give back.
-    /// Who wants more than there may be waits for another limit.
+    /// Whether it waits in vain as long as these children of the leases' directory exist, whatever others give back.
+    /// A contender that wants more than the limit waits for another limit.
     pub(super) fn is_blocked_by(&self, stuck: usize) -> bool {
         let State::Waiting(Known { limit: Some(limit), .. }) = self.state else { return false };
         (limit.leases.saturating_sub(stuck) + 1..=limit.leases).contains(&self.quantity)
     }
 
-    /// Whether this child of the leases' directory is a lease. Children that are none use up nothing.
+    /// Whether this child of the leases' directory is a lease. Other children are not counted.
     pub(super) fn is_lease(name: &str) -> bool {
         StandardLockInternalsDriver::LEASES.sequence(name).is_some()
     }
@@ -231,10 +232,10 @@ impl Claim {
     }
 
     fn ask(&mut self, state: State, requests: impl IntoIterator<Item = (usize, Request)>, pace: Pace) {
-        (self.state, self.asks, self.pace) = (state, requests.into_iter().collect(), pace);
+        (self.state, self.pending, self.pace) = (state, requests.into_iter().collect(), pace);
     }
 
-    /// Asks for what is not known.
+    /// Requests whatever is not known yet.
     fn look(&mut self, known: Known, pace: Pace) {
         let known = self.with_fixed_limit(known);
         let (limit, list) = match self.waits {
@@ -250,7 +251,7 @@ impl Claim {
         let no_limit = self.note(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
-                // As with the parents: someone keeps deleting it.
+                // As for the parents: someone keeps deleting it.
                 let pace = if self.limit_was_created { Pace::Retry } else { Pace::Now };
                 self.ask(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
             }
@@ -265,7 +266,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Whether there is no node that says the limit.
+    /// Records the answers in `known`. Returns whether the node that contains the limit is missing.
     fn note(&self, known: &mut Known, answers: Vec<(Request, Answer)>) -> Result<bool, End> {
         let mut no_limit = false;
         for answer in answers {
@@ -299,18 +300,18 @@ impl Claim {
             Answer::Missing => return Err(End::Restart(RestartReason::NodeMissing)),
             Answer::NoParent => self.prepare_parents(limit, Pace::Now),
             Answer::Unknown => self.recover(limit),
-            other => return Err(End::protocol(format!("{other:?} is no answer to the taking of leases"))),
+            other => return Err(End::protocol(format!("{other:?} is not an answer to the taking of leases"))),
         }
         Ok(())
     }
 
     fn prepare_parents(&mut self, limit: Limit, pace: Pace) {
-        // If they go again as soon as they are made, someone keeps deleting them.
+        // If the parents vanish as soon as they are created, someone keeps deleting them.
         let pace = if mem::replace(&mut self.parents_were_created, true) { Pace::Retry } else { pace };
         self.ask(State::PreparingParents(limit), [(LEASES, Request::CreateParents)], pace);
     }
 
-    /// The leases are the same: we are still the first.
+    /// Reads our place again. The leases have not changed, because we are still the first.
     fn read_place(&mut self, limit: Limit, pace: Pace) {
         let inspect = Request::Inspect { name: self.place.name.clone() };
         self.ask(State::ReadingPlace(limit), [(QUEUE, inspect)], pace);
@@ -335,7 +336,7 @@ impl Claim {
         names.retain(|name| name.starts_with(&prefix));
         names.sort_unstable();
         match names.first() {
-            // The leader has not applied it, and after the sync it never will. But we may be late by now.
+            // The leader has not applied the take, and after the sync it never will. But time has passed, so look again.
             None => {
                 self.may_exist = false;
                 self.look(Known::default(), Pace::Now);
@@ -344,7 +345,7 @@ impl Claim {
                 let inspect = Request::Inspect { name: first.clone() };
                 self.ask(State::Inspecting(limit, names), [(LEASES, inspect)], Pace::Now);
             }
-            // Somebody has deleted some of them.
+            // Someone has deleted some of them.
             Some(_) => return Err(End::Restart(RestartReason::NodeMissing)),
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A contest in one queue: the way in, and finding our node again when the answer to its create was lost.
+//! A contest in one queue: entering it, and finding our node again when the answer to its create was lost.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -15,46 +15,46 @@ use crate::queue::{Queue, SequenceOverflow};
 pub(super) struct Entry {
     pub(super) id: Uuid,
     pub(super) session_id: i64,
-    /// Whether it may wait for anybody.
+    /// Whether it may wait for other contenders.
     pub(super) waits: bool,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,
     /// Whether our node may exist: a create was sent, and the node is not known to be gone.
     pub(super) may_exist: bool,
-    /// Nodes that are ours beside `own`.
+    /// Other nodes that are ours, apart from `own`.
     pub(super) surplus: Vec<String>,
     pub(super) watches: Watches,
     parents_were_created: bool,
-    /// What has to be sent.
-    asks: Vec<Request>,
+    /// The requests that have to be sent.
+    pending: Vec<Request>,
     pace: Pace,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
     New,
-    /// Create our node, and list.
+    /// Creating our node, and listing.
     Joining,
     PreparingParents,
-    /// The create's outcome is unknown: catch up with the leader, and list.
+    /// The create's outcome is unknown: catching up with the leader, and listing.
     Recovering,
-    /// Nodes that may be ours were found in this queue: see whose they are.
+    /// Nodes that may be ours were found in this queue: reading which session they belong to.
     Identifying {
         queue: Queue,
     },
-    /// Place the watches that the plan needs.
+    /// Placing the watches that the plan needs.
     PlacingWatches {
         plan: Plan,
     },
-    /// Place the watches that the next plan will probably need, and list.
+    /// Placing the watches that the next plan will probably need, and listing.
     Looking {
         expected: Option<Plan>,
     },
     Waiting {
         plan: Plan,
     },
-    /// `is_certain` unless it was asked whether the node is still there, and not answered: somebody else may own the queue
-    /// by now.
+    /// `is_certain`, unless we asked whether the node still exists and got no answer: by now, someone else may own the
+    /// queue.
     Owned {
         is_certain: bool,
     },
@@ -67,12 +67,12 @@ pub(super) struct Watches {
     pub(super) own: bool,
 }
 
-/// How far an entry has come.
+/// How far an entry has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// It has no node, and wants one.
     Entering,
-    /// It looks whether it has one.
+    /// It is finding out whether it has one.
     Finding,
     /// It has one.
     Queued,
@@ -99,12 +99,12 @@ impl Entry {
             surplus: Vec::new(),
             watches: Watches::default(),
             parents_were_created: false,
-            asks: Vec::new(),
+            pending: Vec::new(),
             pace: Pace::Now,
         }
     }
 
-    /// Takes the answers to what it has sent.
+    /// Takes the answers to the requests that it has sent.
     pub(super) fn answered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
         match mem::replace(&mut self.state, State::New) {
             State::Joining => self.joined(driver, answers),
@@ -113,8 +113,8 @@ impl Entry {
             State::Identifying { queue } => self.identified(driver, &queue, answers),
             State::PlacingWatches { plan } => self.watches_placed(plan, answers),
             State::Looking { expected } => self.looked(driver, expected, answers),
-            State::Owned { .. } => self.looked_after(answers),
-            State::New | State::Waiting { .. } => Err(End::protocol("answers to nothing that was sent")),
+            State::Owned { .. } => self.own_watched(answers),
+            State::New | State::Waiting { .. } => Err(End::protocol("answers without requests")),
         }
     }
 
@@ -123,7 +123,7 @@ impl Entry {
         match mem::replace(&mut self.state, State::New) {
             State::Waiting { plan } => self.saw(plan, event),
             State::Owned { .. } => self.saw_as_owner(&event),
-            _ => Err(End::protocol("an event while nothing is waited for")),
+            _ => Err(End::protocol("an event while not waiting")),
         }
     }
 
@@ -143,16 +143,16 @@ impl Entry {
     }
 
     pub(super) fn asks_for(&self, wanted: &Request) -> bool {
-        self.asks.contains(wanted)
+        self.pending.contains(wanted)
     }
 
-    /// What has to be sent now.
-    pub(super) fn take_asks(&mut self) -> (Vec<Request>, Pace) {
-        (mem::take(&mut self.asks), self.pace)
+    /// Takes the requests that have to be sent now.
+    pub(super) fn take_pending(&mut self) -> (Vec<Request>, Pace) {
+        (mem::take(&mut self.pending), self.pace)
     }
 
     pub(super) fn ask(&mut self, requests: impl Into<Vec<Request>>, pace: Pace) {
-        (self.asks, self.pace) = (requests.into(), pace);
+        (self.pending, self.pace) = (requests.into(), pace);
     }
 
     pub(super) fn restart(&mut self, reason: RestartReason) -> End {
@@ -162,7 +162,7 @@ impl Entry {
     }
 }
 
-/// Into the queue.
+/// Entering the queue.
 impl Entry {
     pub(super) fn join(&mut self) {
         self.may_exist = true;
@@ -177,7 +177,7 @@ impl Entry {
                 let sequence = driver.sequence(&node.name);
                 let own = self.own.insert(node);
                 if sequence.is_none() {
-                    return Err(End::protocol(format!("the server has called our node {:?}", own.name)));
+                    return Err(End::protocol(format!("the server named our node {:?}", own.name)));
                 }
                 self.take_listing(driver, None, listed)
             }
@@ -187,9 +187,9 @@ impl Entry {
             }
             Answer::NameTaken => {
                 self.may_exist = false;
-                Err(self.number_came_again(driver, listed)?)
+                Err(self.name_taken(driver, listed)?)
             }
-            // The list may come from another connection than the create, and from a server that lags behind.
+            // The list may come over another connection than the create's, and from a server that lags behind.
             Answer::Unknown => {
                 self.recover();
                 Ok(())
@@ -198,9 +198,10 @@ impl Entry {
         }
     }
 
-    /// Names without an id differ by their numbers only. The server has given one that it had given before, or that
-    /// somebody has put there by hand. The list tells which; if it does not, at least ours is known.
-    fn number_came_again(&self, driver: &dyn LockInternalsDriver, listed: Answer) -> Result<End, End> {
+    /// Handles a name that is already taken. Names without an id differ only in their numbers: the server has assigned a
+    /// number that it had assigned before, or that someone has put there by hand. The list tells which name it is; if
+    /// not, at least our own prefix is known.
+    fn name_taken(&self, driver: &dyn LockInternalsDriver, listed: Answer) -> Result<End, End> {
         if let Listing::Children(children) = Listing::of(listed)? {
             Queue::of(children, driver)?;
         }
@@ -210,7 +211,7 @@ impl Entry {
     fn prepare_parents(&mut self) {
         self.may_exist = false;
         self.state = State::PreparingParents;
-        // If they go again as soon as they are made, someone keeps deleting them.
+        // If the parents vanish as soon as they are created, someone keeps deleting them.
         let pace = if mem::replace(&mut self.parents_were_created, true) { Pace::Retry } else { Pace::Now };
         self.ask([Request::CreateParents], pace);
     }
@@ -219,7 +220,7 @@ impl Entry {
         let [prepared] = exactly(answers)?;
         match prepared {
             Answer::Done => self.join(),
-            // To do it twice does no harm.
+            // Doing it twice does no harm.
             Answer::Unknown | Answer::NoParent => self.prepare_parents(),
             other => return Err(End::unfit(&Request::CreateParents, &other)),
         }
@@ -267,7 +268,8 @@ impl Entry {
         let mut something_unknown = false;
         for answer in answers {
             match answer {
-                // A node of another session is about to disappear, whatever its name: to adopt it would make two holders.
+                // A node of another session is about to disappear, whatever its name: adopting it would make two
+                // holders.
                 (Request::Inspect { name }, Answer::Node { ephemeral_owner, czxid, is_ours, .. }) => {
                     if is_ours && ephemeral_owner == self.session_id {
                         ours.push(OwnNode { name, czxid });
@@ -282,7 +284,7 @@ impl Entry {
             self.recover();
             return Ok(());
         }
-        // In the order of the queue, so the first is the best.
+        // In the order of the queue, so the first one is the best.
         let mut ours = ours.into_iter();
         self.own = ours.next();
         self.surplus.extend(ours.map(|node| node.name));

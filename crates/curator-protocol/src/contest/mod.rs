@@ -20,45 +20,48 @@ pub use self::step::{Answer, ContestError, Event, Limit, OwnNode, Pace, Request,
 use crate::driver::{LockInternalsDriver, Verdict};
 use crate::queue::Queue;
 
-/// One contender's way to a lock, from its create to ownership: to the first place in one queue, in several at once, or to
-/// the leases of a semaphore.
+/// One contender's way to a lock, from its create to ownership: of the first place in one queue, of the first places in
+/// several queues at once, or of the leases of a semaphore.
 ///
-/// Belongs to one session: it must be dropped when the session is lost, and its id never be used again.
+/// A contest belongs to one session: it must be dropped when the session is lost, and its id must never be used again.
 ///
 /// # Several queues
 ///
-/// All the nodes are created in *one* transaction. So any two such contenders stand in the same order in every queue that
-/// they share, and cannot wait for each other in a circle, whatever order their queues were named in. That is why
-/// nothing here ever creates the node of one queue alone: if one node is lost while the contender waits, all are given up,
-/// and it begins anew. A queue that is owned while the contender waits in another has its own node watched.
+/// All the nodes are created in *one* transaction. So any two such contenders stand in the same order in every queue
+/// that they share, and cannot wait for each other in a circle, whatever order their queues were named in. That is why
+/// nothing here ever creates the node of one queue alone: if one node is lost while the contender waits, all of them are
+/// given up, and it starts over. When a queue is owned while the contender waits in another, the own node in the owned
+/// queue is watched.
 ///
-/// # What the runner must keep to
+/// # Requirements for the runner
 ///
-/// - The requests of a pipeline go out in order, on one session, and all answers come back in that order. A request whose
-///   answer will not come is [`Answer::Unknown`]. Later requests of the session must not overtake it.
-/// - All the [`Request::Create`] of a pipeline are one transaction. If it fails for want of a directory, that is the answer
-///   to each of them.
-/// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event. Several can be in force. A new
-///   watch on the leases, or on their limit, takes the place of the last, whatever that has seen.
-/// - All watches are on one connection, and when that breaks, none is left: [`Event::Interrupted`]. What was seen before
-///   may be given first, in its order, or thrown away. What a watch on the next connection sees comes after it, or is
-///   thrown away with the watch; only what it sees of an own node may come before. If the contest is won before it was
-///   told, it is the owner that has to look at its nodes anew.
-/// - Events wait until the contest waits. When an `AheadDeleted` is at hand, look once more whether an event of an own node
-///   has come meanwhile, and give that first: the server has sent them in an order that two separate watchers forget.
-///   Keep the other for later. An event that was taken from its watch and not given is a wake-up lost.
-/// - Whatever the end, the nodes of [`surplus`](Self::surplus) are to be deleted; and unless it is won, so are those of
-///   [`nodes`](Self::nodes), and whatever bears the id in the directories of [`unknown_nodes`](Self::unknown_nodes).
+/// - The requests of a pipeline go out in order, on one session, and all answers come back in that order. For a request
+///   whose answer will not come, the answer is [`Answer::Unknown`]. Later requests of the session must not overtake it.
+/// - All the [`Request::Create`] of a pipeline are one transaction. If it fails for lack of a directory, that is the
+///   answer to each of them.
+/// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event. Several can be in force. A
+///   new watch on the leases, or on their limit, replaces the previous one, whatever that has seen.
+/// - All watches are on one connection, and when that breaks, none is left: [`Event::Interrupted`]. Events seen before the
+///   break may be reported first, in their order, or thrown away. Events of watches on the next connection are reported
+///   later, or thrown away with their watch; only those of an own node may come earlier. If the contest is won before it
+///   was told of the break, the owner has to look at its nodes again.
+/// - Events wait until the contest waits. Before you report an `AheadDeleted`, check once more whether an event of an
+///   own node has arrived in the meantime, and report that first: the server sent them in an order that two separate
+///   watchers do not preserve. Keep the other one for later. An event that was taken from its watch and not reported is
+///   a lost wake-up.
+/// - However the contest ends, delete the nodes of [`surplus`](Self::surplus); and unless it is won, also those of
+///   [`nodes`](Self::nodes), and any node with the contest's id in the directories of
+///   [`unknown_nodes`](Self::unknown_nodes).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contest {
     /// One for each queue.
     entries: Vec<Entry>,
-    /// What the first in the queue of a semaphore goes on with.
+    /// Takes over when the contender is the first in a semaphore's queue.
     claim: Option<Claim>,
     stage: Stage,
 }
 
-/// Which call is next.
+/// Which call is expected next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     New,
@@ -68,21 +71,22 @@ enum Stage {
 }
 
 impl Contest {
-    /// A contest of the contender `id` in the session `session_id`, for `queues` queues: at least one. Of none it would be
-    /// the owner at once.
+    /// Makes a contest of the contender `id` in the session `session_id`, for `queues` queues: at least one, since a
+    /// contest for none would be won at once.
     #[must_use]
     pub fn new(id: Uuid, session_id: i64, queues: usize) -> Self {
         let entries = (0..queues).map(|_| Entry::new(id, session_id)).collect();
         Self { entries, claim: None, stage: Stage::New }
     }
 
-    /// A contest for so many leases of a semaphore. Directory 0 is that of its queue, directory 1 that of its leases.
+    /// Makes a contest for `quantity` leases of a semaphore. Directory 0 is that of its queue, directory 1 that of its
+    /// leases.
     #[must_use]
     pub fn for_leases(id: Uuid, session_id: i64, quantity: usize, limit: LeaseLimit) -> Self {
         Self { claim: Some(Claim::new(id, session_id, quantity, limit)), ..Self::new(id, session_id, 1) }
     }
 
-    /// One that is [refused](Step::Refused) where it would have to wait for somebody.
+    /// Makes this contest end with [`Step::Refused`] where it would have to wait for others.
     #[must_use]
     pub fn without_waiting(mut self) -> Self {
         self.entries.iter_mut().for_each(|entry| entry.waits = false);
@@ -90,7 +94,7 @@ impl Contest {
         self
     }
 
-    /// Begins. To be called once.
+    /// Starts the contest. Call this once.
     pub fn start(&mut self) -> Step {
         if self.stage != Stage::New {
             return self.misused("started twice");
@@ -102,7 +106,7 @@ impl Contest {
     /// Takes all the answers to the pipeline in flight, in the order of its requests.
     pub fn answered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<Answer>) -> Step {
         let Stage::InFlight(requests) = mem::replace(&mut self.stage, Stage::Over) else {
-            return self.misused("answers to nothing that was sent");
+            return self.misused("answers without requests");
         };
         if requests.len() != answers.len() {
             return self.misused(&format!("{} answers to {} requests", answers.len(), requests.len()));
@@ -131,7 +135,7 @@ impl Contest {
     /// Takes one event, while [`Step::Wait`] is in force.
     pub fn observed(&mut self, event: Event) -> Step {
         if self.stage != Stage::Waiting {
-            return self.misused("an event while nothing is waited for");
+            return self.misused("an event while not waiting");
         }
         if let Some(claim) = self.claim.as_mut().filter(|claim| claim.has_begun()) {
             let outcome = claim.observed(&event);
@@ -145,38 +149,38 @@ impl Contest {
             }
             Event::AheadDeleted { queue, .. } | Event::AheadChanged { queue, .. } => queue,
             Event::OwnDeleted(queue) | Event::OwnChanged(queue) => queue,
-            Event::LeasesChanged | Event::LimitChanged => return self.misused("an event of no queue"),
+            Event::LeasesChanged | Event::LimitChanged => return self.misused("an event that belongs to no queue"),
         };
         let Some(entry) = self.entries.get_mut(queue) else { return self.misused("there is no such queue") };
         let outcome = entry.observed(event);
         self.advance([(queue, outcome)])
     }
 
-    /// Our nodes that are known and not known to be gone, each with its queue.
+    /// Our nodes that are known, and not known to be gone, each with its queue.
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &OwnNode)> {
         self.entries.iter().enumerate().filter_map(|(queue, entry)| Some((queue, entry.own.as_ref()?)))
     }
 
-    /// The directories in which nodes of ours may exist that [`nodes`](Self::nodes) does not name.
+    /// The directories in which nodes of ours may exist that are not in [`nodes`](Self::nodes).
     pub fn unknown_nodes(&self) -> impl Iterator<Item = usize> {
         let is_unknown = |(_, entry): &(usize, &Entry)| entry.may_exist && entry.own.is_none();
         let queues = self.entries.iter().enumerate().filter(is_unknown).map(|(queue, _)| queue);
         queues.chain(self.claim.as_ref().filter(|claim| claim.may_exist()).map(|_| LEASES))
     }
 
-    /// Nodes that are ours beside [`nodes`](Self::nodes), each with its queue. Nobody needs them.
+    /// Other nodes of ours, apart from [`nodes`](Self::nodes), each with its queue. They are of no use.
     pub fn surplus(&self) -> impl Iterator<Item = (usize, &str)> {
         let entries = self.entries.iter().enumerate();
         entries.flat_map(|(queue, entry)| entry.surplus.iter().map(move |name| (queue, name.as_str())))
     }
 
-    /// Whether it stands in a queue, and has no more to do than to wait there.
+    /// Whether it stands in a queue, and has nothing left to do there but wait.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.nodes().next().is_some() && !self.claim.as_ref().is_some_and(Claim::has_begun)
     }
 
-    /// If the contest waits in vain as long as these nodes are there, each given with its directory: the place of one that
+    /// If the contest waits in vain as long as these nodes exist, each given with its directory: the index of one that
     /// it waits for.
     #[must_use]
     pub fn blocked_by(&self, driver: &dyn LockInternalsDriver, stuck: &[(usize, &str)]) -> Option<usize> {
@@ -192,7 +196,7 @@ impl Contest {
     }
 }
 
-/// What comes next.
+/// Choosing the next step.
 impl Contest {
     fn advance(&mut self, outcomes: impl IntoIterator<Item = (usize, Outcome)>) -> Step {
         let mut is_refused = false;
@@ -211,8 +215,8 @@ impl Contest {
     fn settle(&mut self) -> Step {
         let owned = self.entries.iter().map(Entry::owned).collect::<Option<Vec<_>>>();
         let (requests, pace) = match (owned, &mut self.claim) {
-            (None, _) => match self.asks_of_entries() {
-                Ok(asks) => asks,
+            (None, _) => match self.pending_of_entries() {
+                Ok(pending) => pending,
                 Err(reason) => return self.over(Step::Restart(reason)),
             },
             (Some(nodes), None) => return self.over(Step::Won(nodes)),
@@ -222,7 +226,7 @@ impl Contest {
                 }
                 match claim.taken() {
                     Some(leases) => return self.over(Step::Won(leases)),
-                    None => claim.take_asks(),
+                    None => claim.take_pending(),
                 }
             }
         };
@@ -239,38 +243,38 @@ impl Contest {
         step
     }
 
-    /// A call out of turn. It is nobody's queue; the first stands for all.
+    /// A call out of turn. It concerns no queue in particular; the first stands for all.
     fn misused(&mut self, detail: &str) -> Step {
         let detail = detail.to_owned();
         self.over(Step::Failed { queue: 0, error: ContestError::Protocol { detail } })
     }
 
-    /// What all the entries together have to send next, in one pipeline.
-    fn asks_of_entries(&mut self) -> Result<(Vec<(usize, Request)>, Pace), RestartReason> {
+    /// The requests of all entries that have to be sent next, in one pipeline.
+    fn pending_of_entries(&mut self) -> Result<(Vec<(usize, Request)>, Pace), RestartReason> {
         let progress: Vec<_> = self.entries.iter().map(Entry::progress).collect();
         let is_any = |wanted| progress.contains(&wanted);
         if is_any(Progress::Entering) && is_any(Progress::Queued) {
-            // To create it alone would put us into the queues in an order of our own.
+            // Creating it alone would give us different places in the queues.
             return Err(RestartReason::NodeMissing);
         }
         let wants_parents = self.entries.iter().any(|entry| entry.asks_for(&Request::CreateParents));
         let (mut requests, mut pace) = (Vec::new(), Pace::Now);
         for (queue, (entry, progress)) in self.entries.iter_mut().zip(&progress).enumerate() {
-            // Those that are ready to enter wait for the others.
-            let holds_back = *progress == Progress::Entering
+            // Entries that are ready to enter wait for the others.
+            let waits_for_others = *progress == Progress::Entering
                 && (is_any(Progress::Finding) || (wants_parents && !entry.asks_for(&Request::CreateParents)));
-            if !holds_back {
-                let (asks, its_pace) = entry.take_asks();
-                if its_pace == Pace::Retry && !asks.is_empty() {
+            if !waits_for_others {
+                let (pending, its_pace) = entry.take_pending();
+                if its_pace == Pace::Retry && !pending.is_empty() {
                     pace = Pace::Retry;
                 }
-                requests.extend(asks.into_iter().map(|request| (queue, request)));
+                requests.extend(pending.into_iter().map(|request| (queue, request)));
             }
         }
         if let Some(claim) = self.claim.as_ref().filter(|_| requests.contains(&(0, Request::Create))) {
             requests.extend(claim.early_reads());
         }
-        // Stable: what one queue has to send stays in its order, which is the same.
+        // A stable sort: the requests of each queue keep their order.
         requests.sort_by_key(|(_, request)| match request {
             Request::Create => 0,
             Request::List | Request::Limit => 2,
@@ -280,10 +284,10 @@ impl Contest {
     }
 }
 
-/// Whether `own` cannot own the lock as long as `other` is there.
+/// Whether `own` cannot own the lock as long as `other` exists.
 ///
-/// A queue of the two tells, by what every driver guarantees: if the one does not own it there, it does so in no queue that
-/// has both.
+/// A queue of just these two is enough to tell, by the guarantees of every driver: if `own` does not own the lock there,
+/// it does not own it in any queue that contains both.
 fn blocks(driver: &dyn LockInternalsDriver, other: &str, own: &str) -> bool {
     if other == own {
         return false;

@@ -4,51 +4,51 @@ use super::step::End;
 use crate::driver::{LockInternalsDriver, Verdict};
 use crate::queue::Queue;
 
-/// What a contender in the queue waits for, and what it will do when that has come.
+/// What a contender in the queue waits for, and what it does when that has happened.
 ///
-/// ZooKeeper's recipe has everybody watch the one node before it and list the directory again when it goes. Looking one
-/// or two places further ahead saves the list at the hand-over: it is done before, while somebody else holds the lock.
-/// Whoever shares its blocker with many others does not look ahead
+/// In ZooKeeper's recipe, every contender watches the one node before it, and lists the directory again when that node
+/// is deleted. Looking one or two places further ahead saves the list at the hand-over: it is done earlier, while
+/// someone else holds the lock. A contender that shares its blocker with many others does not look ahead
 /// ([`looks_ahead`](LockInternalsDriver::looks_ahead)), and is woken once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Plan {
-    /// These, one or two, are all that is before us: when the last of them has gone, the lock is ours.
+    /// These one or two nodes are all that is before us: when the last of them is gone, the lock is ours.
     ///
-    /// A later contender can never come before us, so no second look is needed. But we must know that our own node was
-    /// there when they went, so it is watched too.
+    /// A later contender can never get before us, so no second look is needed. But we must know that our own node
+    /// existed when they went away, so it is watched too.
     Outlive { blockers: Vec<String> },
-    /// We are further back. When `far`, the second node before us, goes, then `near`, the first, probably holds the
-    /// lock: time to make ready, with the lock still out of reach.
+    /// We are further back. When `far`, the second node before us, is gone, then `near`, the first, probably holds the
+    /// lock: time to get ready, although the lock is still out of reach.
     StepForward { far: String, near: String },
-    /// When `near` goes, nothing is certain but that it is time to look again.
+    /// When `near` is gone, nothing is certain except that it is time to look again.
     LookAgain { near: String },
 }
 
-/// What becomes of a plan when a node has gone.
+/// What follows for a plan when a node is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Next {
-    /// Go on waiting, by this plan.
+    /// Keep waiting, by this plan.
     Wait(Plan),
-    /// The lock is ours, if our node was there at that time.
+    /// The lock is ours, provided that our node existed at that time.
     Own,
-    /// List the directory, and place the watches that this plan wants on the way: probably it is the next one.
+    /// List the directory, and place the watches for this plan along with it: it is probably the next one.
     Look(Option<Plan>),
 }
 
 impl Plan {
-    /// What the node at place `own` has to wait for; `None` if it owns the lock.
+    /// The plan of the node at place `own`; `None` if it owns the lock.
     pub(super) fn of(driver: &dyn LockInternalsDriver, queue: &Queue, own: usize) -> Result<Option<Self>, End> {
         let Some(near) = Blocker::of(driver, queue, own)? else { return Ok(None) };
         if !driver.predecessors_are_final() {
-            // Whatever goes, something may have come before us, so only a look can tell. There is nothing to gain from
-            // watching more than one node.
+            // Whichever node goes away, another may have come before us, so only a look can tell. There is nothing to
+            // gain from watching more than one node.
             return Ok(Some(Self::LookAgain { near: near.name }));
         }
         let Some(far) = Blocker::of(driver, &near.rest, own - 1)? else {
             return Ok(Some(Self::Outlive { blockers: vec![near.name] }));
         };
         if !driver.looks_ahead() {
-            // Those before it go first, if everybody goes in turn: one event, and one look, however many there are.
+            // If the others leave in turn, those before it leave first: one event, and one look, however many there are.
             return Ok(Some(Self::LookAgain { near: near.name }));
         }
         Ok(Some(match Blocker::of(driver, &far.rest, own - 2)? {
@@ -57,7 +57,7 @@ impl Plan {
         }))
     }
 
-    /// The nodes before us that have to be watched.
+    /// The nodes before us that must be watched.
     pub(super) fn ahead(&self) -> &[String] {
         match self {
             Self::Outlive { blockers } => blockers,
@@ -65,12 +65,12 @@ impl Plan {
         }
     }
 
-    /// Whether our own node has to be watched.
+    /// Whether our own node must be watched.
     pub(super) fn needs_own(&self) -> bool {
         matches!(self, Self::Outlive { .. })
     }
 
-    /// What follows from a node's having gone.
+    /// What follows when the node `gone` is deleted.
     pub(super) fn without(self, gone: &str) -> Next {
         if !self.ahead().iter().any(|name| name == gone) {
             return Next::Wait(self);
@@ -86,7 +86,7 @@ impl Plan {
     }
 }
 
-/// The nearest node that keeps another from owning the lock, and the queue without it.
+/// The nearest node that blocks another from owning the lock, and the queue without it.
 struct Blocker {
     name: String,
     rest: Queue,

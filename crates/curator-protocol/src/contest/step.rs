@@ -1,4 +1,4 @@
-//! What a contest and its runner say to each other.
+//! The steps, requests, answers and events that a contest and its runner exchange.
 
 use crate::queue::SequenceOverflow;
 
@@ -6,25 +6,26 @@ use crate::queue::SequenceOverflow;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use = "the contest does not go on by itself"]
 pub enum Step {
-    /// Send one pipeline: all requests without waiting for answers; then give all the answers at once.
+    /// Send one pipeline: all requests without waiting for answers; then report all the answers at once.
     Send {
-        /// The requests, each with the number of its directory: that of the queue, or the one after the queues for the
-        /// leases. All creates come first and are one transaction; all plain reads come last and are one `multiRead`.
+        /// The requests, each with the index of its directory: that of a queue, or, for the leases, the one after the
+        /// queues. All creates come first and are one transaction; all plain reads come last and are one `multiRead`.
         requests: Vec<(usize, Request)>,
         /// Whether to ask the retry policy first.
         pace: Pace,
     },
     /// Wait for an event of one of the watches.
     Wait,
-    /// It is won. The nodes in the order of the queues; or the leases, and then the place in the queue is given up.
+    /// The contest is won. The nodes are in the order of the queues; or they are the leases, in which case the place in
+    /// the queue has been given up.
     Won(Vec<OwnNode>),
-    /// It is somebody else's turn, and the contest may not wait.
+    /// It is someone else's turn, and the contest may not wait.
     Refused,
-    /// A node of ours is gone: begin a new contest with a new id, if the retry policy allows it.
+    /// A node of ours is gone: start a new contest with a new id, if the retry policy allows it.
     Restart(RestartReason),
-    /// It cannot go on.
+    /// The contest cannot continue.
     Failed {
-        /// The queue that it cannot go on in.
+        /// The queue in which it cannot continue.
         queue: usize,
         /// Why.
         error: ContestError,
@@ -36,31 +37,31 @@ pub enum Step {
 pub enum Pace {
     /// At once.
     Now,
-    /// Something has failed: when the retry policy says, if it does.
+    /// Something has failed: as soon as the retry policy allows it, if it does.
     Retry,
 }
 
-/// One request to the server, about a directory or a child of it.
+/// A request to the server, about a directory or a child of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
-    /// Create the directory and its parents, where they are missing.
+    /// Create the directory and its parents, as far as they are missing.
     CreateParents,
-    /// Bring the server that we talk to up to date.
+    /// Make the connected server catch up with the leader.
     Sync,
     /// List the directory.
     List,
-    /// List the directory, and watch for children that come or go.
+    /// List the directory, and watch for children that are created or deleted.
     WatchList,
-    /// Read this child, to see whose it is and what has become of it.
+    /// Read this child, to find out which session it belongs to, and its version.
     Inspect {
         /// The child.
         name: String,
     },
     /// Read this child, which is before us, and watch it.
     ///
-    /// A read and not `exists`: the watch that `exists` leaves on a missing node would leak.
+    /// A read rather than `exists`: the watch that `exists` leaves on a missing node would leak.
     WatchAhead {
         /// The child.
         name: String,
@@ -74,18 +75,18 @@ pub enum Request {
     Limit,
     /// Read how many leases there may be, and watch that.
     WatchLimit,
-    /// Create the node that says how many leases there may be.
+    /// Create the node that contains the number of leases.
     CreateLimit,
     /// In one transaction: check that the limit still has its version, create the leases, and delete our place in the
-    /// queue, if nobody has written to it since.
+    /// queue, if no one has written to it since.
     Take {
         /// How many.
         quantity: usize,
-        /// By which limit.
+        /// The limit that applies.
         limit: Limit,
         /// The name of our place in queue 0.
         place: String,
-        /// The version of its data as far as it was read. Others change it only to ask for the place back.
+        /// The latest version of its data that was read. Others change the data only to ask for the place back.
         place_version: i32,
     },
 }
@@ -95,34 +96,34 @@ pub enum Request {
 pub struct Limit {
     /// The number.
     pub leases: usize,
-    /// The version of the node that says so; `None` if the number is fixed.
+    /// The version of the node that contains it; `None` if the number is fixed.
     pub version: Option<i32>,
 }
 
-/// What the server says to one [`Request`].
+/// The server's answer to a [`Request`].
 ///
-/// Failures that mean something else (no permission, a full disk) never reach the contest: the runner gives up.
+/// Other failures (no permission, a full disk) never reach the contest: the runner gives up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// To `Create`.
     Created(OwnNode),
     /// To `Create`, `CreateParents`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not exist.
     NoParent,
-    /// To `Create`: a node with the name that ours would get is there already. Nothing was created.
+    /// To `Create`: a node with the name that ours would get already exists. Nothing was created.
     NameTaken,
     /// To `CreateParents`, `CreateLimit` and `Sync`.
     Done,
     /// To `List` and `WatchList`.
     Children(Vec<String>),
-    /// To `Inspect`, `WatchAhead` and `WatchOwn`: the node exists, and if a watch was asked for, it is placed.
+    /// To `Inspect`, `WatchAhead` and `WatchOwn`: the node exists, and the watch, if one was requested, is placed.
     Node {
         /// The session that it belongs to.
         ephemeral_owner: i64,
         /// The transaction that created it.
         czxid: i64,
-        /// How often its data was written.
+        /// How many times its data has been written.
         version: i32,
-        /// Whether it bears our id, by the rule of the driver's [`identity`](crate::LockInternalsDriver::identity).
+        /// Whether it has our id, by the rule of the driver's [`identity`](crate::LockInternalsDriver::identity).
         is_ours: bool,
     },
     /// To `Inspect`, `WatchAhead`, `WatchOwn`, `Limit` and `WatchLimit`: there is no such node, and no watch was placed.
@@ -134,42 +135,43 @@ pub enum Answer {
     Taken(Vec<OwnNode>),
     /// To `Take`: the limit has changed. Nothing was done.
     LimitChanged,
-    /// To `Take`: somebody has written to our place in the queue. Nothing was done.
+    /// To `Take`: someone has written to our place in the queue. Nothing was done.
     PlaceWritten,
-    /// To any: the connection was lost or the time was over, so nobody can know whether it was done. No watch is in force.
+    /// To any request: the connection was lost or the request timed out, so its outcome is unknown. No watch is in
+    /// force.
     Unknown,
 }
 
-/// What a watch has seen. Watches are one-shot: it is used up by this.
+/// What a watch has seen. Watches are one-shot: the event uses up the watch.
 ///
-/// The runner gives events while [`Step::Wait`] is in force, in the order in which the server sent them; those that come
-/// at other times, it keeps. It must never give `AheadDeleted` while an `OwnDeleted` that the server sent before lies
-/// unseen: see [`Contest`](crate::Contest).
+/// The runner reports events while [`Step::Wait`] is in force, in the order in which the server sent them; it keeps
+/// those that arrive at other times. It must never report `AheadDeleted` while an `OwnDeleted` that the server sent
+/// earlier has not been seen: see [`Contest`](crate::Contest).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A node before ours was deleted.
     AheadDeleted {
         /// In which queue.
         queue: usize,
-        /// Which.
+        /// The name of the node.
         name: String,
     },
     /// The data of a node before ours was written.
     AheadChanged {
         /// In which queue.
         queue: usize,
-        /// Which.
+        /// The name of the node.
         name: String,
     },
     /// Our node in this queue was deleted.
     OwnDeleted(usize),
     /// The data of our node in this queue was written.
     OwnChanged(usize),
-    /// A lease came or went.
+    /// A lease was created or deleted.
     LeasesChanged,
     /// The limit of the leases was written or deleted.
     LimitChanged,
-    /// The connection broke, and with it all watches of this contest.
+    /// The connection broke, and all watches of this contest with it.
     Interrupted,
 }
 
@@ -178,35 +180,36 @@ pub enum Event {
 pub struct OwnNode {
     /// Its name within the directory.
     pub name: String,
-    /// The transaction that created it. Rises from holder to holder, and so serves as a fencing token.
+    /// The transaction that created it. Increases from holder to holder, and so serves as a fencing token.
     pub czxid: i64,
 }
 
-/// Why a contest has to start afresh.
+/// Why a contest has to start over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RestartReason {
-    /// The watch on our node has seen somebody delete it.
+    /// The watch on our node has seen its deletion.
     NodeDeleted,
-    /// A read has shown that our node is gone, though nobody told us to delete it.
+    /// A read has shown that our node is gone, although no event reported its deletion.
     NodeMissing,
 }
 
-/// Why a contest cannot go on.
+/// Why a contest cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContestError {
-    /// The directory's counter is at its end, and so the order of the queue is lost.
+    /// The directory's counter is exhausted, so the order of the queue is lost.
     #[error(transparent)]
     SequenceOverflow(#[from] SequenceOverflow),
-    /// The answers do not fit the requests, or the call does not fit the step: a defect of the runner or of the server.
+    /// The answers do not match the requests, or the call does not match the step: a defect of the runner or of the
+    /// server.
     #[error("the lock protocol was broken: {detail}")]
     Protocol {
-        /// What does not fit.
+        /// What does not match.
         detail: String,
     },
 }
 
-/// Why one part of a contest ends the whole.
+/// Why one part of a contest ends the whole contest.
 #[derive(Debug)]
 pub(super) enum End {
     Restart(RestartReason),
@@ -220,7 +223,7 @@ impl End {
     }
 
     pub(super) fn unfit(request: &Request, answer: &Answer) -> Self {
-        Self::protocol(format!("{answer:?} is no answer to {request:?}"))
+        Self::protocol(format!("{answer:?} is not an answer to {request:?}"))
     }
 }
 

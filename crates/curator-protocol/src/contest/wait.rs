@@ -1,4 +1,4 @@
-//! In the queue: deciding by a list, waiting, looking again; and the watches that this takes.
+//! Standing in the queue: deciding by a list, waiting, looking again; and the watches that this needs.
 
 use super::entry::{Entry, Listing, Outcome, State, Watches};
 use super::plan::{Next, Plan};
@@ -6,7 +6,7 @@ use super::step::{Answer, End, Event, Pace, Request, RestartReason};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 
-/// What a pipeline has shown of the nodes that it was to watch.
+/// What a pipeline has shown about the nodes that it was to watch.
 #[derive(Default)]
 struct Seen {
     gone: Vec<String>,
@@ -22,11 +22,11 @@ enum OwnSeen {
     Gone,
 }
 
-/// In the queue.
+/// Standing in the queue.
 impl Entry {
     /// Decides by a list that is newer than our node.
     pub(super) fn decide(&mut self, driver: &dyn LockInternalsDriver, queue: &Queue) -> Outcome {
-        let Some(own) = &self.own else { return Err(End::protocol("no node of ours to decide about")) };
+        let Some(own) = &self.own else { return Err(End::protocol("no own node to decide about")) };
         let Some(place) = queue.position(&own.name) else { return Err(self.restart(RestartReason::NodeMissing)) };
         match Plan::of(driver, queue, place)? {
             None => self.own_it(),
@@ -60,13 +60,13 @@ impl Entry {
         }
         for name in seen.gone {
             plan = match plan.without(&name) {
-                // Our node was seen by a later request of the same pipeline.
+                // A later request of the same pipeline has seen our node.
                 Next::Wait(plan) if seen.own == OwnSeen::There => plan,
                 Next::Own if seen.own == OwnSeen::There => {
                     self.own_it();
                     return Ok(());
                 }
-                // Our node is watched since before, and its deletion may lie unread among the events.
+                // Our node was already watched, and its deletion may still be unread among the events.
                 Next::Wait(expected) => return self.look(Some(expected), Pace::Now),
                 Next::Own => return self.look(None, Pace::Now),
                 Next::Look(expected) => return self.look(expected, Pace::Now),
@@ -101,11 +101,12 @@ impl Entry {
                 self.watches = Watches::default();
                 self.look(Some(plan), Pace::Now)
             }
-            Event::LeasesChanged | Event::LimitChanged => Err(End::protocol("an event of no queue")),
+            Event::LeasesChanged | Event::LimitChanged => Err(End::protocol("an event that belongs to no queue")),
         }
     }
 
-    /// Lists again. Watches come before the list in the pipeline, so what they miss is missing in the list as well.
+    /// Lists again. The watches precede the list in the pipeline, so a node that they miss is missing from the list as
+    /// well.
     fn look(&mut self, expected: Option<Plan>, pace: Pace) -> Outcome {
         let mut requests = expected.as_ref().map_or_else(Vec::new, |plan| self.missing_watches(plan));
         requests.push(Request::List);
@@ -131,7 +132,8 @@ impl Entry {
         self.take_listing(driver, expected, listed)
     }
 
-    /// Decides by the answer to a list that was sent after our create was answered or behind it in the same pipeline.
+    /// Decides by the answer to a list that was sent after our create was answered, or after the create in the same
+    /// pipeline.
     pub(super) fn take_listing(
         &mut self,
         driver: &dyn LockInternalsDriver,
@@ -146,17 +148,17 @@ impl Entry {
     }
 }
 
-/// The first of its queue, while others are waited for.
+/// Owning this queue, while waiting in others.
 impl Entry {
     fn own_it(&mut self) {
         self.state = State::Owned { is_certain: true };
-        // Sent only if there is still another queue to wait for.
+        // Only sent if there is still another queue to wait for.
         let own = self.missing_own_watch().into_iter();
         self.ask(own.collect::<Vec<_>>(), Pace::Now);
     }
 
     /// Takes the answer about our own node.
-    pub(super) fn looked_after(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
+    pub(super) fn own_watched(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
         let seen = self.note_watches(answers)?;
         if seen.own == OwnSeen::Gone {
             return Err(self.restart(RestartReason::NodeMissing));
@@ -175,7 +177,7 @@ impl Entry {
             Event::OwnDeleted(_) => return Err(self.restart(RestartReason::NodeDeleted)),
             Event::OwnChanged(_) => self.watches.own = false,
             Event::Interrupted => self.watches = Watches::default(),
-            // What was ahead does not matter any more.
+            // The nodes ahead no longer matter.
             _ => {}
         }
         self.own_it();
@@ -185,7 +187,7 @@ impl Entry {
 
 /// The watches.
 impl Entry {
-    /// Those ahead first: when the answer for our own node comes, the others' are already certain.
+    /// Those ahead come first: when the answer for our own node arrives, the others are already certain.
     fn missing_watches(&self, plan: &Plan) -> Vec<Request> {
         let ahead = plan.ahead().iter().filter(|name| !self.watches.ahead.contains(*name));
         let ahead = ahead.map(|name| Request::WatchAhead { name: name.clone() });
@@ -206,7 +208,8 @@ impl Entry {
                     self.watches.ahead.insert(name);
                 }
                 (Request::WatchAhead { name }, Answer::Missing) => seen.gone.push(name),
-                // The number can come again when the whole directory was deleted and made anew; the transaction cannot.
+                // The number can occur again if the whole directory was deleted and created again; the transaction
+                // cannot.
                 (Request::WatchOwn { .. }, Answer::Node { czxid, .. }) if self.is_own(czxid) => {
                     self.watches.own = true;
                     seen.own = OwnSeen::There;

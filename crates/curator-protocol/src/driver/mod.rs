@@ -1,7 +1,7 @@
-//! What a lock's node is called, and when it owns the lock.
+//! What a lock's nodes are called, and when a node owns the lock.
 //!
-//! Names in, a verdict out. What all locks have in common is the [`Contest`](crate::Contest); what sets them apart is a
-//! [`LockInternalsDriver`].
+//! Names in, a verdict out. Everything that all locks have in common is in the [`Contest`](crate::Contest); what
+//! distinguishes them is in a [`LockInternalsDriver`].
 
 mod read_write;
 mod standard;
@@ -15,24 +15,25 @@ use crate::queue::{Queue, QueueEntry, SequenceOverflow};
 pub use self::read_write::{ReadLockInternalsDriver, WriteLockInternalsDriver, downgraded_read_name};
 pub use self::standard::StandardLockInternalsDriver;
 
-/// Where a node says whose it is.
+/// Where a node contains its contender's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContenderIdentity {
     /// In its name, as in Curator.
     Name,
     /// At the start of its data: for layouts whose names have no unique part.
     ///
-    /// Such names can come again when the directory is deleted and made anew, by somebody who has deleted the waiting
-    /// nodes before: a list alone cannot tell. Names with an id in them have no such doubt.
+    /// Such names can occur again when another client deletes the waiting nodes and the directory, and the directory is
+    /// created again: a list alone cannot tell. Names with an id in them are never in doubt.
     Data,
 }
 
-/// Whether a contender owns the lock, and if not, whom it waits for.
+/// Whether a contender owns the lock, and if not, which one it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It owns the lock.
     Owns,
-    /// It does not. This is the place in the queue of the nearest node that blocks it; always before its own place.
+    /// It does not own the lock. This is the place in the queue of the nearest node that blocks it; always before its
+    /// own place.
     WaitsFor(usize),
 }
 
@@ -40,13 +41,13 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParticipantKind {
-    /// One that shares the lock with nobody.
+    /// It shares the lock with no one.
     Exclusive,
-    /// One that shares the lock with other readers.
+    /// It shares the lock with other readers.
     Read,
-    /// One that shares the lock with nobody but its own reader, where others share it.
+    /// It shares the lock only with its own reader, where others share it.
     Write,
-    /// One that holds one of several leases, or waits for some.
+    /// It holds one of several leases, or waits for some.
     Lease,
 }
 
@@ -61,84 +62,85 @@ impl fmt::Display for ParticipantKind {
     }
 }
 
-/// What sets one kind of lock apart from another: the names of its nodes, and when one of them owns the lock.
+/// What distinguishes one kind of lock from another: the names of its nodes, and when one of them owns the lock.
 ///
 /// The idea is Curator's class of the same name.
 ///
-/// # Guarantees that an implementation gives
+/// # Guarantees required of an implementation
 ///
-/// The contest rests on these. For a node at any place in any queue:
+/// The contest relies on these. For a node at any place in any queue:
 ///
 /// - *Only what is before it matters.* Nodes behind it do not change its verdict.
-/// - *It waits for what blocks it.* While both it and the node that it waits for are there, it does not own the lock,
+/// - *It waits for what blocks it.* While both it and the node that it waits for exist, it does not own the lock,
 ///   whichever others come or go. Otherwise it would sleep through its turn.
 /// - *What it owns, it keeps.* A deletion before it never takes the lock away.
 ///
-/// That is why there is no driver for "the first n own it": a node behind n holders has to wait for *any* of them. The
-/// semaphores are built on a mutex instead, as in Curator's `InterProcessSemaphoreV2`.
+/// That is why there is no driver for "the first n own it": a node behind n holders would have to wait for *any* of
+/// them. The semaphores are built on a mutex instead, as in Curator's `InterProcessSemaphoreV2`.
 pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
     /// The name of a contender's node, up to where the server appends the sequence number.
     ///
-    /// `id` is a fresh one for each attempt to enqueue. It is never used in two sessions: that is how one lock comes to have
-    /// two holders (Curator issue 1121).
+    /// `id` is new for each attempt to enqueue. It is never used in two sessions: that is how a lock can end up with two
+    /// holders (Curator issue 1121).
     fn node_prefix(&self, id: &Uuid) -> String;
 
-    /// Where the contender's id stands. If it is not in the name, the runner writes it at the start of the data.
+    /// Where the contender's id is. If it is not in the name, the runner writes it at the start of the data.
     fn identity(&self) -> ContenderIdentity {
         ContenderIdentity::Name
     }
 
     /// The sequence number in a child's name; `None` if the child does not contend for this lock.
     ///
-    /// [`i32::MAX`] or negative if the parent's counter is at its end. A queue with such a number in it has no owner.
+    /// [`i32::MAX`] or negative if the parent's counter is exhausted. A queue that contains such a number has no owner.
     fn sequence(&self, child: &str) -> Option<i32>;
 
-    /// What kind of contender this child is. Asked only about children that have a [sequence](Self::sequence) number.
+    /// The kind of contender that this child is. Called only for children that have a [sequence](Self::sequence) number.
     fn kind(&self, _child: &str) -> ParticipantKind {
         ParticipantKind::Exclusive
     }
 
     /// Whether the node at place `own` owns the lock.
     ///
-    /// Asked about other contenders' nodes too, to tell who owns the lock.
+    /// Also called for other contenders' nodes, to find out which of them own the lock.
     fn verdict(&self, queue: &Queue, own: usize) -> Verdict;
 
-    /// Whether these children, two at least, may all have the one number that they have.
+    /// Whether these children, at least two, may all have the same number.
     ///
-    /// The server gives each number once, until its counter is at its end. So without leave of the driver, a queue in which a
-    /// number comes twice has no owner. Give leave only where a contender names a further node of its own after one that
-    /// the server has numbered, and only for children that may own the lock together.
+    /// The server assigns each number once, until its counter is exhausted. So unless the driver permits it, a queue in
+    /// which a number occurs twice has no owner. Permit it only if a contender names another node of its own after one
+    /// that the server has numbered, and only for children that may own the lock together.
     fn may_share_a_number(&self, _children: &[&str]) -> bool {
         false
     }
 
     /// Whether no node that matters to a waiter can still appear before it.
     ///
-    /// If so, a waiter that has seen the last node before it go owns the lock, without a second look. If not (a writer,
-    /// before which a read lock that was a write lock can appear), it always looks again.
+    /// If so, a waiter that has seen the last node before it disappear owns the lock, without a second look. If not (for
+    /// a writer, before which a read lock that was a write lock can appear), it always looks again.
     fn predecessors_are_final(&self) -> bool {
         true
     }
 
     /// Whether a waiter also watches the blocker before the nearest one, to be ready when it is next.
     ///
-    /// It then owns the lock one round trip earlier, and is woken once more. That is not for drivers in which many wait
-    /// for the same node (readers behind writers): all of them would be woken twice. Without it, a waiter with one
-    /// blocker still owns the lock as soon as that has gone; one with several watches only the nearest, and looks again.
+    /// It then owns the lock one round trip earlier, and is woken once more. This is not suitable for drivers in which
+    /// many wait for the same node (readers behind writers): all of them would be woken twice. Without it, a waiter with
+    /// one blocker still owns the lock as soon as the blocker is gone; one with several watches only the nearest, and
+    /// looks again.
     ///
-    /// Where [predecessors are not final](Self::predecessors_are_final), nobody looks ahead.
+    /// Where [predecessors are not final](Self::predecessors_are_final), no waiter looks ahead.
     fn looks_ahead(&self) -> bool {
         true
     }
 }
 
 impl Queue {
-    /// The queue that a list of children makes.
+    /// Makes the queue from a list of children.
     ///
     /// # Errors
     ///
-    /// [`SequenceOverflow`] if a contender's number is negative or the last that there is, or if several have one number and
-    /// the driver does not [allow](LockInternalsDriver::may_share_a_number) that.
+    /// [`SequenceOverflow`] if a contender's number is negative or the highest possible one, or if several have the same
+    /// number and the driver does not [permit](LockInternalsDriver::may_share_a_number) that.
     pub fn of<C>(
         children: impl IntoIterator<Item = C>,
         driver: &dyn LockInternalsDriver,
@@ -161,8 +163,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// As [`of`](Self::of), whether the numbers make an order or not. For leases: they are counted, and none is before
-    /// another.
+    /// As [`of`](Self::of), even if the numbers do not define an order. For leases: they are only counted, and none is
+    /// before another.
     pub fn in_any_order<C>(children: impl IntoIterator<Item = C>, driver: &dyn LockInternalsDriver) -> Self
     where
         C: AsRef<str> + Into<String>,
@@ -179,10 +181,10 @@ fn protected_prefix(id: &Uuid, lock_name: &str) -> String {
     format!("_c_{id}-{lock_name}")
 }
 
-/// The number that the server has appended after the *last* occurrence of `lock_name`, which is what Curator sorts by.
+/// The number that the server appended after the *last* occurrence of `lock_name`, by which Curator sorts.
 ///
-/// `None` unless what stands there is exactly as the server writes it: ten digits, or, at the end of the counter, a minus
-/// sign and digits. A child that anybody else has put there must not take part, let alone be first.
+/// `None` unless the rest is exactly as the server writes it: ten digits, or, once the counter is exhausted, a minus
+/// sign and digits. A child that someone else has put there must not take part, let alone be first.
 #[must_use]
 pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
     let (_, text) = child.rsplit_once(lock_name)?;

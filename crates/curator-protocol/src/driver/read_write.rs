@@ -5,24 +5,24 @@ use uuid::Uuid;
 use super::{LockInternalsDriver, ParticipantKind, Verdict, protected_prefix, sequence_after};
 use crate::queue::{Queue, QueueEntry};
 
-/// The read lock: owned by everybody before whom there is no write node.
+/// The read lock: owned by every node that has no write node before it.
 ///
-/// Every other reader waits for the nearest write node before it. After the class of the same name in Curator's
+/// Any other reader waits for the nearest write node before it. After the class of the same name in Curator's
 /// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__READ__<sequence>`.
 ///
-/// What can newly appear before a reader is only a [downgraded](downgraded_read_name) write lock, which is a read node
-/// and does not block it: its predecessors are final.
+/// The only node that can newly appear before a reader is a [downgraded](downgraded_read_name) write lock, which is a
+/// read node and does not block it: its predecessors are final.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReadLockInternalsDriver;
 
-/// The write lock: owned by the first in the queue, be the others readers or writers.
+/// The write lock: owned by the first in the queue, whether the others are readers or writers.
 ///
-/// Every other writer waits for the nearest node before it. After the class of the same name in Curator's
+/// Any other writer waits for the nearest node before it. After the class of the same name in Curator's
 /// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__WRIT__<sequence>`.
 ///
-/// Where a writer's predecessor was a write node, a [downgraded](downgraded_read_name) read node can newly appear: its
-/// predecessors are not final. A read node with the same number as its own is its own read lock, and does not block it; a
-/// second write node with that number is refused.
+/// In place of a write node before a writer, a [downgraded](downgraded_read_name) read node can newly appear: its
+/// predecessors are not final. A read node with the same number as the writer's own node is its own read lock, and does
+/// not block it; a second write node with that number is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WriteLockInternalsDriver;
 
@@ -90,14 +90,15 @@ impl LockInternalsDriver for WriteLockInternalsDriver {
 
 /// The name of the read node that the holder of a write lock creates to take the read lock too.
 ///
-/// The server does not number it: it has the number of the write node, `sequence`, and so its place in the queue. It may
-/// be there beside the write node, or outlive it. `id` is a fresh one.
+/// The server does not number it: it has the write node's number, `sequence`, and therefore its place in the queue. It
+/// may exist at the same time as the write node, or outlive it. `id` is a new one.
 #[must_use]
 pub fn downgraded_read_name(id: &Uuid, sequence: i32) -> String {
     format!("{}{sequence:010}", protected_prefix(id, ReadLockInternalsDriver::LOCK_NAME))
 }
 
-/// By the kind of the node and not of the driver: so one driver can tell of the whole queue who owns the lock.
+/// Goes by the kind of the node and not of the driver: so one driver can tell for the whole queue which nodes own the
+/// lock.
 fn verdict(queue: &Queue, own: usize) -> Verdict {
     let own_entry = queue.get(own);
     let is_reader = own_entry.is_some_and(|entry| kind(&entry.name) == ParticipantKind::Read);
@@ -109,20 +110,20 @@ fn verdict(queue: &Queue, own: usize) -> Verdict {
     queue.iter().take(own).rposition(blocks).map_or(Verdict::Owns, Verdict::WaitsFor)
 }
 
-/// Whether these, which have one number, can be nodes of one writer: at most one write node, which the server has numbered,
-/// and read nodes that were named after it. There may be several of those: one that was given up is deleted in the
-/// background, while its owner takes the read lock anew. Where the server itself gives a number twice, the number is its
-/// last, and that is refused before.
+/// Whether these children, which have the same number, can be nodes of one writer: at most one write node, which the
+/// server has numbered, and read nodes that were named after it. There may be several of those: one that was given up is
+/// deleted in the background, while its owner takes the read lock again. If the server itself assigns a number twice,
+/// the number is its last, and that was refused earlier.
 fn are_of_one_writer(children: &[&str]) -> bool {
     children.iter().filter(|child| kind(child) == ParticipantKind::Write).count() <= 1
 }
 
 fn kind(child: &str) -> ParticipantKind {
-    // What is neither is in no queue.
+    // A child that is neither is in no queue.
     read_or_write(child).map_or(ParticipantKind::Exclusive, |(kind, _)| kind)
 }
 
-/// What a child is, and its number. Never both: after the mark, there may be nothing but the number.
+/// The kind of a child, and its number. It is never both kinds, because only the number may follow the lock name.
 fn read_or_write(child: &str) -> Option<(ParticipantKind, i32)> {
     let marks = [
         (ParticipantKind::Read, ReadLockInternalsDriver::LOCK_NAME),

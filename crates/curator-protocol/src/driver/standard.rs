@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{LockInternalsDriver, Verdict, protected_prefix, sequence_after};
 use crate::queue::Queue;
 
-/// The exclusive lock: the first in the queue owns it, every other waits for the one before.
+/// The exclusive lock: owned by the first in the queue; each of the others waits for the one before it.
 ///
 /// Curator's class of the same name; its nodes are called `_c_<uuid>-<lock name><sequence>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,8 +28,8 @@ impl StandardLockInternalsDriver {
         Self { lock_name: Cow::Borrowed(Self::LOCK_NAME) }
     }
 
-    /// A driver for nodes with another lock name. That of kazoo's `Lock` is `__lock__`: a mutex with it and kazoo's lock on
-    /// the same path exclude each other.
+    /// A driver for nodes with another lock name. kazoo's `Lock` uses `__lock__`: a mutex with that name and kazoo's
+    /// lock on the same path exclude each other.
     #[must_use]
     pub fn with_lock_name(lock_name: impl Into<Cow<'static, str>>) -> Self {
         Self { lock_name: lock_name.into() }

@@ -55,7 +55,7 @@ fn two_nodes_with_one_number_are_refused() {
     assert_eq!(refused.name, "b-lock-0000000010");
 }
 
-/// Each with a number of its own.
+/// Contenders with distinct numbers.
 fn contenders() -> impl Strategy<Value = Vec<String>> {
     let numbered = prop::collection::btree_map(0..i32::MAX, "[a-f0-9]{4}", 0..20);
     let name = |(number, id)| format!("_c_{id}-lock-{number:010}");
@@ -67,7 +67,7 @@ fn foreign() -> impl Strategy<Value = String> {
         .prop_filter("a contender after all", |name| !name.contains("lock-") || name.len() > 15)
 }
 
-/// Children with some foreign ones among them, and the same children shuffled.
+/// Children, some of which do not contend for the lock, and the same children shuffled.
 fn directory() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     let foreigners = prop::collection::vec(foreign(), 0..10);
     (contenders(), foreigners).prop_flat_map(|(contenders, foreigners)| {

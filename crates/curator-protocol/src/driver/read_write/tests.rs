@@ -18,7 +18,7 @@ fn write(sequence: i32) -> String {
     format!("_c_x-__WRIT__{sequence:010}")
 }
 
-/// What both drivers say about this node in a directory of these.
+/// What both drivers say about this node in a directory with these children.
 fn verdict_of(name: &str, children: &[String]) -> Option<String> {
     let [first, second] = DRIVERS.map(|driver| {
         let queue = Queue::of(children, driver).unwrap();
@@ -64,7 +64,7 @@ fn a_child_is_what_its_last_mark_says() {
         // After an overflow.
         ("_c_x-__READ__-2147483648", Some((Read, i32::MIN))),
         ("_c_x-__WRIT__-000000001", Some((Write, -1))),
-        // Foreign.
+        // Not of this lock.
         ("", None),
         ("__READ__", None),
         ("__WRIT__", None),
@@ -117,7 +117,7 @@ fn a_holders_two_nodes_do_not_block_each_other_whichever_name_comes_first() {
         let writer = format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5);
         let both = [reader.clone(), writer.clone()];
         assert_eq!((verdict_of(&reader, &both), verdict_of(&writer, &both)), (None, None));
-        // But both wait for whoever was there before, and block whoever comes later.
+        // But both wait for earlier contenders, and block later ones.
         let behind = [&both[..], &[write(3)]].concat();
         assert_eq!(verdict_of(&reader, &behind), Some(write(3)));
         assert_eq!(verdict_of(&writer, &behind), Some(write(3)));
@@ -143,13 +143,13 @@ fn a_writer_may_have_read_nodes_beside_it_but_no_second_writer() {
             let refused = Queue::of(children.iter().map(|name| name.as_str()), driver).unwrap_err();
             assert_eq!(&refused.name, &other);
         }
-        // The end of the counter is one for readers too.
+        // An exhausted counter is an error for readers too.
         assert!(Queue::of([read(i32::MAX)], driver).is_err());
         assert!(Queue::of([write(i32::MAX)], driver).is_err());
     }
 }
 
-/// A number, what has it, and whether the name of the read node comes first.
+/// A number, the kinds of nodes that have it, and whether the name of the read node comes first.
 fn holder() -> impl Strategy<Value = (i32, u8, bool)> {
     (0..12_i32, 0..3_u8, any::<bool>())
 }
@@ -184,7 +184,7 @@ proptest! {
         }
     }
 
-    /// By the two rules themselves, whatever the order of the names.
+    /// Compares with the two rules themselves, whatever the order of the names.
     #[test]
     fn a_writer_owns_alone_and_a_reader_with_readers_only(holders in mixed()) {
         let children = children(&holders);
@@ -198,7 +198,7 @@ proptest! {
         }
     }
 
-    /// Whoever takes the read lock beside its write lock, and releases that: it lets in only readers.
+    /// An owner takes the read lock while it holds the write lock, and then releases the write lock: only readers enter.
     #[test]
     fn a_downgrade_lets_nobody_in_but_readers(holders in mixed()) {
         let Some(&(sequence, ..)) = holders.first() else { return Ok(()) };
