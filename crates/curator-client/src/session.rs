@@ -158,9 +158,9 @@ impl Session {
 
     /// Waits until requests can be sent, however long that takes.
     ///
-    /// Why the session ended, if it ended first.
+    /// # Errors
     ///
-    /// The session ended first.
+    /// Why the session ended, if it ended first.
     ///
     /// # Cancel safety
     ///

@@ -78,13 +78,6 @@ pub(super) enum Progress {
     Queued,
 }
 
-/// The answer to [`Request::List`].
-pub(super) enum Listing {
-    Children(Vec<String>),
-    NoDirectory,
-    Unknown,
-}
-
 pub(super) type Outcome = Result<(), End>;
 
 impl Entry {
@@ -151,23 +144,23 @@ impl Entry {
         (mem::take(&mut self.pending), self.pace)
     }
 
-    pub(super) fn ask(&mut self, requests: impl Into<Vec<Request>>, pace: Pace) {
-        (self.pending, self.pace) = (requests.into(), pace);
+    pub(super) fn ask(&mut self, state: State, requests: impl Into<Vec<Request>>, pace: Pace) -> Outcome {
+        (self.state, self.pending, self.pace) = (state, requests.into(), pace);
+        Ok(())
     }
 
-    pub(super) fn restart(&mut self, reason: RestartReason) -> End {
+    pub(super) fn restart(&mut self, reason: RestartReason) -> Outcome {
         self.own = None;
         self.may_exist = false;
-        End::Restart(reason)
+        Err(End::Restart(reason))
     }
 }
 
 /// Entering the queue.
 impl Entry {
-    pub(super) fn join(&mut self) {
+    pub(super) fn join(&mut self) -> Outcome {
         self.may_exist = true;
-        self.state = State::Joining;
-        self.ask([Request::Create, Request::List], Pace::Now);
+        self.ask(State::Joining, [Request::Create, Request::List], Pace::Now)
     }
 
     fn joined(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
@@ -181,19 +174,10 @@ impl Entry {
                 }
                 self.take_listing(driver, None, listed)
             }
-            Answer::NoParent => {
-                self.prepare_parents();
-                Ok(())
-            }
-            Answer::NameTaken => {
-                self.may_exist = false;
-                Err(self.name_taken(driver, listed)?)
-            }
+            Answer::NoParent => self.prepare_parents(),
+            Answer::NameTaken => self.name_taken(driver, listed),
             // The list may come over another connection than the create's, and from a server that lags behind.
-            Answer::Unknown => {
-                self.recover();
-                Ok(())
-            }
+            Answer::Unknown => self.recover(),
             other => Err(End::unfit(&Request::Create, &other)),
         }
     }
@@ -201,19 +185,19 @@ impl Entry {
     /// Handles a name that is already taken. Names without an id differ only in their numbers: the server has assigned a
     /// number that it had assigned before, or that someone has put there by hand. The list tells which name it is; if
     /// not, at least our own prefix is known.
-    fn name_taken(&self, driver: &dyn LockInternalsDriver, listed: Answer) -> Result<End, End> {
-        if let Listing::Children(children) = Listing::of(listed)? {
+    fn name_taken(&mut self, driver: &dyn LockInternalsDriver, listed: Answer) -> Outcome {
+        self.may_exist = false;
+        if let Answer::Children(children) = listed {
             Queue::of(children, driver)?;
         }
-        Ok(SequenceOverflow { name: driver.node_prefix(&self.id) }.into())
+        Err(SequenceOverflow { name: driver.node_prefix(&self.id) }.into())
     }
 
-    fn prepare_parents(&mut self) {
+    fn prepare_parents(&mut self) -> Outcome {
         self.may_exist = false;
-        self.state = State::PreparingParents;
         // If the parents vanish as soon as they are created, someone keeps deleting them.
         let pace = if mem::replace(&mut self.parents_were_created, true) { Pace::Retry } else { Pace::Now };
-        self.ask([Request::CreateParents], pace);
+        self.ask(State::PreparingParents, [Request::CreateParents], pace)
     }
 
     fn parents_prepared(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
@@ -222,31 +206,31 @@ impl Entry {
             Answer::Done => self.join(),
             // Doing it twice does no harm.
             Answer::Unknown | Answer::NoParent => self.prepare_parents(),
-            other => return Err(End::unfit(&Request::CreateParents, &other)),
+            other => Err(End::unfit(&Request::CreateParents, &other)),
         }
-        Ok(())
     }
 }
 
 /// Finding our node again when the answer to its create was lost.
 impl Entry {
-    fn recover(&mut self) {
-        self.state = State::Recovering;
-        self.ask([Request::Sync, Request::List], Pace::Retry);
+    fn recover(&mut self) -> Outcome {
+        self.ask(State::Recovering, [Request::Sync, Request::List], Pace::Retry)
     }
 
     fn recovered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
         let [synced, listed] = exactly(answers)?;
-        match (synced, Listing::of(listed)?) {
-            (Answer::Done, Listing::Children(children)) => self.identify(driver, Queue::of(children, driver)?),
-            (Answer::Done, Listing::NoDirectory) => self.prepare_parents(),
-            (Answer::Done | Answer::Unknown, _) => self.recover(),
-            (other, _) => return Err(End::unfit(&Request::Sync, &other)),
+        match (synced, listed) {
+            (Answer::Done, Answer::Children(children)) => self.identify(driver, Queue::of(children, driver)?),
+            (Answer::Done, Answer::NoParent) => self.prepare_parents(),
+            (Answer::Done | Answer::Unknown, Answer::Children(_) | Answer::NoParent | Answer::Unknown) => {
+                self.recover()
+            }
+            (Answer::Done | Answer::Unknown, other) => Err(End::unfit(&Request::List, &other)),
+            (other, _) => Err(End::unfit(&Request::Sync, &other)),
         }
-        Ok(())
     }
 
-    fn identify(&mut self, driver: &dyn LockInternalsDriver, queue: Queue) {
+    fn identify(&mut self, driver: &dyn LockInternalsDriver, queue: Queue) -> Outcome {
         let prefix = driver.node_prefix(&self.id);
         let candidates = queue.iter().filter(|entry| entry.name.starts_with(&prefix));
         let requests: Vec<_> = candidates.map(|entry| Request::Inspect { name: entry.name.clone() }).collect();
@@ -254,8 +238,7 @@ impl Entry {
             // The leader has not applied the create, and after the sync it never will.
             return self.join();
         }
-        self.state = State::Identifying { queue };
-        self.ask(requests, Pace::Now);
+        self.ask(State::Identifying { queue }, requests, Pace::Now)
     }
 
     fn identified(
@@ -281,29 +264,13 @@ impl Entry {
             }
         }
         if something_unknown {
-            self.recover();
-            return Ok(());
+            return self.recover();
         }
         // In the order of the queue, so the first one is the best.
         let mut ours = ours.into_iter();
         self.own = ours.next();
         self.surplus.extend(ours.map(|node| node.name));
-        if self.own.is_some() {
-            return self.decide(driver, queue);
-        }
-        self.join();
-        Ok(())
-    }
-}
-
-impl Listing {
-    pub(super) fn of(answer: Answer) -> Result<Self, End> {
-        match answer {
-            Answer::Children(children) => Ok(Self::Children(children)),
-            Answer::NoParent => Ok(Self::NoDirectory),
-            Answer::Unknown => Ok(Self::Unknown),
-            other => Err(End::unfit(&Request::List, &other)),
-        }
+        if self.own.is_some() { self.decide(driver, queue) } else { self.join() }
     }
 }
 

@@ -99,8 +99,8 @@ impl Contest {
         if self.stage != Stage::New {
             return self.misused("started twice");
         }
-        self.entries.iter_mut().for_each(Entry::join);
-        self.settle()
+        let outcomes: Vec<_> = self.entries.iter_mut().map(Entry::join).enumerate().collect();
+        self.advance(outcomes)
     }
 
     /// Takes all the answers to the pipeline in flight, in the order of its requests.

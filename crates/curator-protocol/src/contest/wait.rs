@@ -1,25 +1,17 @@
 //! Standing in the queue: deciding by a list, waiting, looking again; and the watches that this needs.
 
-use super::entry::{Entry, Listing, Outcome, State, Watches};
+use super::entry::{Entry, Outcome, State, Watches};
 use super::plan::{Next, Plan};
 use super::step::{Answer, End, Event, Pace, Request, RestartReason};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 
-/// What a pipeline has shown about the nodes that it was to watch.
+/// What a pipeline has shown about the nodes that it was to watch. Our own node is not gone: that ends the contest.
 #[derive(Default)]
 struct Seen {
     gone: Vec<String>,
-    own: OwnSeen,
+    own_is_there: bool,
     something_unknown: bool,
-}
-
-#[derive(Default, PartialEq, Eq)]
-enum OwnSeen {
-    #[default]
-    NotAsked,
-    There,
-    Gone,
 }
 
 /// Standing in the queue.
@@ -27,12 +19,11 @@ impl Entry {
     /// Decides by a list that is newer than our node.
     pub(super) fn decide(&mut self, driver: &dyn LockInternalsDriver, queue: &Queue) -> Outcome {
         let Some(own) = &self.own else { return Err(End::protocol("no own node to decide about")) };
-        let Some(place) = queue.position(&own.name) else { return Err(self.restart(RestartReason::NodeMissing)) };
+        let Some(place) = queue.position(&own.name) else { return self.restart(RestartReason::NodeMissing) };
         match Plan::of(driver, queue, place)? {
-            None => self.own_it(),
-            Some(plan) => return self.follow(plan),
+            None => self.own_it(Pace::Now),
+            Some(plan) => self.follow(plan),
         }
-        Ok(())
     }
 
     /// Waits, once all the watches that the plan needs are in force.
@@ -41,31 +32,20 @@ impl Entry {
             return Err(End::Refused);
         }
         let missing = self.missing_watches(&plan);
-        if missing.is_empty() {
-            self.state = State::Waiting { plan };
-        } else {
-            self.state = State::PlacingWatches { plan };
-            self.ask(missing, Pace::Now);
-        }
-        Ok(())
+        let state = if missing.is_empty() { State::Waiting { plan } } else { State::PlacingWatches { plan } };
+        self.ask(state, missing, Pace::Now)
     }
 
     pub(super) fn watches_placed(&mut self, mut plan: Plan, answers: Vec<(Request, Answer)>) -> Outcome {
         let seen = self.note_watches(answers)?;
-        if seen.own == OwnSeen::Gone {
-            return Err(self.restart(RestartReason::NodeMissing));
-        }
         if seen.something_unknown {
             return self.look(Some(plan), Pace::Retry);
         }
         for name in seen.gone {
             plan = match plan.without(&name) {
                 // A later request of the same pipeline has seen our node.
-                Next::Wait(plan) if seen.own == OwnSeen::There => plan,
-                Next::Own if seen.own == OwnSeen::There => {
-                    self.own_it();
-                    return Ok(());
-                }
+                Next::Wait(plan) if seen.own_is_there => plan,
+                Next::Own if seen.own_is_there => return self.own_it(Pace::Now),
                 // Our node was already watched, and its deletion may still be unread among the events.
                 Next::Wait(expected) => return self.look(Some(expected), Pace::Now),
                 Next::Own => return self.look(None, Pace::Now),
@@ -77,7 +57,7 @@ impl Entry {
 
     pub(super) fn saw(&mut self, plan: Plan, event: Event) -> Outcome {
         match event {
-            Event::OwnDeleted(_) => Err(self.restart(RestartReason::NodeDeleted)),
+            Event::OwnDeleted(_) => self.restart(RestartReason::NodeDeleted),
             Event::OwnChanged(_) => {
                 self.watches.own = false;
                 self.follow(plan)
@@ -90,10 +70,7 @@ impl Entry {
                 self.watches.ahead.remove(&name);
                 match plan.without(&name) {
                     Next::Wait(plan) => self.follow(plan),
-                    Next::Own => {
-                        self.own_it();
-                        Ok(())
-                    }
+                    Next::Own => self.own_it(Pace::Now),
                     Next::Look(expected) => self.look(expected, Pace::Now),
                 }
             }
@@ -110,9 +87,7 @@ impl Entry {
     fn look(&mut self, expected: Option<Plan>, pace: Pace) -> Outcome {
         let mut requests = expected.as_ref().map_or_else(Vec::new, |plan| self.missing_watches(plan));
         requests.push(Request::List);
-        self.state = State::Looking { expected };
-        self.ask(requests, pace);
-        Ok(())
+        self.ask(State::Looking { expected }, requests, pace)
     }
 
     pub(super) fn looked(
@@ -123,9 +98,6 @@ impl Entry {
     ) -> Outcome {
         let Some((_, listed)) = answers.pop() else { return Err(End::protocol("no answers")) };
         let seen = self.note_watches(answers)?;
-        if seen.own == OwnSeen::Gone {
-            return Err(self.restart(RestartReason::NodeMissing));
-        }
         if seen.something_unknown {
             return self.look(expected, Pace::Retry);
         }
@@ -140,48 +112,39 @@ impl Entry {
         expected: Option<Plan>,
         listed: Answer,
     ) -> Outcome {
-        match Listing::of(listed)? {
-            Listing::Children(children) => self.decide(driver, &Queue::of(children, driver)?),
-            Listing::NoDirectory => Err(self.restart(RestartReason::NodeMissing)),
-            Listing::Unknown => self.look(expected, Pace::Retry),
+        match listed {
+            Answer::Children(children) => self.decide(driver, &Queue::of(children, driver)?),
+            Answer::NoParent => self.restart(RestartReason::NodeMissing),
+            Answer::Unknown => self.look(expected, Pace::Retry),
+            other => Err(End::unfit(&Request::List, &other)),
         }
     }
 }
 
 /// Owning this queue, while waiting in others.
 impl Entry {
-    fn own_it(&mut self) {
-        self.state = State::Owned { is_certain: true };
-        // Only sent if there is still another queue to wait for.
-        let own = self.missing_own_watch().into_iter();
-        self.ask(own.collect::<Vec<_>>(), Pace::Now);
+    /// The queue is ours. If its node is not watched, it has to be, but that is only sent if there is still another queue
+    /// to wait for. To retry that is to doubt it.
+    fn own_it(&mut self, pace: Pace) -> Outcome {
+        let own = self.missing_own_watch().into_iter().collect::<Vec<_>>();
+        self.ask(State::Owned { is_certain: pace == Pace::Now }, own, pace)
     }
 
     /// Takes the answer about our own node.
     pub(super) fn own_watched(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
         let seen = self.note_watches(answers)?;
-        if seen.own == OwnSeen::Gone {
-            return Err(self.restart(RestartReason::NodeMissing));
-        }
-        self.own_it();
-        if seen.something_unknown {
-            self.state = State::Owned { is_certain: false };
-            let own = self.missing_own_watch().into_iter();
-            self.ask(own.collect::<Vec<_>>(), Pace::Retry);
-        }
-        Ok(())
+        self.own_it(if seen.something_unknown { Pace::Retry } else { Pace::Now })
     }
 
     pub(super) fn saw_as_owner(&mut self, event: &Event) -> Outcome {
         match event {
-            Event::OwnDeleted(_) => return Err(self.restart(RestartReason::NodeDeleted)),
+            Event::OwnDeleted(_) => return self.restart(RestartReason::NodeDeleted),
             Event::OwnChanged(_) => self.watches.own = false,
             Event::Interrupted => self.watches = Watches::default(),
             // The nodes ahead no longer matter.
             _ => {}
         }
-        self.own_it();
-        Ok(())
+        self.own_it(Pace::Now)
     }
 }
 
@@ -212,9 +175,11 @@ impl Entry {
                 // cannot.
                 (Request::WatchOwn { .. }, Answer::Node { czxid, .. }) if self.is_own(czxid) => {
                     self.watches.own = true;
-                    seen.own = OwnSeen::There;
+                    seen.own_is_there = true;
                 }
-                (Request::WatchOwn { .. }, Answer::Node { .. } | Answer::Missing) => seen.own = OwnSeen::Gone,
+                (Request::WatchOwn { .. }, Answer::Node { .. } | Answer::Missing) => {
+                    self.restart(RestartReason::NodeMissing)?;
+                }
                 (request, answer) => return Err(End::unfit(&request, &answer)),
             }
         }

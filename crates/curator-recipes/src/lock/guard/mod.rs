@@ -112,9 +112,6 @@ impl LockGuard {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn lost(&self) -> LockLost {
-        if self.others.is_empty() {
-            return self.first.hold().lost().await;
-        }
         first_of(self.shares().map(|share| share.hold().lost())).await
     }
 
@@ -142,9 +139,6 @@ impl LockGuard {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn revocation_requested(&self) -> Result<(), LockLost> {
-        if self.others.is_empty() {
-            return self.first.hold().revocation_requested().await;
-        }
         first_of(self.shares().map(|share| share.hold().revocation_requested())).await
     }
 

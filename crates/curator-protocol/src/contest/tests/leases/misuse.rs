@@ -189,7 +189,7 @@ proptest! {
                 // The number of leases that were taken is of the server's choice here.
                 Step::Failed { error, .. } => {
                     let detail = error.to_string();
-                    prop_assert!(detail.ends_with("is no answer to the taking of leases"), "{}", detail);
+                    prop_assert!(detail.ends_with("is not an answer to the taking of leases"), "{}", detail);
                     prop_assert_ne!(quantity, 2);
                     break;
                 }
