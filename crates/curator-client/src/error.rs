@@ -333,7 +333,7 @@ pub enum Error {
 /// What a server needs for an operation that not all servers have.
 fn requirement(operation: &str) -> &'static str {
     match operation {
-        "multi-read on" => ": multi-reads need ZooKeeper 3.6 or newer",
+        "multi-read on" => ": `multiRead` needs ZooKeeper 3.6 or newer",
         "create" => ": containers need ZooKeeper 3.5.1 or newer, and a time to live needs extendedTypesEnabled",
         _ => "",
     }

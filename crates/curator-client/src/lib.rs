@@ -57,7 +57,11 @@ mod supervisor;
 mod timer;
 mod zk;
 
-/// Trying again: the policies decide, and [`Retrier`] waits.
+/// Retries: the policies decide, and [`Retrier`] waits.
+///
+/// An operation is retried when its error is [retryable](crate::Error::is_retryable) and a retry does no harm
+/// ([`Error::outcome`](crate::Error::outcome)), as often as the client's policy allows. The default is
+/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. A success ends the row of failures that a policy counts.
 pub mod retry {
     pub use crate::retrier::Retrier;
     pub use crate::retry_policy::{

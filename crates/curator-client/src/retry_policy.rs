@@ -24,7 +24,7 @@ pub(crate) use self::unlimited::Unlimited;
 ///
 /// use curator_client::RetryPolicy;
 ///
-/// /// Twice at once, then never again.
+/// /// Twice, without waiting; then it gives up.
 /// #[derive(Debug)]
 /// struct Impatient;
 ///
@@ -38,7 +38,7 @@ pub(crate) use self::unlimited::Unlimited;
 /// assert_eq!(Impatient.next_delay(2, Duration::ZERO), None);
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// The wait before the next attempt; `None` means that there is none.
+    /// The wait before the next attempt; `None` to give up.
     ///
     /// `retries` is the number of retries made so far: 0 after the first failure. `elapsed` is the time since the first
     /// of these consecutive failures, on a monotonic clock: zero after that failure itself, however long the first

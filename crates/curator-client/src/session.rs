@@ -26,6 +26,21 @@ use crate::zk::link::Link;
 /// a loss the client has another one. Requests made here are *sent by the call*, not when the future is polled, and a
 /// session is first in, first out: calls made one after another, without awaiting in between, are pipelined and cost one
 /// round trip. Nothing is retried here.
+///
+/// Paths are those of the server: [`CuratorClient::resolve`](crate::CuratorClient::resolve) puts chroot and namespace before
+/// one.
+///
+/// ```no_run
+/// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
+/// let session = client.session().await?;
+/// let (orders, config) = (client.resolve("/orders")?, client.resolve("/config")?);
+/// // One round trip.
+/// let (orders, config) = (session.get_children(&orders), session.get_data(&config));
+/// println!("{} orders", orders.await?.len());
+/// println!("{} bytes", config.await?.0.len());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Session {
     inner: Arc<Inner>,

@@ -71,7 +71,7 @@ use crate::clock::ClockInstant;
 ///
 /// # Assumptions
 ///
-/// - A server that grants a session a shorter timeout than the server before it gets its answer through. The timeout is
+/// - If a server grants a session a shorter timeout than the server before it, its answer reaches the client. The timeout is
 ///   negotiated again at every reconnect, and a session that is granted less than it was opened with is over at once;
 ///   but if the connection breaks before the handshake is complete, and no other server is reached in the meantime, the
 ///   session can end on the servers while the lease is still valid.

@@ -1,8 +1,8 @@
-//! The protocol of the locks of [`curator-recipes`](https://docs.rs/curator-recipes), without I/O.
+//! The protocol of the locks of `curator-recipes`, without I/O.
 //!
 //! Values in, values out: nothing here sends a request, reads a clock or needs a runtime. So the protocol can be searched
-//! exhaustively, every order of events and every fault at every moment, and the code that is searched is the code that
-//! ships. (`tests/model` does that.) This crate is to `curator-recipes` what `quinn-proto` is to `quinn`.
+//! exhaustively, within bounds: every order of events and every fault at every moment. The code that is searched is the code
+//! that ships. (`tests/model` does that.) This crate is to `curator-recipes` what `quinn-proto` is to `quinn`.
 //!
 //! Applications use `curator-recipes`, which re-exports what they need of this crate: the
 //! [`LockInternalsDriver`] and its [`Queue`].

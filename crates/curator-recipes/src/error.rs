@@ -48,10 +48,14 @@ pub struct LockLost {
 }
 
 /// An error of a lock or of a shared count.
+///
+/// It can be asked whether a retry can help ([`is_retryable`](Self::is_retryable)) and whether the operation may have been
+/// applied ([`outcome`](Self::outcome)). Which call returns which error is said at the call, and on the
+/// [page](crate::guide) of each lock.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client failed, and its retry policy gave up.
+    /// An error of the client, which a retry could not help or the retry policy did not allow.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
     /// The lock had been lost before its release, or before the operation that needs it.

@@ -1,7 +1,7 @@
 //! Distributed locks on Apache ZooKeeper, after Apache Curator's recipes.
 //!
-//! Fair, herd-free, reentrant, cancel-safe, fenced, and honest about their loss. They share lock paths with Java programs
-//! that use Curator.
+//! The locks are fair, herd-free and cancel-safe, and a holder learns in time that its lock is lost. Exclusive locks have
+//! fencing tokens. They share lock paths with Java programs that use Curator.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -19,7 +19,7 @@
 //! let again = mutex.acquire().await?; // the same task: re-entered, no request
 //! drop(again);
 //!
-//! // Dropped in time if the lock is lost.
+//! // Dropped when the lock is lost.
 //! guard.run(async { /* the work */ }).await?;
 //!
 //! guard.release().await?;
@@ -36,13 +36,13 @@
 //! | the same, without waiting, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
 //! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and its relatives |
 //! | a lock that follows a request from task to task | [`InterProcessMutex::acquire_as`] |
-//! | one holder at a time, which may not re-enter; any task may release | [`InterProcessSemaphoreMutex`] |
+//! | one holder at a time, and no re-entry: a second acquire waits, even in the same task | [`InterProcessSemaphoreMutex`] |
 //! | a limited number of holders | [`InterProcessSemaphoreV2`]; [`with_shared_count`](InterProcessSemaphoreV2::with_shared_count) if the limit changes |
 //! | several leases in one step | [`InterProcessSemaphoreV2::acquire_many`] |
 //! | many readers or one writer | [`InterProcessReadWriteLock`] |
 //! | a writer that continues as a reader | [`WriteGuard::downgrade`] |
 //! | mutexes on several paths at once, in any order | [`InterProcessMultiLock::new`] |
-//! | several locks of any kind as one | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
+//! | several exclusive locks as one: mutexes, semaphore mutexes, write locks | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
 //! Besides the locks, there is [`SharedCount`]: a number that all processes share.

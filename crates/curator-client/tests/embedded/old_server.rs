@@ -152,7 +152,7 @@ async fn a_node_that_somebody_else_created_is_not_taken_for_ours() {
     };
     let transaction = create(client.transaction(), "/alone", CreateMode::Ephemeral);
     let replaced = anew("/alone", CreateMode::Ephemeral);
-    let expected = "another one has its path now";
+    let expected = "another node has its path now";
     assert_eq!(cause(commit_and_meanwhile(&proxy, transaction, replaced).await), ("/alone".into(), expected.into()));
     let transaction = create(create(client.transaction(), "/a", CreateMode::Persistent), "/b", CreateMode::Persistent);
     let replaced = anew("/b", CreateMode::Persistent);

@@ -274,7 +274,7 @@ impl Contest {
         if let Some(claim) = self.claim.as_ref().filter(|_| requests.contains(&(0, Request::Create))) {
             requests.extend(claim.early_reads());
         }
-        // A stable sort: the requests of each queue keep their order.
+        // Stable: within each class the requests keep their order. `Contender::send` relies on the classes.
         requests.sort_by_key(|(_, request)| match request {
             Request::Create => 0,
             Request::List | Request::Limit => 2,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Rises strictly from holder to holder of one lock.
+/// A number that rises strictly from holder to holder of one lock, where there is one holder at a time.
 ///
 /// It is the `czxid` of the lock's node: the ensemble's transaction number of its creation. It costs no request, and it
 /// keeps rising when the lock's directory is deleted and created again. Send it along with every write, and with every read

@@ -64,9 +64,9 @@ macro_rules! acquire_methods {
         ///
         /// # Errors
         ///
-        /// Those of the client when there is no session and its retry policy gives up, or when the session already
-        /// watches too many paths (with some thousands of waiters); [`Closed`](curator_client::Error::Closed) as soon as the
-        /// client closes. It is not an error if the session is lost while waiting: the wait starts over in the next
+        /// Those of the client: when there is no session, or requests fail, and its retry policy gives up; at once for an
+        /// error that a retry cannot help, such as a missing permission; [`Closed`](curator_client::Error::Closed) as soon
+        /// as the client closes. It is not an error if the session is lost while waiting: the wait starts over in the next
         /// session, at the end of the queue.
         ///
         /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when someone keeps deleting our waiting node;

@@ -51,6 +51,10 @@ use crate::error::Result;
 /// the nodes of kazoo's `Lock`, unless the mutex is made [with](Self::with_driver) a
 /// [driver for its names](crate::StandardLockInternalsDriver::with_lock_name).
 ///
+/// Futures that are joined in one task (`join!`, `select!`) are one [owner](OwnerId): while one of them holds the lock, the
+/// other one re-enters it. To tell them apart, give each an [`OwnerId::new`], and use
+/// [`acquire_as`](Self::acquire_as).
+///
 /// Clones are the same lock: they share their holds. Two mutexes made by [`new`](Self::new) do not know each other, even
 /// in the same task: the second one waits for the first.
 #[derive(Debug, Clone)]

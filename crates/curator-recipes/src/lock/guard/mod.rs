@@ -81,10 +81,10 @@ impl LockGuard {
     ///
     /// Reads the clock, so it is right even when no task has run for a while, for example because the process was
     /// stopped; but it is right for *this moment* only. Writes that must not happen after a loss need the
-    /// [fencing token](Self::fencing_token), and a store that compares it. This sends nothing. It knows that someone has deleted
-    /// the node while [`lost`](Self::lost) or [`run`](Self::run) is polled; or if the acquire had to wait (until someone
-    /// writes to the node, which uses up the watch); or after a [transaction](Self::transaction) that failed for that
-    /// reason.
+    /// [fencing token](Self::fencing_token), and a store that compares it. This sends
+    /// nothing. A deletion of the node is noticed only while [`lost`](Self::lost) or [`run`](Self::run) is polled, after an
+    /// acquire that had to wait (until someone writes to the node, which uses up the watch), or after a
+    /// [transaction](Self::transaction) that failed for that reason.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.loss().is_none()
@@ -202,8 +202,8 @@ impl LockGuard {
         self.first.hold().session().id()
     }
 
-    /// The owner that acquired this guard. A lease, or a lock that is not reentrant, has an owner of its own. If there
-    /// are several locks, the first one's.
+    /// The owner that acquired this guard. The guard of a lease, or of a lock that is not reentrant, has an owner of its
+    /// own. If there are several locks, it is the first one's.
     #[must_use]
     pub fn owner(&self) -> &OwnerId {
         self.first.owner()

@@ -126,9 +126,10 @@ impl InterProcessMultiLock {
         "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters at once what it holds already, if the \
          locks are reentrant. A lock that was made by [`of`](Self::of) fails with \
          [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, or when the session of one that \
-         it holds is lost while it waits for the next; and with [`ReleasesFailed`](crate::Error::ReleasesFailed) when the \
-         time is over, or a lock is not free at once that should be, and what it held is found to be lost or cannot be given back. It \
-         waits for that until its deadline or for one second, whichever is later; the rest goes on in the background."
+         it holds is lost while it waits for the next. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
+         gives up (the time is up, or `try_acquire` finds a lock taken) and a lock that it held turns out to be lost or \
+         cannot be released. It waits for these releases until its deadline or for one second, whichever is later; what is \
+         left is done in the background."
     );
 
     /// Whether all the locks are held through this instance or clones of it.

@@ -27,7 +27,7 @@ use crate::error::Result;
 /// let lock = InterProcessReadWriteLock::new(&client, "/locks/catalogue")?;
 ///
 /// let writing = lock.write().acquire().await?;
-/// // ... write, and let others read, but not write, while what was written is looked at:
+/// // ... write, and then let others read, but not write, while we check the result:
 /// let reading = writing.downgrade().await?;
 /// reading.release().await?;
 /// # Ok(())

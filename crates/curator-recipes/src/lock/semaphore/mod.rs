@@ -130,7 +130,8 @@ impl InterProcessSemaphoreV2 {
 
     /// Waits for a lease, no longer than `timeout`; returns `None` when the time is up.
     ///
-    /// The timeout is one deadline for everything: connecting, queueing and requests.
+    /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero is
+    /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ impl InterProcessSemaphoreMutex {
 
     acquire_methods!(
         LockGuard,
-        "An owner that already holds it waits for itself: it is not reentrant, and ignores the owner."
+        "A caller that already holds the lock waits for itself: the lock is not reentrant, and ignores the owner."
     );
 
     /// Whether anyone holds the lock through this instance or a clone of it.
