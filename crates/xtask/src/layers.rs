@@ -2,7 +2,8 @@
 //!
 //! A file belongs to the module in the table below whose path is the longest prefix of its own. Every path that begins with
 //! `crate`, `super` or `self` counts as an import, wherever it stands; re-exports are followed to the module where the name
-//! is defined. Tests and documentation do not count.
+//! is defined. Tests and documentation do not count. Nor do method calls, which name no module: an `impl` block in another file
+//! than its type is part of that type, as `contest::wait` is of `contest::entry`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, path::Path};

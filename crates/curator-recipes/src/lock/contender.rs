@@ -153,9 +153,9 @@ impl<'a> Contender<'a> {
     pub(crate) fn into_holds(mut self, won: &[OwnNode]) -> Result<Vec<Hold>> {
         let token = |node: &OwnNode| FencingToken::new(node.czxid);
         if self.directories.len() == self.watches.own.len() {
-            let token = won.first().map_or(FencingToken::new(0), token);
             // An owner has found its place in a list.
-            return Ok(vec![Hold::new(self.nodes.listed(), token, self.watches.own)]);
+            let (nodes, watches) = (self.nodes.listed(), self.watches.own);
+            return Ok(won.first().map(token).map(|token| Hold::new(nodes, token, watches)).into_iter().collect());
         }
         self.nodes.set(0, State::Idle);
         let paths = won.iter().map(|lease| self.child(1, &lease.name)).collect::<Result<_>>()?;

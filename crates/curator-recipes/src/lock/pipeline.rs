@@ -1,6 +1,7 @@
 //! Translates what a contest asks for into requests on a session, and their answers back.
 //!
-//! To see what is sent, look at [`Contender::send_one`]: it lists the requests one by one.
+//! To see what is sent, look at [`Contender::send`]: creates go out as one transaction, plain reads as one `multiRead`, and
+//! [`Contender::send_one`] lists all other requests.
 
 use curator_client::{
     Created, Error as ClientError, ReadOperation, ReadResult, Result as ClientResult, Stat, TransactionOperation,
@@ -34,11 +35,14 @@ enum Reply {
 struct Place {
     directory: usize,
     index: usize,
+    /// Whether our node is created by the same pipeline, and so nobody knows yet who is the first.
+    is_early: bool,
 }
 
 /// Sending.
 impl Contender<'_> {
-    /// Sends one pipeline: everything is sent before anything is awaited.
+    /// Sends one pipeline: everything is sent before anything is awaited. Only creating parents, or the node with the
+    /// limit, takes several round trips, and begins when the answers are awaited; each goes alone.
     ///
     /// In the contest's order: all creates, as one transaction; then the other requests, one by one; then all plain
     /// reads, as one `multiRead`.
@@ -79,7 +83,8 @@ impl Contender<'_> {
     fn send_one(&mut self, directory: usize, request: &Request) -> Result<Sent> {
         let (session, path) = (self.session, &self.directories[directory].path);
         Ok(match request {
-            Request::Create => self.send_creates(&[(directory, Request::Create)]),
+            // Creates are sent together.
+            Request::Create => return Err(self.unfit(request)),
             Request::CreateParents => {
                 let (client, session, path) = (self.client.clone(), session.clone(), path.clone());
                 one(async move { client.ensure_containers(&session, &path).await.map(|()| Reply::Done) })
@@ -152,10 +157,11 @@ impl Contender<'_> {
     /// why.
     pub(crate) async fn answers(&mut self, requests: &[(usize, Request)], pipeline: Pipeline) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(requests.len());
+        let is_early = matches!(requests, [(_, Request::Create), ..]);
         for (count, sent) in pipeline.0 {
             let together = &requests[answers.len()..][..count];
             for (index, ((directory, request), reply)) in together.iter().zip(sent.await).enumerate() {
-                answers.push(self.answer(Place { directory: *directory, index }, request, reply)?);
+                answers.push(self.answer(Place { directory: *directory, index, is_early }, request, reply)?);
             }
         }
         Ok(answers)
@@ -166,7 +172,10 @@ impl Contender<'_> {
             (Request::Sync | Request::CreateParents | Request::CreateLimit, Ok(Reply::Done)) => Answer::Done,
             (Request::Create, Ok(Reply::Created(mut created))) => {
                 let created = created.pop().ok_or_else(|| self.unfit(request))?;
-                Answer::Created(own_node(&created))
+                let node = own_node(&created);
+                // Known from now on, even if the rest of the pipeline fails.
+                self.nodes.set(place.directory, State::Answered(vec![created.path]));
+                Answer::Created(node)
             }
             (Request::Create, Err(error)) => match cause(&error) {
                 (_, ClientError::NoNode { .. }) => Answer::NoParent,
@@ -185,9 +194,15 @@ impl Contender<'_> {
             }
             (Request::Limit | Request::WatchLimit, Ok(Reply::Data(data, stat, watch))) => {
                 watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
-                let read = self.count()?.parse(&data, stat.version)?;
-                let leases = usize::try_from(read.value).unwrap_or(0);
-                Answer::Limit(Limit { leases, version: Some(read.version) })
+                match self.count()?.parse(&data, stat.version) {
+                    Ok(read) => {
+                        let leases = usize::try_from(read.value).unwrap_or(0);
+                        Answer::Limit(Limit { leases, version: Some(read.version) })
+                    }
+                    // Nothing to a contender that is not the first, which will read it again.
+                    Err(_) if place.is_early => Answer::Unknown,
+                    Err(error) => return Err(error),
+                }
             }
             (request, Ok(Reply::Data(data, stat, watch))) => {
                 self.note_data(place.directory, request, &data, watch);
@@ -196,7 +211,9 @@ impl Contender<'_> {
                 Answer::Node { ephemeral_owner, czxid, version, is_ours }
             }
             (Request::Take { .. }, Ok(Reply::Created(created))) => {
-                Answer::Taken(created.iter().map(own_node).collect())
+                let leases = created.iter().map(own_node).collect();
+                self.nodes.set(place.directory, State::Answered(created.into_iter().map(|lease| lease.path).collect()));
+                Answer::Taken(leases)
             }
             (Request::Take { quantity, limit, .. }, Err(error)) => {
                 let checks = usize::from(self.check_of(*limit).is_some());
@@ -210,6 +227,7 @@ impl Contender<'_> {
                     (_, cause) => self.unknown(cause.clone())?,
                 }
             }
+            (Request::CreateLimit, Err(error)) => self.unknown(error)?,
             (_, Err(ClientError::NoNode { .. })) => Answer::Missing,
             (_, Err(error)) => self.unknown(error)?,
             (request, Ok(_)) => return Err(self.unfit(request)),
@@ -221,7 +239,7 @@ impl Contender<'_> {
         match (request, watch) {
             (Request::WatchAhead { name }, Some(watch)) => self.watches.set_ahead(directory, name, watch),
             (Request::WatchOwn { .. }, Some(watch)) => self.watches.set_own(directory, OwnWatch::new(data, watch)),
-            _ => self.revoked |= is_revoke_request(data),
+            _ => self.revoked |= directory == 0 && is_revoke_request(data),
         }
     }
 

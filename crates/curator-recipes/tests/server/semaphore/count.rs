@@ -1,7 +1,7 @@
 //! A number of leases that stands in a node.
 
-use curator_recipes::client::CuratorClient;
-use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
+use curator_recipes::client::{CreateMode, CuratorClient};
+use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount, Uuid};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use super::{acquiring, leases, queue, stands};
@@ -159,6 +159,11 @@ async fn data_that_are_no_number_are_an_error_that_stands_in_nobodys_way() {
     is_clear(&soon(semaphore.acquire_timeout(PATIENCE)).await.unwrap_err());
     soon(admin.janitor().idle()).await;
     assert!(queue(&admin, &path).await.is_empty());
+    // It is nothing to a contender that is not the first.
+    let name = format!("{path}/locks/_c_{}-lock-", Uuid::new_v4());
+    let ahead = admin.create().with_mode(CreateMode::EphemeralSequential).for_path(name, "").await.unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    admin.delete().for_path(&ahead).await.unwrap();
     assert!(held.is_valid());
     held.release().await.unwrap();
 
