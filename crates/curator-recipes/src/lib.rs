@@ -72,13 +72,13 @@ mod shared_count;
 pub use curator_client as client;
 
 // Listed with what belongs to them, in the module `driver`.
+#[doc(inline)]
+pub use crate::driver::ParticipantKind;
 #[doc(hidden)]
 pub use crate::driver::{
-    ContenderIdentity, LockInternalsDriver, Queue, QueueEntry, ReadLockInternalsDriver, StandardLockInternalsDriver,
-    Uuid, Verdict, WriteLockInternalsDriver, sequence_after,
+    ContenderIdentity, LockInternalsDriver, Queue, QueueEntry, ReadLockInternalsDriver, SequenceOverflow,
+    StandardLockInternalsDriver, Uuid, Verdict, WriteLockInternalsDriver, sequence_after,
 };
-#[doc(inline)]
-pub use crate::driver::{ParticipantKind, SequenceOverflow};
 pub use crate::error::{Error, LockLost, LossReason, Result};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
