@@ -173,6 +173,26 @@ async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without(
     assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_lease_that_somebody_else_has_deleted_takes_no_room() {
+    let (owner, client, path) = (privileged().await, client().await, path("refused-lease-gone"));
+    no_way_out_for_others(&owner, &format!("{path}/leases")).await;
+    let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
+    let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
+    let node = ours.node().clone();
+    assert!(is_refused(ours.release().await, &node));
+    soon(client.janitor().idle()).await;
+    owner.delete().for_path(&node).await.unwrap();
+    let both = tokio::spawn({
+        let semaphore = semaphore(&client);
+        async move { soon(semaphore.acquire_many(2)).await }
+    });
+    queue_of(&owner, &format!("{path}/locks"), 1).await;
+    assert!(still_waits(&both, &client).await);
+    theirs.release().await.unwrap();
+    assert_eq!(soon(both).await.unwrap().unwrap().len(), 2);
+}
+
 /// A node whose create was answered is deleted by its name, though nobody may list where it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_may_list_an_acquire_fails_and_its_node_goes() {
