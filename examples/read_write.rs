@@ -1,5 +1,5 @@
-//! Many readers share the lock, and a writer is alone. A writer becomes a reader and no other writer comes between; a reader
-//! that wants to become a writer is told that it would wait for itself.
+//! Many readers share the lock, and a writer is alone. A writer becomes a reader and no other writer gets in between; a
+//! reader that wants to become a writer is told that it would wait for itself.
 //!
 //! ```console
 //! cargo run --example read_write

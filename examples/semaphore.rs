@@ -1,5 +1,5 @@
 //! A limited number of holders, in all processes: workers share leases. A task that wants several gets them all at once, and
-//! is not passed by tasks that want one. The limit is kept in a node and changes while they work.
+//! is not overtaken by tasks that want one. The limit is kept in a node and changes while they work.
 //!
 //! ```console
 //! cargo run --example semaphore

@@ -32,6 +32,7 @@
 //! | Can I repeat a failed call? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
 //! | How do several requests cost one round trip? | [`Session`] |
 //! | What became of a delete whose connection broke? | [`Janitor`] |
+//! | How is a node found whose create was not answered? | [`node::find`], by its protected name: [`ProtectionId`] |
 
 #[cfg(test)]
 mod auto_traits;
@@ -61,7 +62,8 @@ mod zk;
 ///
 /// An operation is retried when its error is [retryable](crate::Error::is_retryable) and a retry does no harm
 /// ([`Error::outcome`](crate::Error::outcome)), as often as the client's policy allows. The default is
-/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. A success ends the row of failures that a policy counts.
+/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. A policy counts consecutive failures:
+/// a success resets the count.
 pub mod retry {
     pub use crate::retrier::Retrier;
     pub use crate::retry_policy::{

@@ -19,11 +19,12 @@ pub struct QueueEntry {
     pub name: String,
 }
 
-/// The directory's counter has reached the end of its 32 bits.
+/// The error that a directory's sequence numbers are used up, or repeat.
 ///
-/// From then on, ZooKeeper assigns its last number, [`i32::MAX`], to each node that is created alone, and negative
-/// numbers to nodes that are created together. So the order of the queue is no longer the order of the creates, and no
-/// one can know who owns the lock. Use another directory, or delete this one while no one contends.
+/// When the directory's counter has reached the end of its 32 bits, ZooKeeper assigns its last number, [`i32::MAX`], to
+/// each node that is created alone, and negative numbers to nodes that are created together. So the order of the queue is
+/// no longer the order of the creates, and no one can know who owns the lock. Use another directory, or delete this one
+/// while no one contends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the sequence numbers of the lock's directory are used up or repeat, as the node {name:?} shows")]
 pub struct SequenceOverflow {

@@ -36,12 +36,12 @@ impl LossReason {
     }
 }
 
-/// A lock that was held and is no longer held.
+/// The error that a held lock has been lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the lock {path} is lost: {reason}")]
 #[non_exhaustive]
 pub struct LockLost {
-    /// The lock's node, as it is called on the server.
+    /// The full path of the lock's node on the server.
     pub path: ZPath,
     /// Why.
     pub reason: LossReason,
@@ -49,9 +49,8 @@ pub struct LockLost {
 
 /// An error of a lock or of a shared count.
 ///
-/// It can be asked whether a retry can help ([`is_retryable`](Self::is_retryable)) and whether the operation may have been
-/// applied ([`outcome`](Self::outcome)). Which call returns which error is said at the call, and on the
-/// [page](crate::guide) of each lock.
+/// [`is_retryable`](Self::is_retryable) says whether a retry can help, and [`outcome`](Self::outcome) whether the operation
+/// may have been applied. Which call returns which error is said at the call, and on the [page](crate::guide) of each lock.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -64,7 +63,7 @@ pub enum Error {
     /// The release could not be confirmed. The client keeps trying until the node is gone or the session is over.
     #[error("the release of {path} is not confirmed yet, and goes on in the background: {cause}")]
     ReleasePending {
-        /// The lock's node, as it is called on the server.
+        /// The full path of the lock's node on the server.
         path: ZPath,
         /// What happened last.
         #[source]
@@ -76,21 +75,21 @@ pub enum Error {
     // The cause names the node.
     #[error("the lock cannot be released, and its node stays until its session is over: {cause}")]
     ReleaseRefused {
-        /// The lock's node, as it is called on the server.
+        /// The full path of the lock's node on the server.
         path: ZPath,
         /// Why.
         #[source]
         cause: curator_client::Error,
     },
-    /// Someone deleted our place in the queue while it waited, and did so again each time it was taken anew, as often as the
-    /// retry policy allows. A call that may not wait fails the first time.
+    /// Someone deleted our place in the queue more often than the retry policy allows. A call that may not wait fails the
+    /// first time.
     #[error("waiting for {dir}: someone keeps deleting our place in the queue")]
     PlaceDeleted {
-        /// The lock's directory, as it is called on the server.
+        /// The full path of the lock's directory on the server.
         dir: ZPath,
     },
     /// The sequence counter of the lock's directory is at its end (after about two billion (2^31) nodes), or the queue
-    /// contains a number twice. The order of the queue is lost, so nobody owns the lock except those who own it already.
+    /// contains a number twice. The order of the queue is lost, so no one can acquire the lock; current holders keep it.
     ///
     /// To recover, delete the directory when nobody holds the lock or waits for it, so that it counts from zero again, or
     /// use another path.
@@ -99,7 +98,7 @@ pub enum Error {
          the lock or waits for it, or use another path"
     )]
     SequenceOverflow {
-        /// The lock's directory, as it is called on the server. For a semaphore, it is the one called `locks`.
+        /// The full path of the lock's directory on the server. For a semaphore, it is the one called `locks`.
         dir: ZPath,
         /// The node that shows it: its number is the last possible one, negative, or a duplicate.
         node: String,
@@ -116,7 +115,7 @@ pub enum Error {
     /// other: release the read lock first.
     #[error("{owner} holds the read lock of {dir} and asks for the write lock: release the read lock first")]
     UpgradeRefused {
-        /// The lock's directory, as it is called on the server.
+        /// The full path of the lock's directory on the server.
         dir: ZPath,
         /// The owner.
         owner: OwnerId,
@@ -124,7 +123,7 @@ pub enum Error {
     /// A number of leases that a semaphore can never give, or can never have as its limit.
     #[error("{asked} leases of the semaphore {path}: expected {}", from_one_to(*max))]
     InvalidQuantity {
-        /// The semaphore's path, as it is called on the server.
+        /// The semaphore's full path on the server.
         path: ZPath,
         /// How many it was asked for, or was created with.
         asked: usize,
@@ -140,7 +139,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// One lock of a multi-lock could not be acquired. The locks acquired before it were released, the last one first.
-    /// [`Closed`](curator_client::Error::Closed) comes as it is.
+    /// [`Closed`](curator_client::Error::Closed) is returned unwrapped.
     #[error("the lock {member} of a multi-lock: {cause}{}", also(rollback))]
     MultiLockMember {
         /// The lock that failed.
@@ -168,7 +167,7 @@ pub enum Error {
     /// that.
     #[error("{path} is not a shared count: expected 4 bytes, found {size}")]
     InvalidSharedCount {
-        /// The count's node, as it is called on the server.
+        /// The full path of the count's node on the server.
         path: ZPath,
         /// How many bytes the data has.
         size: usize,
@@ -176,9 +175,9 @@ pub enum Error {
     /// The server gave an answer that the protocol does not expect.
     #[error("contending for {dir}: {cause}")]
     Protocol {
-        /// The lock's directory, as it is called on the server.
+        /// The full path of the lock's directory on the server.
         dir: ZPath,
-        /// What was seen.
+        /// What was unexpected.
         cause: String,
     },
 }
@@ -192,7 +191,7 @@ impl From<curator_client::InvalidRetryPolicy> for Error {
 
 /// What else went wrong, to be appended to a message.
 fn also(errors: &[Error]) -> String {
-    if errors.is_empty() { String::new() } else { format!("; and then: {}", listed(errors)) }
+    if errors.is_empty() { String::new() } else { format!("; the rollback also failed: {}", listed(errors)) }
 }
 
 fn from_one_to(max: usize) -> String {

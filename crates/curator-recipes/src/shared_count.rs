@@ -56,7 +56,7 @@ pub struct SharedCount {
 #[derive(Debug)]
 struct Inner {
     client: CuratorClient,
-    /// As it is called on the server.
+    /// The full path on the server.
     path: ZPath,
     seed: i32,
 }
@@ -74,17 +74,17 @@ pub struct VersionedCount {
 }
 
 impl SharedCount {
-    /// A count at `path`, which is `seed` if nobody has set it. Nothing is sent yet.
+    /// Creates a handle to the count at `path`; its initial value is `seed`. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// An invalid path.
+    /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl AsRef<str>, seed: i32) -> Result<Self> {
         let path = client.resolve(path)?;
         Ok(Self { inner: Arc::new(Inner { client: client.clone(), path, seed }) })
     }
 
-    /// The node, as it is called on the server (chroot and namespace included).
+    /// The node's full path on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {
         &self.inner.path
@@ -110,31 +110,31 @@ impl SharedCount {
         Ok(self.versioned().await?.value)
     }
 
-    /// As [`get`](Self::get), with the version of the node.
+    /// Like [`get`](Self::get), with the version of the node.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// The same as [`get`](Self::get).
     ///
     /// # Cancel safety
     ///
-    /// As [`get`](Self::get).
+    /// The same as [`get`](Self::get).
     pub async fn versioned(&self) -> Result<VersionedCount> {
         let (data, stat) = self.read(Session::get_data).await?;
         self.parse(&data, stat.version)
     }
 
-    /// As [`versioned`](Self::versioned), and a one-shot watch for the next change or the deletion of the node.
+    /// Like [`versioned`](Self::versioned), and sets a one-shot watch for the next change or the deletion of the node.
     ///
     /// Between the event and the next call the number may change more than once: you see the latest, not every change.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// The same as [`get`](Self::get).
     ///
     /// # Cancel safety
     ///
-    /// As [`get`](Self::get); no watch is left behind.
+    /// The same as [`get`](Self::get); no watch is left behind.
     pub async fn watch(&self) -> Result<(VersionedCount, Watch)> {
         let (data, stat, watch) = self.read(Session::watch_data).await?;
         Ok((self.parse(&data, stat.version)?, watch))

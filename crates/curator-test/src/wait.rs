@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 /// only a test that fails waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks at a condition.
+/// The interval between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The output of a future that must be ready within [`PATIENCE`].
@@ -49,9 +49,9 @@ pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::
     }
 }
 
-/// Waits until a condition that nothing tells about is true, for [`PATIENCE`] at most.
+/// Polls a condition until it is true, for [`PATIENCE`] at most.
 ///
-/// It looks again and again, with a millisecond between two looks. It needs the timer of a tokio runtime.
+/// There is a millisecond between two checks. It needs the timer of a tokio runtime.
 ///
 /// ```
 /// # async fn example(server: &curator_test::TestingServer) {

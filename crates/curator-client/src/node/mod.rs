@@ -1,4 +1,6 @@
-//! Operations on nodes.
+//! Finding nodes whose create was not answered, and the protected names that this needs.
+//!
+//! The types that operations on nodes take and return are here too, as in the crate's root.
 
 pub(crate) mod containers;
 pub mod find;

@@ -55,7 +55,7 @@
 //!
 //! # A database
 //!
-//! The table has the token beside the data, 0 for a row that no holder has used yet. Check and write are one statement,
+//! The table stores the token next to the data, 0 for a row that no holder has used yet. Check and write are one statement,
 //! which also stores the token:
 //!
 //! ```sql

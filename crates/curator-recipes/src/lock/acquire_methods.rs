@@ -54,7 +54,7 @@ macro_rules! acquire_methods {
     ($guard:ty) => {
         $crate::lock::acquire_methods::acquire_methods!(
             $guard,
-            "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters at once a lock that it already holds."
+            "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the lock."
         );
     };
     ($guard:ty, $who:literal) => {

@@ -11,8 +11,9 @@ use super::owner::OwnerId;
 use super::participants::Participant;
 use crate::error::Result;
 
-/// Any exclusive lock: for `Vec<Arc<dyn InterProcessLock>>`, and for your own locks in an
-/// [`InterProcessMultiLock`](super::InterProcessMultiLock).
+/// The common interface of exclusive locks; use it as `Arc<dyn InterProcessLock>`, or implement it for your own lock.
+///
+/// An [`InterProcessMultiLock`](super::InterProcessMultiLock) takes such locks as its members.
 ///
 /// Curator's interface of the same name. The locks of this crate have the same methods as inherent methods, and more.
 ///

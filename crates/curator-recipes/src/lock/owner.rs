@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
-/// The owner of a hold: an owner that acquires a lock again re-enters it.
+/// Identifies who holds a lock; the same owner can re-enter it.
 ///
 /// Curator's locks belong to threads. A task moves between threads, so here a lock belongs to the *task*, or to the
 /// thread if there is no task (on a plain thread, or in the future that `block_on` runs).

@@ -123,8 +123,8 @@ impl InterProcessMultiLock {
 
     acquire_methods!(
         LockGuard,
-        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters at once what it holds already, if the \
-         locks are reentrant. A lock that was made by [`of`](Self::of) fails with \
+        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the \
+         locks and they are reentrant. A lock that was made by [`of`](Self::of) fails with \
          [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, or when the session of one that \
          it holds is lost while it waits for the next. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
          gives up (the time is up, or `try_acquire` finds a lock taken) and a lock that it held turns out to be lost or \

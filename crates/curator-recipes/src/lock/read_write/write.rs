@@ -31,8 +31,8 @@ impl WriteLock {
 
     acquire_methods!(
         WriteGuard,
-        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters at once what it holds already. If it \
-         holds the read lock only, it gets [`UpgradeRefused`](crate::Error::UpgradeRefused)."
+        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the \
+         lock. If it holds only the read lock, it gets [`UpgradeRefused`](crate::Error::UpgradeRefused)."
     );
     holder_methods!();
 
