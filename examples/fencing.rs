@@ -29,7 +29,7 @@ const HOLDER: &str = "holder";
 /// The holder's. Short, as its lock is free only when the servers have given up its session.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 /// For anything that the other process has to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -59,7 +59,7 @@ async fn tell() -> Result<(), Failure> {
     // What it waits for has arrived, so it writes as soon as it resumes.
     holder.answer("go on").await?;
     println!("The holder is stopped, with the lock. We ask for the lock.");
-    let guard = mutex.acquire_timeout(PATIENCE).await?.ok_or("the lock has not become free")?;
+    let guard = mutex.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the lock has not become free")?;
     println!("Its session is over, and the lock is ours: {}", guard.node());
     let token = guard.fencing_token();
     let seen = serve(&store, &format!("read {token}"))?;
@@ -171,7 +171,7 @@ impl Holder {
 
     /// The next line that it prints; `None` when it has ended.
     async fn next_line(&mut self) -> Result<Option<String>, Failure> {
-        Ok(tokio::time::timeout(PATIENCE, self.stdout.next_line()).await??)
+        Ok(tokio::time::timeout(DEFAULT_TIMEOUT, self.stdout.next_line()).await??)
     }
 
     /// The next line that it prints, which must come.
@@ -198,7 +198,7 @@ impl Holder {
 
     /// Waits for its end.
     async fn finish(mut self) -> Result<(), Failure> {
-        let status = tokio::time::timeout(PATIENCE, self.process.wait()).await??;
+        let status = tokio::time::timeout(DEFAULT_TIMEOUT, self.process.wait()).await??;
         if status.success() { Ok(()) } else { Err(format!("the holder has failed: {status}").into()) }
     }
 }

@@ -22,7 +22,7 @@ const BALANCE: i64 = 100;
 const TASKS: u64 = 5;
 const TRANSFERS: u64 = 4;
 /// For all transfers together.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -70,7 +70,7 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
         }));
     }
     for task in tasks {
-        timeout(PATIENCE, task).await???;
+        timeout(DEFAULT_TIMEOUT, task).await???;
     }
     let mut balances = Vec::new();
     for account in 0..ACCOUNTS {
@@ -124,7 +124,7 @@ async fn locks_of_all_kinds(ensemble: &Ensemble, client: &CuratorClient) -> Resu
     println!("The mutex and the catalogue are {}.", if is_free { "given back" } else { "still held" });
     held.release().await?;
 
-    let guard = all.acquire_timeout(PATIENCE).await?.ok_or("the locks were not released in time")?;
+    let guard = all.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the locks were not released in time")?;
     println!("The printer is free, and all are ours:");
     guard.fencing_tokens().for_each(|(node, token)| println!("  {node}, token {token}"));
     println!("The greatest token is the guard's: {}", guard.fencing_token());

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 const PATH: &str = "/curator-examples/read-write";
 const READERS: usize = 3;
 /// For anything that another contender has to do.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -44,7 +44,7 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
         readers.push(tokio::spawn(async move {
             let reading = InterProcessReadWriteLock::new(&client, PATH)?.read().acquire().await?;
             inside.fetch_add(1, Ordering::SeqCst);
-            timeout(PATIENCE, all_are_there.wait()).await?;
+            timeout(DEFAULT_TIMEOUT, all_are_there.wait()).await?;
             println!("reader {number}: inside, with token {}", reading.fencing_token());
             inside.fetch_sub(1, Ordering::SeqCst);
             reading.release().await?;
@@ -62,7 +62,7 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
     println!("{} readers are inside at once, and a writer waits.", inside.load(Ordering::SeqCst));
     all_are_there.wait().await;
 
-    let writing = timeout(PATIENCE, writer).await???;
+    let writing = timeout(DEFAULT_TIMEOUT, writer).await???;
     let readers_inside = inside.load(Ordering::SeqCst);
     println!("writer:   inside, with token {}, and {readers_inside} readers\n", writing.fencing_token());
     for reader in readers {
@@ -96,7 +96,7 @@ async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     );
 
     reading.release().await?;
-    let writing = timeout(PATIENCE, next).await???;
+    let writing = timeout(DEFAULT_TIMEOUT, next).await???;
     println!("The other writer holds the lock, with token {}.\n", writing.fencing_token());
     if writing.fencing_token() <= token || late.is_some() {
         return Err("the writer was passed, or its token is no higher".into());
@@ -123,5 +123,5 @@ async fn until_queue(lock: &InterProcessReadWriteLock, expected: usize) -> Resul
         }
         Ok(())
     };
-    timeout(PATIENCE, wait).await?
+    timeout(DEFAULT_TIMEOUT, wait).await?
 }

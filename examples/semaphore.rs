@@ -20,7 +20,7 @@ const COUNT: &str = "/curator-examples/semaphore-leases";
 const LEASES: i32 = 2;
 const WORKERS: usize = 6;
 /// For anything that another contender has to do.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -51,7 +51,7 @@ async fn workers(ensemble: &Ensemble) -> Result<(), Failure> {
         workers.push(tokio::spawn(work(number, client, Arc::clone(&crowd))));
     }
     for worker in workers {
-        timeout(PATIENCE, worker).await???;
+        timeout(DEFAULT_TIMEOUT, worker).await???;
     }
     let most = crowd.most.load(Ordering::SeqCst);
     println!("\nAt most {most} have worked at a time.");
@@ -89,7 +89,7 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
     println!("Another asks for one, which is free: {}", if passed { "it gets it" } else { "it has to wait its turn" });
 
     count.set(LEASES + 1).await?;
-    let two = timeout(PATIENCE, two).await???;
+    let two = timeout(DEFAULT_TIMEOUT, two).await???;
     println!("There are {} leases now, and both are given at once:", LEASES + 1);
     for lease in &two {
         println!("  {}", lease.name());
@@ -100,7 +100,7 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
     let more = semaphore.try_acquire().await?.is_some();
     println!("There is 1 lease now: {valid} are still held, and {} is given.", if more { "one more" } else { "none" });
     SemaphoreLease::release_all(two.into_iter().chain([one])).await?;
-    let again = semaphore.acquire_timeout(PATIENCE).await?.ok_or("the leases were not given back")?;
+    let again = semaphore.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the leases were not given back")?;
     println!("They are given back, and one can be had again.");
     if passed || more || valid != 3 {
         return Err("a lease was given out of turn, or one too many, or taken away".into());
@@ -116,5 +116,5 @@ async fn until_waiting(semaphore: &InterProcessSemaphoreV2, expected: usize) -> 
         }
         Ok(())
     };
-    timeout(PATIENCE, wait).await?
+    timeout(DEFAULT_TIMEOUT, wait).await?
 }

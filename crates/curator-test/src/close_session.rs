@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A server that is up answers in milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Only needs to outlive this call; the server moves it into its own range.
@@ -56,7 +56,7 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
         }
     };
     let what = format!("session {:#x} to be closed", session.session_id);
-    timeout(PATIENCE, close).await.map_err(|_| Error::timeout(what, PATIENCE))?
+    timeout(TIMEOUT, close).await.map_err(|_| Error::timeout(what, TIMEOUT))?
 }
 
 /// Takes the session over and closes it. Notes whether the server has granted the take-over.

@@ -11,7 +11,7 @@ use tokio::{
 use crate::error::Error;
 
 /// A running server answers in milliseconds; a paused one never does.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The role of a server in its ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,11 +42,11 @@ pub struct SessionInfo {
 ///
 /// When the server cannot be reached or does not answer in time.
 pub async fn four_letter_word(address: SocketAddr, word: &str) -> Result<String, Error> {
-    ask(address, word, PATIENCE).await
+    ask(address, word, TIMEOUT).await
 }
 
 /// [`four_letter_word`] with a timeout that the caller chooses.
-pub(crate) async fn ask(address: SocketAddr, word: &str, patience: Duration) -> Result<String, Error> {
+pub(crate) async fn ask(address: SocketAddr, word: &str, limit: Duration) -> Result<String, Error> {
     let talk = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(word.as_bytes()).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn ask(address: SocketAddr, word: &str, patience: Duration) -> 
         Ok(answer)
     };
     let what = || format!("an answer of {address} to `{word}`");
-    let answer = timeout(patience, talk).await.map_err(|_| Error::timeout(what(), patience))?;
+    let answer = timeout(limit, talk).await.map_err(|_| Error::timeout(what(), limit))?;
     let answer = answer.map_err(Error::io(format!("get {}", what())))?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }

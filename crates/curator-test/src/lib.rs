@@ -58,4 +58,4 @@ pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, T
 pub use report::REPORT_VARIABLE;
 pub use server::{SERVER_VARIABLE, ServerKind, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind};
 pub use unique_path::unique_path;
-pub use wait::{PATIENCE, soon, until, within};
+pub use wait::{DEFAULT_TIMEOUT, soon, until, within};

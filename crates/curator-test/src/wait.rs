@@ -6,12 +6,12 @@ use tokio::time::{sleep, timeout};
 
 /// How long [`soon`] and [`until`] wait: one minute. That is far more than anything in a test needs on a busy machine, so
 /// only a test that fails waits so long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The interval between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The output of a future that must be ready within [`PATIENCE`].
+/// The output of a future that must be ready within [`DEFAULT_TIMEOUT`].
 ///
 /// It needs the timer of a tokio runtime.
 ///
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// When the time is over, with the place of the call.
 #[track_caller]
 pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    within(PATIENCE, future)
+    within(DEFAULT_TIMEOUT, future)
 }
 
 /// The output of a future that must be ready within `bound`: [`soon`] with a bound of one's own.
@@ -49,7 +49,7 @@ pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::
     }
 }
 
-/// Polls a condition until it is true, for [`PATIENCE`] at most.
+/// Polls a condition until it is true, for [`DEFAULT_TIMEOUT`] at most.
 ///
 /// There is a millisecond between two checks. It needs the timer of a tokio runtime.
 ///
@@ -84,7 +84,7 @@ mod tests {
     async fn what_is_ready_is_handed_on() {
         assert_eq!(soon(ready(7)).await, 7);
         let later = async {
-            sleep(PATIENCE / 2).await;
+            sleep(DEFAULT_TIMEOUT / 2).await;
             7
         };
         assert_eq!(soon(later).await, 7);
@@ -94,9 +94,9 @@ mod tests {
     async fn what_takes_too_long_is_a_panic_that_names_the_caller() {
         let began = tokio::time::Instant::now();
         let line = line!() + 1;
-        let waiting = tokio::spawn(within(PATIENCE / 2, pending::<()>()));
+        let waiting = tokio::spawn(within(DEFAULT_TIMEOUT / 2, pending::<()>()));
         let panic = waiting.await.unwrap_err().into_panic();
-        assert_eq!(began.elapsed().as_secs(), (PATIENCE / 2).as_secs());
+        assert_eq!(began.elapsed().as_secs(), (DEFAULT_TIMEOUT / 2).as_secs());
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
         assert!(message.ends_with("not ready within 30s"), "{message}");

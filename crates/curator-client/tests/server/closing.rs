@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use curator_client::{CuratorClient, Error, RetryForever, SessionEnd};
 use curator_test::{OpCode, TestingServer};
 
-use crate::support::{PATIENCE, SLACK, behind_proxy, builder, direct, ephemeral, proxy, soon, unique_path, until};
+use crate::support::{
+    DEFAULT_TIMEOUT, SLACK, behind_proxy, builder, direct, ephemeral, proxy, soon, unique_path, until,
+};
 
 /// A close timeout that a test waits for.
 const CLOSE: Duration = Duration::from_millis(500);
@@ -72,7 +74,7 @@ async fn nothing_works_after_a_close() {
     }
     let error = session.get_data(&client.resolve("/").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
-    assert!(started.elapsed() < PATIENCE / 12);
+    assert!(started.elapsed() < DEFAULT_TIMEOUT / 12);
     assert_eq!(session.end(), Some(SessionEnd::Closed));
     assert!(!session.is_valid());
     assert!(client.current_session().is_none());

@@ -6,7 +6,7 @@ use curator_client::ConnectionState::{Connected, Lost, Reconnected};
 use curator_client::{ClockInstant, CuratorClient, SessionEnd, WatchEvent};
 use curator_test::{Direction, OpCode, TestingServer};
 
-use crate::support::{PATIENCE, SHORT, builder, direct, ephemeral, expect, proxy, soon, watch_over};
+use crate::support::{DEFAULT_TIMEOUT, SHORT, builder, direct, ephemeral, expect, proxy, soon, watch_over};
 
 /// Long enough that a loaded machine does not lose the session by itself.
 const MIDDLING: Duration = Duration::from_secs(4);
@@ -62,7 +62,7 @@ async fn an_idle_session_keeps_its_lease() {
     let client = builder(proxy.connect_string()).session_timeout(MIDDLING).connect().await.unwrap();
     let session = client.session().await.unwrap();
     let first = session.lease().valid_until();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DEFAULT_TIMEOUT;
     while session.lease().valid_until() < first + MIDDLING {
         assert!(session.is_valid());
         assert!(Instant::now() < end, "the lease does not move");

@@ -7,7 +7,7 @@ use curator_client::{CuratorClient, WatchEvent};
 use curator_test::TestingServer;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{PATIENCE, builder, direct, ephemeral, unique_path, until};
+use crate::support::{DEFAULT_TIMEOUT, builder, direct, ephemeral, unique_path, until};
 
 fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -23,7 +23,7 @@ async fn on(runtime: &Runtime) -> CuratorClient {
 fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || drop(sender.send(work())));
-    match receiver.recv_timeout(PATIENCE) {
+    match receiver.recv_timeout(DEFAULT_TIMEOUT) {
         Ok(value) => value,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("the thread is stuck"),
         Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
@@ -135,7 +135,7 @@ async fn what_waits_while_the_runtime_ends_returns_and_does_not_panic() {
             assert_eq!(drive(watch.fired()), WatchEvent::SessionEnded);
         }));
         for _ in &waiting {
-            all_wait.recv_timeout(PATIENCE).unwrap();
+            all_wait.recv_timeout(DEFAULT_TIMEOUT).unwrap();
         }
         home.shutdown_timeout_in_the_background();
         on_a_plain_thread(move || waiting.into_iter().for_each(|thread| thread.join().unwrap()));
@@ -156,7 +156,7 @@ async fn a_busy_thread_meets_the_end_of_the_runtime_without_a_panic() {
                 let _ = started.send(());
             }
         });
-        is_busy.recv_timeout(PATIENCE).unwrap();
+        is_busy.recv_timeout(DEFAULT_TIMEOUT).unwrap();
         home.shutdown_timeout_in_the_background();
         let error = on_a_plain_thread(move || busy.join().unwrap());
         assert!(!error.is_retryable(), "{error}");
@@ -198,6 +198,6 @@ trait Shutdown {
 
 impl Shutdown for Runtime {
     fn shutdown_timeout_in_the_background(self) {
-        on_a_plain_thread(move || self.shutdown_timeout(PATIENCE));
+        on_a_plain_thread(move || self.shutdown_timeout(DEFAULT_TIMEOUT));
     }
 }

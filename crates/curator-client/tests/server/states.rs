@@ -7,7 +7,8 @@ use curator_client::{ClockInstant, Error, Outcome, SessionEnd};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG, PATIENCE, behind_proxy, builder, direct, end_session, ephemeral, expect, proxy, soon, watch_over, within,
+    DEFAULT_TIMEOUT, LONG, behind_proxy, builder, direct, end_session, ephemeral, expect, proxy, soon, watch_over,
+    within,
 };
 
 /// What a loaded machine may need to run a task that is due.
@@ -147,13 +148,13 @@ async fn a_server_that_dies_and_comes_back_in_time_keeps_the_session() {
 async fn a_session_that_is_closed_on_the_server_is_lost_at_once() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(proxy.connect_string()).session_timeout(PATIENCE).connect().await.unwrap();
+    let client = builder(proxy.connect_string()).session_timeout(DEFAULT_TIMEOUT).connect().await.unwrap();
     let mut states = client.connection_states();
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     end_session(server, &proxy).await;
     // Long before the lease is over.
-    let end = within(PATIENCE / 6, session.ended()).await;
+    let end = within(DEFAULT_TIMEOUT / 6, session.ended()).await;
     assert_eq!(end, SessionEnd::Expired);
     assert!(!session.is_valid());
     assert!(soon(states.wait_for(Lost)).await);

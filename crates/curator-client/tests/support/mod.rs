@@ -9,7 +9,7 @@ use curator_client::{
 };
 use curator_test::{FaultProxy, TestingServer};
 
-pub(crate) use curator_test::{PATIENCE, soon, unique_path, until, within};
+pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
 
 /// A session timeout that no test outlives by accident.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -67,7 +67,7 @@ pub(crate) fn expect(states: &mut ConnectionStates, state: ConnectionState) -> i
 /// Looks at a lease again and again until it is over, and checks at each look that it does not outlive its own word.
 /// Returns the last instant that it promised.
 pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DEFAULT_TIMEOUT;
     let mut promised = lease.valid_until();
     loop {
         let until = lease.valid_until();
@@ -82,7 +82,7 @@ pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
             assert_eq!(lease.remaining(), Duration::ZERO);
             return promised;
         }
-        assert!(Instant::now() < end, "the lease is not over after {PATIENCE:?}");
+        assert!(Instant::now() < end, "the lease is not over after {DEFAULT_TIMEOUT:?}");
         tokio::time::sleep(Duration::from_micros(500)).await;
     }
 }

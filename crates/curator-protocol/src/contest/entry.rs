@@ -67,17 +67,6 @@ pub(super) struct Watches {
     pub(super) own: bool,
 }
 
-/// How far an entry has progressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// It has no node, and wants one.
-    Entering,
-    /// It is finding out whether it has one.
-    Finding,
-    /// It has one.
-    Queued,
-}
-
 pub(super) type Outcome = Result<(), End>;
 
 impl Entry {
@@ -123,20 +112,6 @@ impl Entry {
     /// Its node, if it owns its queue.
     pub(super) fn owned(&self) -> Option<OwnNode> {
         self.own.clone().filter(|_| self.state == State::Owned { is_certain: true })
-    }
-
-    pub(super) fn progress(&self) -> Progress {
-        if self.asks_for(&Request::Create) || self.asks_for(&Request::CreateParents) {
-            Progress::Entering
-        } else if self.own.is_some() {
-            Progress::Queued
-        } else {
-            Progress::Finding
-        }
-    }
-
-    pub(super) fn asks_for(&self, wanted: &Request) -> bool {
-        self.pending.contains(wanted)
     }
 
     /// Takes the requests that have to be sent now.

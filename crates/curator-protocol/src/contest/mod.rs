@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 pub use self::claim::LeaseLimit;
 use self::claim::{Claim, LEASES};
-use self::entry::{Entry, Outcome, Progress};
+use self::entry::{Entry, Outcome, State};
 use self::step::End;
 pub use self::step::{Answer, ContestError, Event, Limit, OwnNode, Pace, Request, RestartReason, Step};
 use crate::driver::{LockInternalsDriver, Verdict};
@@ -251,18 +251,19 @@ impl Contest {
 
     /// The requests of all entries that have to be sent next, in one pipeline.
     fn pending_of_entries(&mut self) -> Result<(Vec<(usize, Request)>, Pace), RestartReason> {
-        let progress: Vec<_> = self.entries.iter().map(Entry::progress).collect();
-        let is_any = |wanted| progress.contains(&wanted);
-        if is_any(Progress::Entering) && is_any(Progress::Queued) {
+        let enters = |entry: &Entry| matches!(entry.state, State::Joining | State::PreparingParents);
+        let finds = |entry: &Entry| matches!(entry.state, State::Recovering | State::Identifying { .. });
+        let wants_parents = |entry: &Entry| entry.state == State::PreparingParents;
+        if self.entries.iter().any(enters) && self.entries.iter().any(|entry| entry.own.is_some()) {
             // Creating it alone would give us different places in the queues.
             return Err(RestartReason::NodeMissing);
         }
-        let wants_parents = self.entries.iter().any(|entry| entry.asks_for(&Request::CreateParents));
+        let is_finding = self.entries.iter().any(finds);
+        let has_no_parents = self.entries.iter().any(wants_parents);
         let (mut requests, mut pace) = (Vec::new(), Pace::Now);
-        for (queue, (entry, progress)) in self.entries.iter_mut().zip(&progress).enumerate() {
-            // Entries that are ready to enter wait for the others.
-            let waits_for_others = *progress == Progress::Entering
-                && (is_any(Progress::Finding) || (wants_parents && !entry.asks_for(&Request::CreateParents)));
+        for (queue, entry) in self.entries.iter_mut().enumerate() {
+            // Entries that are ready to enter wait for those that look for their node, and for those without a directory.
+            let waits_for_others = enters(entry) && (is_finding || (has_no_parents && !wants_parents(entry)));
             if !waits_for_others {
                 let (pending, its_pace) = entry.take_pending();
                 if its_pace == Pace::Retry && !pending.is_empty() {

@@ -7,7 +7,7 @@ use curator_recipes::InterProcessMutex;
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, PATIENCE, SHORT_SESSION, builder, client, connect, drop_after, end_session, free, mutex, path,
+    DEFAULT_TIMEOUT, LONG_SESSION, SHORT_SESSION, builder, client, connect, drop_after, end_session, free, mutex, path,
     polled_until, queue_of, soon,
 };
 
@@ -80,7 +80,7 @@ fn an_acquire_can_be_driven_outside_the_runtime_too() {
     let (client, path) = (runtime.block_on(client()), path("driven-outside"));
     let mutex = mutex(&client, &path);
     let guard = std::thread::spawn(move || {
-        let mut acquiring = Box::pin(async move { mutex.acquire_timeout(PATIENCE).await });
+        let mut acquiring = Box::pin(async move { mutex.acquire_timeout(DEFAULT_TIMEOUT).await });
         loop {
             let mut cx = std::task::Context::from_waker(Waker::noop());
             if let Poll::Ready(guard) = acquiring.as_mut().poll(&mut cx) {

@@ -6,7 +6,7 @@ use curator_recipes::{FencingToken, InterProcessMutex, LockGuard, OwnerId};
 use futures_util::poll;
 use tokio::task::JoinSet;
 
-use crate::support::{PATIENCE, Witness, client, mutex, path, queue_of, soon};
+use crate::support::{DEFAULT_TIMEOUT, Witness, client, mutex, path, queue_of, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_instance_shared_by_twenty_tasks_is_fair_and_nobody_is_stuck() {
@@ -69,7 +69,7 @@ fn one_instance_shared_by_ten_plain_threads_is_fair_and_nobody_is_stuck() {
 
 fn blocking_rounds(who: usize, shared: &InterProcessMutex, witness: &Witness) {
     for _ in 0..2 {
-        let guard = shared.blocking_acquire_timeout(PATIENCE).unwrap().unwrap();
+        let guard = shared.blocking_acquire_timeout(DEFAULT_TIMEOUT).unwrap().unwrap();
         // Reentrant by thread.
         let again = shared.blocking_try_acquire().unwrap().unwrap();
         assert!(shared.is_owned_by_current());

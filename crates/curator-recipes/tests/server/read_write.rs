@@ -11,7 +11,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::support::{
-    PATIENCE, Witness, behind_proxy, children, client, path, queue_of, read_write as lock, soon, still_waits,
+    DEFAULT_TIMEOUT, Witness, behind_proxy, children, client, path, queue_of, read_write as lock, soon, still_waits,
     without_probes,
 };
 
@@ -171,7 +171,7 @@ async fn an_upgrade_is_refused_at_once_in_every_way_to_ask_for_it() {
     let refusals = [
         soon(lock.write().acquire()).await.map(Some),
         soon(lock.write().try_acquire()).await,
-        soon(lock.write().acquire_timeout(2 * PATIENCE)).await,
+        soon(lock.write().acquire_timeout(2 * DEFAULT_TIMEOUT)).await,
         soon(lock.write().acquire_timeout(Duration::ZERO)).await,
     ];
     for refused in refusals {

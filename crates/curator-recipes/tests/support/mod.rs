@@ -20,7 +20,7 @@ pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::numbers::Numbers;
 pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
-pub(crate) use curator_test::{PATIENCE, soon, unique_path as path, until};
+pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
 
 /// A session that no test means to lose.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);

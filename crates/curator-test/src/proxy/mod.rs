@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// How long a wait for something on the wire may last.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A TCP proxy that understands ZooKeeper's frames.
 ///
@@ -295,6 +295,6 @@ impl FaultProxy {
     }
 
     async fn wait(&self, what: String, condition: impl Fn(&State) -> bool) -> Result<(), Error> {
-        timeout(PATIENCE, self.shared.until(condition)).await.map_err(|_| Error::timeout(what, PATIENCE))
+        timeout(TIMEOUT, self.shared.until(condition)).await.map_err(|_| Error::timeout(what, TIMEOUT))
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// An election takes a fraction of a second, but many seconds on a machine that compiles on all cores.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the members are asked.
 const POLL: Duration = Duration::from_millis(20);
 /// `myid` has no such limit, but more JVMs than that on one machine would only test the machine.
@@ -140,14 +140,14 @@ impl TestingCluster {
     ///
     /// When no leader has a quorum within 60 s.
     pub async fn leader(&self) -> Result<usize, Error> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             if let Some(leader) = self.leader_now().await {
                 return Ok(leader);
             }
             tokio::time::sleep(POLL).await;
         }
-        Err(Error::timeout("a leader", PATIENCE))
+        Err(Error::timeout("a leader", TIMEOUT))
     }
 
     /// The member that a session is connected to now; `None` if no member that answers has it.

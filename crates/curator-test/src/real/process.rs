@@ -19,7 +19,7 @@ use crate::error::Error;
 const POLL: Duration = Duration::from_millis(5);
 
 /// How long threads may take to stop. They stop when they next run.
-const PAUSE_PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a program and prints its process id. When the pipe at standard input closes, the process at the other end is gone,
 /// perhaps by SIGKILL: then the program is killed too, and its directory removed. When the program ends first, so does this
@@ -106,10 +106,10 @@ impl Process {
     /// one of them may still answer a client after the call.
     pub(crate) fn pause(&mut self) -> Result<(), Error> {
         self.signal(Signal::STOP)?;
-        let end = Instant::now() + PAUSE_PATIENCE;
+        let end = Instant::now() + PAUSE_TIMEOUT;
         while !self.stands_still() {
             if Instant::now() > end {
-                return Err(Error::timeout("the JVM to stand still", PAUSE_PATIENCE));
+                return Err(Error::timeout("the JVM to stand still", PAUSE_TIMEOUT));
             }
             thread::sleep(Duration::from_millis(1));
         }
@@ -131,12 +131,12 @@ impl Process {
         self.watchdog.wait().map_err(Error::io("wait for the JVM's end"))
     }
 
-    /// Asks the program to end and waits; kills it if it takes longer than `patience`.
-    pub(crate) async fn stop(&mut self, patience: Duration) -> Result<ExitStatus, Error> {
+    /// Asks the program to end and waits; kills it if it takes longer than `limit`.
+    pub(crate) async fn stop(&mut self, limit: Duration) -> Result<ExitStatus, Error> {
         // A stopped process would not notice.
         self.signal(Signal::CONT)?;
         self.signal(Signal::TERM)?;
-        let end = Instant::now() + patience;
+        let end = Instant::now() + limit;
         while Instant::now() < end {
             if let Some(status) = self.status() {
                 return Ok(status);

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long an orderly stop may take before the process is killed.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of the log an error contains.
 const LOG_LINES: usize = 30;
 
@@ -83,7 +83,7 @@ impl RealServer {
     pub(crate) async fn stop(&self) -> Result<(), Error> {
         let process = self.process().take();
         match process {
-            Some(mut process) => process.stop(STOP_PATIENCE).await.map(drop),
+            Some(mut process) => process.stop(STOP_TIMEOUT).await.map(drop),
             None => Ok(()),
         }
     }

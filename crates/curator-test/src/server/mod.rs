@@ -29,7 +29,7 @@ pub use version::ServerVersion;
 use words::{Asked, Words};
 
 /// A real server is ready within a second, but may need many on a machine that compiles on all cores.
-const START_PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a starting server is polled.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -285,7 +285,7 @@ impl TestingServer {
     /// When it is stopped, when its process ends, or when it is not ready within 60 s. The last two errors contain the end
     /// of its log.
     pub async fn wait_until_serving(&self) -> Result<(), Error> {
-        let end = Instant::now() + START_PATIENCE;
+        let end = Instant::now() + START_TIMEOUT;
         while Instant::now() < end {
             self.check_alive()?;
             if let Some(srvr) = self.words.srvr(self.asked()).await {
@@ -301,7 +301,7 @@ impl TestingServer {
             tokio::time::sleep(POLL).await;
         }
         let log = self.as_real().map(RealServer::log_tail).unwrap_or_default();
-        Err(Error::NotServing { address: self.address(), waited: START_PATIENCE, log })
+        Err(Error::NotServing { address: self.address(), waited: START_TIMEOUT, log })
     }
 
     /// Everything that a real server has logged: warnings and errors. An embedded one logs nothing.

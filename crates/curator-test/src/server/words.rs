@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use crate::{
     embedded::EmbeddedServer,
     error::Error,
-    four_letter::{self, Mode, PATIENCE},
+    four_letter::{self, Mode, TIMEOUT},
 };
 
 /// How long to wait for a server that may not be ready yet.
@@ -36,12 +36,12 @@ pub(crate) enum Asked<'a> {
 }
 
 impl Asked<'_> {
-    async fn ask(self, word: &str, patience: Duration) -> Result<String, Error> {
+    async fn ask(self, word: &str, limit: Duration) -> Result<String, Error> {
         if word.len() != 4 {
             return Err(Error::Protocol(format!("`{word}` is not a four-letter word")));
         }
         match self {
-            Self::Address(address) => four_letter::ask(address, word, patience).await,
+            Self::Address(address) => four_letter::ask(address, word, limit).await,
             Self::Embedded(server) => server.four_letter_word(word),
         }
     }
@@ -66,7 +66,7 @@ impl Words {
 
     pub(crate) async fn ask(&self, asked: Asked<'_>, word: &str) -> Result<String, Error> {
         let mut answered = self.answered.lock().await;
-        let answer = asked.ask(word, PATIENCE).await?;
+        let answer = asked.ask(word, TIMEOUT).await?;
         *answered += asked.packets();
         Ok(answer)
     }
@@ -83,7 +83,7 @@ impl Words {
     /// The packets that the server has counted, without these words.
     pub(crate) async fn packets_received(&self, asked: Asked<'_>) -> Result<u64, Error> {
         let mut answered = self.answered.lock().await;
-        let mntr = asked.ask("mntr", PATIENCE).await?;
+        let mntr = asked.ask("mntr", TIMEOUT).await?;
         *answered += asked.packets();
         let all = four_letter::metric(&mntr, "zk_packets_received").ok_or(Error::Protocol(mntr))?;
         Ok(all.saturating_sub(*answered))

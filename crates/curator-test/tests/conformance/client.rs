@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How long an answer may take. It is long, as only a broken server lets a test wait for all of it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One connection. It writes down what it sends and what it gets.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ impl Client {
     pub(crate) fn open(name: &str, address: SocketAddr, log: &Rc<RefCell<Transcript>>) -> Self {
         let stream = TcpStream::connect(address).expect("a server that listens");
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(DEFAULT_TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(DEFAULT_TIMEOUT)).unwrap();
         let log = Rc::clone(log);
         Self { name: name.to_owned(), stream, log, xid: 0, pending: VecDeque::new(), closed: false }
     }
@@ -172,7 +172,7 @@ impl Client {
             Ok(read) => read == 0,
             Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
         };
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.stream.set_read_timeout(Some(DEFAULT_TIMEOUT)).unwrap();
         closed
     }
 
@@ -247,7 +247,7 @@ impl Client {
         let end = match read() {
             Ok(frame) => return Some(frame),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                format!("-- no answer within {PATIENCE:?}")
+                format!("-- no answer within {DEFAULT_TIMEOUT:?}")
             }
             Err(e) if e.kind() == ErrorKind::InvalidData => "-- a negative length".to_owned(),
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => "-- closed by the server".to_owned(),

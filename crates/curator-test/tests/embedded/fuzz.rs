@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use curator_test::{EmbeddedServer, PATIENCE, until};
+use curator_test::{DEFAULT_TIMEOUT, EmbeddedServer, until};
 
 use crate::support::{
     EPHEMERAL, PERSISTENT, client,
@@ -116,7 +116,7 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
 /// Sends the bytes and waits until the server has closed the connection.
 fn talk(address: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(DEFAULT_TIMEOUT)).unwrap();
     // The server may have closed it already.
     let _sent = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
     let ended = stream.read_to_end(&mut Vec::new());

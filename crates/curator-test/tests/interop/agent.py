@@ -15,7 +15,7 @@ from kazoo.exceptions import KazooException, LockTimeout
 from kazoo.security import make_digest_acl
 
 # No wait is longer. Only a failing test waits so long.
-PATIENCE = 30
+DEFAULT_TIMEOUT = 30
 
 # What kazoo warns of, lost connections for example, is what the tests are about.
 logging.disable(logging.CRITICAL)
@@ -25,7 +25,7 @@ class Agent:
     def __init__(self, name, hosts, timeout):
         self.name = name
         self.client = KazooClient(hosts=hosts, timeout=timeout)
-        self.client.start(timeout=PATIENCE)
+        self.client.start(timeout=DEFAULT_TIMEOUT)
         self.locks = {}
         self.events = queue.Queue()
 
@@ -46,7 +46,7 @@ class Agent:
 
     def acquire(self, kind, path):
         try:
-            return self._lock(kind, path).acquire(timeout=PATIENCE)
+            return self._lock(kind, path).acquire(timeout=DEFAULT_TIMEOUT)
         except LockTimeout:
             return False
 
@@ -104,7 +104,7 @@ class Agent:
         self.client.ChildrenWatch(path, changed)
 
     def event(self):
-        return self.events.get(timeout=PATIENCE)
+        return self.events.get(timeout=DEFAULT_TIMEOUT)
 
     # All or nothing: a new node, if the other one has that version.
 

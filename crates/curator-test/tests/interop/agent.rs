@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use curator_test::{PATIENCE, TestingServer};
+use curator_test::{DEFAULT_TIMEOUT, TestingServer};
 
 /// Names a Python that can import kazoo.
 const PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
@@ -51,9 +51,9 @@ impl Agent {
     /// The answer to the first command that has none yet.
     pub(crate) fn answer(&self) -> String {
         // The script's own patience is shorter.
-        match self.answers.recv_timeout(PATIENCE) {
+        match self.answers.recv_timeout(DEFAULT_TIMEOUT) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => panic!("kazoo did not answer within {PATIENCE:?}"),
+            Err(RecvTimeoutError::Timeout) => panic!("kazoo did not answer within {DEFAULT_TIMEOUT:?}"),
             Err(RecvTimeoutError::Disconnected) => panic!("kazoo's process has ended"),
         }
     }
@@ -72,7 +72,7 @@ impl Agent {
 
     /// Asks until this is the answer.
     pub(crate) fn ask_until(&mut self, command: &str, expected: &str) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + DEFAULT_TIMEOUT;
         loop {
             let answer = self.ask(command);
             if answer == expected {

@@ -1,7 +1,7 @@
 //! Kazoo's lock and this project's mutex on one path.
 
 use curator_recipes::{InterProcessMutex, LockGuard, StandardLockInternalsDriver, client::CuratorClient};
-use curator_test::{PATIENCE, TestingServer, soon, until};
+use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, until};
 use tokio::task::JoinHandle;
 
 use crate::{LONG, agent::Agent, still_waits::still_waits};
@@ -22,9 +22,9 @@ fn like_kazoo(client: &CuratorClient) -> InterProcessMutex {
 async fn wait_in_queue(mutex: &InterProcessMutex, nodes: usize) -> JoinHandle<LockGuard> {
     let waiting = {
         let mutex = mutex.clone();
-        tokio::spawn(
-            async move { mutex.acquire_timeout(PATIENCE).await.unwrap().expect("the lock has not become free") },
-        )
+        tokio::spawn(async move {
+            mutex.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free")
+        })
     };
     await_nodes(mutex, nodes).await;
     waiting

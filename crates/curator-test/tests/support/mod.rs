@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use curator_test::{OpCode, PATIENCE};
+use curator_test::{DEFAULT_TIMEOUT, OpCode};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
 use self::handshake::{Handshake, framed};
@@ -41,7 +41,7 @@ impl RawClient {
     pub(crate) fn silent(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(DEFAULT_TIMEOUT)).unwrap();
         Self(stream)
     }
 

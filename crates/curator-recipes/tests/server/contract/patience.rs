@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::stage::Stage;
 use super::subjects::{Kind, Lock};
-use crate::support::{PATIENCE, SLACK, soon, still_waits};
+use crate::support::{DEFAULT_TIMEOUT, SLACK, soon, still_waits};
 
 pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(kind: Kind) {
     const TIMEOUT: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(k
 pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
     let stage = Stage::quiet(kind, "in-time").await;
     let waiter = stage.client().await;
-    for timeout in [PATIENCE, Duration::MAX] {
+    for timeout in [DEFAULT_TIMEOUT, Duration::MAX] {
         let guard = stage.blocker().acquire().await.unwrap();
         let lock = stage.lock(&waiter);
         let waiting = tokio::spawn(async move { lock.acquire_timeout(timeout).await.unwrap() });

@@ -8,12 +8,12 @@ use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock};
 
 use super::own::{Behaviour, Locks, Own, arc};
 use super::{multi, paths, queues_of};
-use crate::support::{PATIENCE, SLACK, client, free, mutex, no_way_out, soon};
+use crate::support::{DEFAULT_TIMEOUT, SLACK, client, free, mutex, no_way_out, soon};
 
 /// All three ways to acquire, one after another; they must fail.
 async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
     check(soon(lock.acquire()).await.unwrap_err()).await;
-    check(soon(lock.acquire_timeout(PATIENCE)).await.unwrap_err()).await;
+    check(soon(lock.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err()).await;
     check(soon(lock.try_acquire()).await.unwrap_err()).await;
 }
 

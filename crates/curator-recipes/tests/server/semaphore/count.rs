@@ -5,7 +5,7 @@ use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCoun
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use super::{acquiring, leases, queue, stands};
-use crate::support::{PATIENCE, client, connect, path, requests_of, round_trips, soon, still_waits};
+use crate::support::{DEFAULT_TIMEOUT, client, connect, path, requests_of, round_trips, soon, still_waits};
 
 fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
     SharedCount::new(client, format!("{path}/most"), seed).unwrap()
@@ -156,7 +156,7 @@ async fn data_that_are_no_number_are_an_error_that_stands_in_nobodys_way() {
     // And before.
     is_clear(&soon(semaphore.acquire()).await.unwrap_err());
     is_clear(&semaphore.try_acquire().await.unwrap_err());
-    is_clear(&soon(semaphore.acquire_timeout(PATIENCE)).await.unwrap_err());
+    is_clear(&soon(semaphore.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err());
     soon(admin.janitor().idle()).await;
     assert!(queue(&admin, &path).await.is_empty());
     // It is nothing to a contender that is not the first.

@@ -7,7 +7,7 @@ use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, client as 
 use tokio::task::JoinSet;
 
 use super::{acquiring, free, leases, queue, semaphore, stands};
-use crate::support::{Numbers, PATIENCE, SLACK, Witness, client, path, soon};
+use crate::support::{DEFAULT_TIMEOUT, Numbers, SLACK, Witness, client, path, soon};
 
 /// Acquires and gives back `rounds` times, another quantity each time, in every way in which leases can be given back.
 async fn rounds(semaphore: InterProcessSemaphoreV2, witness: Witness, who: usize, rounds: usize, max: usize) {
@@ -92,7 +92,7 @@ async fn who_may_not_wait_or_not_for_long_gets_all_or_nothing() {
     assert!(wanted.try_acquire().await.unwrap().is_none());
     let third = tokio::spawn({
         let wanted = wanted.clone();
-        async move { wanted.acquire_timeout(PATIENCE).await.unwrap().unwrap() }
+        async move { wanted.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().unwrap() }
     });
     stands(&holder, &path, 3, 1).await;
     one.release().await.unwrap();
@@ -147,7 +147,7 @@ async fn none_and_more_than_there_can_ever_be_are_refused_at_once() {
         let semaphore = semaphore(&client, &path, max);
         let refusals = [
             soon(semaphore.acquire_many(quantity)).await.unwrap_err(),
-            soon(semaphore.acquire_many_timeout(quantity, PATIENCE)).await.unwrap_err(),
+            soon(semaphore.acquire_many_timeout(quantity, DEFAULT_TIMEOUT)).await.unwrap_err(),
             semaphore.try_acquire_many(quantity).await.unwrap_err(),
         ];
         for error in refusals {
@@ -198,7 +198,7 @@ fn plain_threads_share_leases_too() {
             let (shared, witness) = (shared.clone(), witness.clone());
             std::thread::spawn(move || {
                 for _ in 0..5 {
-                    let lease = shared.blocking_acquire_timeout(PATIENCE).unwrap().unwrap();
+                    let lease = shared.blocking_acquire_timeout(DEFAULT_TIMEOUT).unwrap().unwrap();
                     witness.enter(who, true, &lease);
                     std::thread::yield_now();
                     witness.leave(true);
