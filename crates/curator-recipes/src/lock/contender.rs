@@ -110,9 +110,14 @@ impl<'a> Contender<'a> {
         Ok(self.directories[directory].path.join(name).map_err(ClientError::from)?)
     }
 
-    /// Records what the contest knows of its nodes after an answer.
+    /// Records what the contest knows of its nodes after an answer. Where there are surplus nodes too, all of them are
+    /// left to be found by their id.
     pub(crate) fn note_nodes(&mut self, contest: &Contest) -> Result<()> {
         for directory in 0..self.directories.len() {
+            if contest.surplus().any(|(queue, _)| queue == directory) {
+                self.nodes.set(directory, State::MayExist);
+                continue;
+            }
             let mut paths = Vec::new();
             for (_, node) in contest.nodes().filter(|(queue, _)| *queue == directory) {
                 paths.push(self.child(directory, &node.name)?);
@@ -153,6 +158,9 @@ impl<'a> Contender<'a> {
     pub(crate) fn into_holds(mut self, won: &[OwnNode]) -> Result<Vec<Hold>> {
         let token = |node: &OwnNode| FencingToken::new(node.czxid);
         if self.directories.len() == self.watches.own.len() {
+            for (queue, node) in won.iter().enumerate() {
+                self.nodes.set(queue, State::Answered(vec![self.child(queue, &node.name)?]));
+            }
             // An owner has found its place in a list.
             let (nodes, watches) = (self.nodes.listed(), self.watches.own);
             return Ok(won.first().map(token).map(|token| Hold::new(nodes, token, watches)).into_iter().collect());

@@ -1,10 +1,16 @@
 //! Answers that are wrong: of what a create has made, nothing is left behind.
 
-use curator_recipes::client::{ConnectionState, CuratorClient};
-use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex};
-use curator_test::{OpCode, TestingServer};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::support::{behind_proxy, children, client, mutex, nothing_left, path, polled_until, queue_of, soon};
+use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, NodeSpec, RetryNTimes};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::{
+    LONG_SESSION, behind_proxy, builder, children, client, mutex, nothing_left, path, polled_until, queue_of, soon,
+    still_waits,
+};
 
 /// Changes the number in the last name of a node that is in a reply.
 fn another_number(reply: &mut [u8]) {
@@ -98,4 +104,39 @@ async fn a_lease_that_is_told_by_another_number_is_given_back() {
     // Another client can have it.
     let other = InterProcessSemaphoreMutex::new(&client().await, &path).unwrap();
     soon(other.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// A recovery that finds two nodes of its contender keeps the first, and gives both up when the acquire is dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
+    let (other, path) = (client().await, path("surplus"));
+    let held = mutex(&other, &path).acquire().await.unwrap();
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    // The recovery comes after a pause that is long enough to put a second node there.
+    let policy = RetryNTimes::new(5, Duration::from_secs(2)).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).retry_policy(policy).connect().await.unwrap();
+    proxy.cut_before_reply(OpCode::Create2);
+    let waiter = tokio::spawn({
+        let mutex = mutex(&client, &path);
+        async move { mutex.acquire().await.unwrap() }
+    });
+    queue_of(&other, &path, 2).await;
+    let names = children(&other, &path).await;
+    let own = names.iter().find(|name| *name != held.node().name()).unwrap();
+    let prefix = &own[..own.len() - 10];
+    let second = NodeSpec {
+        path: held.node().parent().unwrap().join(prefix).unwrap(),
+        data: Arc::clone(client.default_lock_data()),
+        mode: CreateMode::EphemeralSequential,
+        acl: Arc::clone(client.default_acl()),
+    };
+    client.session().await.unwrap().create(&second).await.unwrap();
+    // Both are looked at, and then the one ahead and the first of them are watched.
+    proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
+    assert!(still_waits(&waiter, &client).await);
+    waiter.abort();
+    assert!(waiter.await.unwrap_err().is_cancelled());
+    soon(client.janitor().idle()).await;
+    assert_eq!(children(&other, &path).await, [held.node().name()]);
+    held.release().await.unwrap();
 }
