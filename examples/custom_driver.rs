@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after,
@@ -46,7 +46,7 @@ impl LockInternalsDriver for HostnameDriver {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
-    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let client = builder(ensemble.connect_string()).connect().await?;
     let lock = |hostname: &str| {
         let driver = HostnameDriver { hostname: hostname.to_owned() };
         InterProcessMutex::with_driver(&client, "/curator-examples/shared-lock", driver)

@@ -15,7 +15,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::InterProcessMutex;
 use curator_recipes::client::CuratorClient;
 use curator_recipes::fencing::FencedResource;
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Failure> {
 /// The first process: the store, and the next holder.
 async fn tell() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
-    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let client = builder(ensemble.connect_string()).connect().await?;
     let mutex = InterProcessMutex::new(&client, PATH)?;
     let store = FencedResource::new("tea".to_owned());
 
@@ -117,7 +117,7 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
-    let client = CuratorClient::builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
+    let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
     let guard = InterProcessMutex::new(&client, PATH)?.acquire().await?;
     let token = guard.fencing_token();
     let mut answers = BufReader::new(stdin()).lines();

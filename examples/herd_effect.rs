@@ -13,7 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     InterProcessMutex, LockGuard, LockInternalsDriver, Queue, StandardLockInternalsDriver, Uuid, Verdict,
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Failure> {
     let mut connecting = JoinSet::new();
     // One more than the waiters: the holder.
     for _ in 0..=WAITERS.into_iter().max().unwrap_or_default() {
-        let builder = CuratorClient::builder(&connect_string).session_timeout(Duration::from_secs(30));
+        let builder = builder(&connect_string).session_timeout(Duration::from_secs(30));
         connecting.spawn(builder.connect());
     }
     let mut clients = Vec::new();

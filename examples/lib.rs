@@ -1,10 +1,19 @@
 //! Helpers that the examples share.
 
-use curator_recipes::client::ConnectString;
+use curator_recipes::client::{ConnectString, CuratorClient, CuratorClientBuilder};
 use curator_test::{FaultProxy, ServerKind, TestingServer};
 
 /// The error of an example.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// As [`CuratorClient::builder`], in the namespace that `ZOOKEEPER_NAMESPACE` names, if it is set.
+pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
+    let builder = CuratorClient::builder(connect_string);
+    match std::env::var("ZOOKEEPER_NAMESPACE") {
+        Ok(namespace) => builder.namespace(namespace),
+        Err(_) => builder,
+    }
+}
 
 /// The servers that the example uses: the user's own, or one that is started for it.
 #[derive(Debug)]

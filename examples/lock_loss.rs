@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::InterProcessMutex;
 use curator_recipes::client::{ConnectionState, ConnectionStates, CuratorClient};
 use curator_test::Direction;
@@ -23,8 +23,8 @@ async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     // Only the holder goes through the network that will fail.
     let (network, connect_string) = ensemble.proxy()?;
-    let holder = CuratorClient::builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
-    let other = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let holder = builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
+    let other = builder(ensemble.connect_string()).connect().await?;
     let states = holder.connection_states();
 
     let guard = InterProcessMutex::new(&holder, DIR)?.acquire().await?;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
@@ -27,7 +27,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
-    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let client = builder(ensemble.connect_string()).connect().await?;
     transfers(&ensemble, &client).await?;
     lost_lock(&client).await?;
     locks_of_all_kinds(&ensemble, &client).await?;
@@ -57,7 +57,7 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
     }
     let mut tasks = Vec::new();
     for number in 1..=TASKS {
-        let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+        let client = builder(ensemble.connect_string()).connect().await?;
         tasks.push(tokio::spawn(async move {
             for round in 0..TRANSFERS {
                 // Any two accounts, in any order.
@@ -95,7 +95,7 @@ async fn transfer(client: &CuratorClient, task: u64, from: u64, to: u64) -> Resu
 /// A write under a lost lock is not applied.
 async fn lost_lock(client: &CuratorClient) -> Result<(), Failure> {
     let guard = InterProcessMultiLock::new(client, [lock(0), lock(1)])?.acquire().await?;
-    client.delete().for_path(guard.node().as_str()).await?;
+    client.delete().for_path(guard.node()).await?;
     match guard.transaction().set_data(balance(0), "0", None)?.commit().await {
         Err(Error::Lost(lost)) => println!("A write came too late, and was not done: {lost}"),
         other => return Err(format!("a write without the lock ended with {other:?}").into()),
@@ -115,7 +115,7 @@ async fn locks_of_all_kinds(ensemble: &Ensemble, client: &CuratorClient) -> Resu
         [Arc::new(mutex.clone()), Arc::new(catalogue.write().clone()), Arc::new(printer)];
     let all = InterProcessMultiLock::of(locks)?;
 
-    let other = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let other = builder(ensemble.connect_string()).connect().await?;
     let held = InterProcessSemaphoreMutex::new(&other, path("printer"))?.acquire().await?;
     let missed = all.acquire_timeout(Duration::from_millis(500)).await?.is_none();
     println!("\nThe printer is held elsewhere: {}", if missed { "not acquired" } else { "acquired all the same" });

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::{CuratorClient, ExponentialBackoffRetry};
 use curator_recipes::{FencingToken, InterProcessMutex};
 use tokio::sync::Mutex;
@@ -95,7 +95,7 @@ async fn contend(
 }
 
 async fn connect(ensemble: &Ensemble) -> Result<CuratorClient, Failure> {
-    let client = CuratorClient::builder(ensemble.connect_string())
+    let client = builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(10))
         .retry_policy(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?)
         .connect()

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{Error, InterProcessReadWriteLock, OwnerId};
 use tokio::sync::Barrier;
@@ -23,7 +23,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
-    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let client = builder(ensemble.connect_string()).connect().await?;
     readers_overlap_and_a_writer_is_alone(&ensemble, &client).await?;
     let lock = InterProcessReadWriteLock::new(&client, PATH)?;
     downgrade(&lock).await?;
@@ -39,7 +39,7 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
     let all_are_there = Arc::new(Barrier::new(READERS + 1));
     let mut readers = Vec::new();
     for number in 1..=READERS {
-        let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+        let client = builder(ensemble.connect_string()).connect().await?;
         let (inside, all_are_there) = (Arc::clone(&inside), Arc::clone(&all_are_there));
         readers.push(tokio::spawn(async move {
             let reading = InterProcessReadWriteLock::new(&client, PATH)?.read().acquire().await?;

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::{
     BackoffRetry, BoundedExponentialBackoffRetry, ConnectionState, CreateMode, CuratorClient, ExponentialBackoffRetry,
     RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Failure> {
     let (network, connect_string) = ensemble.proxy()?;
     // A try waits for a connection first, up to the connection timeout. The policy decides about the pause between two
     // tries.
-    let builder = CuratorClient::builder(connect_string).connection_timeout(1_000 * MS);
+    let builder = builder(connect_string).connection_timeout(1_000 * MS);
     let hasty = Told { who: "hasty", policy: RetryOneTime::new(50 * MS)? };
     let patient = Told { who: "patient", policy: BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)? };
     let hasty = builder.clone().retry_policy(hasty).connect().await?;

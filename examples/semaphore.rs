@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use curator_examples::{Ensemble, Failure};
+use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
 use tokio::time::{sleep, timeout};
@@ -25,7 +25,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
-    let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+    let client = builder(ensemble.connect_string()).connect().await?;
     let count = SharedCount::new(&client, COUNT, LEASES)?;
     count.set(LEASES).await?;
     workers(&ensemble).await?;
@@ -47,7 +47,7 @@ async fn workers(ensemble: &Ensemble) -> Result<(), Failure> {
     let crowd = Arc::new(Crowd::default());
     let mut workers = Vec::new();
     for number in 1..=WORKERS {
-        let client = CuratorClient::builder(ensemble.connect_string()).connect().await?;
+        let client = builder(ensemble.connect_string()).connect().await?;
         workers.push(tokio::spawn(work(number, client, Arc::clone(&crowd))));
     }
     for worker in workers {

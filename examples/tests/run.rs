@@ -4,9 +4,32 @@
 
 use std::process::Command;
 
-/// Runs an example, and returns what it printed.
-fn run(example: &str) -> String {
-    printed_by(program(example).env_remove("ZOOKEEPER_CONNECT"))
+use curator_test::TestingServer;
+
+/// What an example printed, and what was put before its paths.
+struct Run {
+    printed: String,
+    root: &'static str,
+}
+
+/// Runs an example on a server of its own: plainly, in a namespace, and under a chroot.
+fn runs(example: &str) -> impl Iterator<Item = Run> {
+    ["", "/namespace", "/chroot"].into_iter().map(move |root| {
+        let mut program = program(example);
+        program.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_NAMESPACE");
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let mut _server = None;
+        match root {
+            "/namespace" => drop(program.env("ZOOKEEPER_NAMESPACE", &root[1..])),
+            "/chroot" => {
+                let server = runtime.block_on(TestingServer::start()).unwrap();
+                program.env("ZOOKEEPER_CONNECT", format!("{}{root}", server.connect_string()));
+                _server = Some(server);
+            }
+            _ => {}
+        }
+        Run { printed: printed_by(&mut program), root }
+    })
 }
 
 /// An example that cargo has built beside this test.
@@ -26,9 +49,10 @@ fn printed_by(example: &mut Command) -> String {
 
 #[test]
 fn mutex() {
-    let printed = run("mutex");
-    assert!(printed.contains("The counter is 20, expected 20."), "{printed}");
-    assert!(printed.contains("No update was lost"), "{printed}");
+    for Run { printed, .. } in runs("mutex") {
+        assert!(printed.contains("The counter is 20, expected 20."), "{printed}");
+        assert!(printed.contains("No update was lost"), "{printed}");
+    }
 }
 
 #[test]
@@ -40,157 +64,168 @@ fn the_first_example_needs_no_other_program_on_the_machine() {
 
 #[test]
 fn read_write() {
-    let printed = run("read_write");
-    assert!(printed.contains("3 readers are inside at once, and a writer waits."), "{printed}");
-    assert!(printed.contains(", and 0 readers\n"), "{printed}");
-    let token = |before: &str| -> i64 {
-        let line = printed.lines().find(|line| line.starts_with(before)).unwrap_or_else(|| panic!("{printed}"));
-        line.trim_end_matches(['.', ':']).rsplit(' ').next().unwrap().parse().unwrap()
-    };
-    let (writer, reader) = (token("A writer holds the lock"), token("It is a reader now"));
-    assert_eq!(writer, reader, "{printed}");
-    assert!(token("The other writer holds the lock") > reader, "{printed}");
-    let queue: Vec<_> = printed.lines().filter(|line| line.starts_with("  ")).collect();
-    assert_eq!(queue.len(), 2, "{printed}");
-    assert!(queue[0].starts_with("  read  holds _c_") && queue[0].contains("-__READ__"), "{printed}");
-    assert!(queue[1].starts_with("  write waits _c_") && queue[1].contains("-__WRIT__"), "{printed}");
-    assert!(printed.contains("A reader that comes now: waits behind the writer"), "{printed}");
-    assert!(printed.contains("asks for the write lock: release the read lock first"), "{printed}");
+    for Run { printed, .. } in runs("read_write") {
+        assert!(printed.contains("3 readers are inside at once, and a writer waits."), "{printed}");
+        assert!(printed.contains(", and 0 readers\n"), "{printed}");
+        let token = |before: &str| -> i64 {
+            let line = printed.lines().find(|line| line.starts_with(before)).unwrap_or_else(|| panic!("{printed}"));
+            line.trim_end_matches(['.', ':']).rsplit(' ').next().unwrap().parse().unwrap()
+        };
+        let (writer, reader) = (token("A writer holds the lock"), token("It is a reader now"));
+        assert_eq!(writer, reader, "{printed}");
+        assert!(token("The other writer holds the lock") > reader, "{printed}");
+        let queue: Vec<_> = printed.lines().filter(|line| line.starts_with("  ")).collect();
+        assert_eq!(queue.len(), 2, "{printed}");
+        assert!(queue[0].starts_with("  read  holds _c_") && queue[0].contains("-__READ__"), "{printed}");
+        assert!(queue[1].starts_with("  write waits _c_") && queue[1].contains("-__WRIT__"), "{printed}");
+        assert!(printed.contains("A reader that comes now: waits behind the writer"), "{printed}");
+        assert!(printed.contains("asks for the write lock: release the read lock first"), "{printed}");
+    }
 }
 
 #[test]
 fn semaphore() {
-    let printed = run("semaphore");
-    for worker in 1..=6 {
-        assert!(printed.contains(&format!("worker {worker}: has a lease")), "{printed}");
+    for Run { printed, .. } in runs("semaphore") {
+        for worker in 1..=6 {
+            assert!(printed.contains(&format!("worker {worker}: has a lease")), "{printed}");
+        }
+        assert!(printed.contains("At most 2 have worked at a time."), "{printed}");
+        assert!(printed.contains("Another asks for one, which is free: it has to wait its turn"), "{printed}");
+        let given = printed.split_once("There are 3 leases now, and both are given at once:\n").expect(&printed).1;
+        assert_eq!(given.lines().take_while(|line| line.starts_with("  _c_")).count(), 2, "{printed}");
+        assert!(printed.contains("There is 1 lease now: 3 are still held, and none is given."), "{printed}");
+        assert!(printed.contains("They are given back, and one can be had again."), "{printed}");
     }
-    assert!(printed.contains("At most 2 have worked at a time."), "{printed}");
-    assert!(printed.contains("Another asks for one, which is free: it has to wait its turn"), "{printed}");
-    let given = printed.split_once("There are 3 leases now, and both are given at once:\n").expect(&printed).1;
-    assert_eq!(given.lines().take_while(|line| line.starts_with("  _c_")).count(), 2, "{printed}");
-    assert!(printed.contains("There is 1 lease now: 3 are still held, and none is given."), "{printed}");
-    assert!(printed.contains("They are given back, and one can be had again."), "{printed}");
 }
 
 #[test]
 fn multi_lock() {
-    let printed = run("multi_lock");
-    let transfers: Vec<_> = printed.lines().filter(|line| line.starts_with("task ")).collect();
-    assert_eq!(transfers.len(), 20, "{printed}");
-    // Some pair of accounts is locked in both orders, or nothing is shown.
-    let pairs = transfers.iter().map(|line| {
-        let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
-        (numbers[1], numbers[2])
-    });
-    let pairs: Vec<_> = pairs.collect();
-    assert!(pairs.iter().any(|&(from, to)| pairs.contains(&(to, from))), "{printed}");
-    assert!(printed.contains("; their sum is 400."), "{printed}");
-    assert!(printed.contains("A write came too late, and was not done: the lock /"), "{printed}");
-    assert!(printed.contains("The printer is held elsewhere: not acquired"), "{printed}");
-    assert!(printed.contains("The mutex and the catalogue are given back."), "{printed}");
-    let nodes: Vec<_> = printed.lines().filter(|line| line.starts_with("  /")).collect();
-    assert_eq!(nodes.len(), 3, "{printed}");
-    let greatest = nodes[2].rsplit(' ').next().unwrap();
-    assert!(printed.contains(&format!("The greatest token is the guard's: {greatest}")), "{printed}");
+    for Run { printed, .. } in runs("multi_lock") {
+        let transfers: Vec<_> = printed.lines().filter(|line| line.starts_with("task ")).collect();
+        assert_eq!(transfers.len(), 20, "{printed}");
+        // Some pair of accounts is locked in both orders, or nothing is shown.
+        let pairs = transfers.iter().map(|line| {
+            let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+            (numbers[1], numbers[2])
+        });
+        let pairs: Vec<_> = pairs.collect();
+        assert!(pairs.iter().any(|&(from, to)| pairs.contains(&(to, from))), "{printed}");
+        assert!(printed.contains("; their sum is 400."), "{printed}");
+        assert!(printed.contains("A write came too late, and was not done: the lock /"), "{printed}");
+        assert!(printed.contains("The printer is held elsewhere: not acquired"), "{printed}");
+        assert!(printed.contains("The mutex and the catalogue are given back."), "{printed}");
+        let nodes: Vec<_> = printed.lines().filter(|line| line.starts_with("  /")).collect();
+        assert_eq!(nodes.len(), 3, "{printed}");
+        let greatest = nodes[2].rsplit(' ').next().unwrap();
+        assert!(printed.contains(&format!("The greatest token is the guard's: {greatest}")), "{printed}");
+    }
 }
 
 #[test]
 fn custom_driver() {
-    let printed = run("custom_driver");
-    assert!(printed.contains("web-3 holds the lock: /curator-examples/shared-lock/web-3-W-0000000000"), "{printed}");
-    assert!(printed.contains("batch-1-W-0000000002 (waits)"), "{printed}");
-    assert!(
-        printed.contains("batch-1 holds the lock: /curator-examples/shared-lock/batch-1-W-0000000002"),
-        "{printed}"
-    );
+    for Run { printed, root } in runs("custom_driver") {
+        let dir = format!("{root}/curator-examples/shared-lock");
+        assert!(printed.contains(&format!("web-3 holds the lock: {dir}/web-3-W-0000000000")), "{printed}");
+        assert!(printed.contains("batch-1-W-0000000002 (waits)"), "{printed}");
+        assert!(printed.contains(&format!("batch-1 holds the lock: {dir}/batch-1-W-0000000002")), "{printed}");
+    }
 }
 
 #[test]
 fn fencing() {
-    let printed = run("fencing");
-    let token = |after: &str| -> i64 {
-        let rest = printed.split_once(after).unwrap_or_else(|| panic!("no {after:?} in: {printed}")).1;
-        rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
-    };
-    let (old, new) = (token("holder: I have the lock, with token "), token(" is stale: "));
-    assert!(old < new, "{printed}");
-    let lines: Vec<&str> = printed.lines().collect();
-    let mut rest = lines.iter();
-    // In this order.
-    for expected in [
-        format!("store:  \"read {old}\" -> tea"),
-        format!("store:  \"write {old} tea, milk\" -> written"),
-        "holder: I look before I write again: is my lock valid? true".to_owned(),
-        format!("store:  \"read {new}\" -> tea, milk"),
-        format!(
-            "store:  \"write {old} tea, milk, bread\" -> refused: the fencing token {old} is stale: {new} has been seen"
-        ),
-        format!("store:  \"write {new} tea, milk, sugar\" -> written"),
-        "holder: I look again: is my lock valid? false".to_owned(),
-        "The store has \"tea, milk, sugar\".".to_owned(),
-        "The late write was refused. Without the token in our read, it would have been confirmed and then lost."
-            .to_owned(),
-    ] {
-        assert!(rest.any(|line| *line == expected), "no {expected:?} in its place in: {printed}");
+    for Run { printed, .. } in runs("fencing") {
+        let token = |after: &str| -> i64 {
+            let rest = printed.split_once(after).unwrap_or_else(|| panic!("no {after:?} in: {printed}")).1;
+            rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+        };
+        let (old, new) = (token("holder: I have the lock, with token "), token(" is stale: "));
+        assert!(old < new, "{printed}");
+        let lines: Vec<&str> = printed.lines().collect();
+        let mut rest = lines.iter();
+        // In this order.
+        for expected in [
+            format!("store:  \"read {old}\" -> tea"),
+            format!("store:  \"write {old} tea, milk\" -> written"),
+            "holder: I look before I write again: is my lock valid? true".to_owned(),
+            format!("store:  \"read {new}\" -> tea, milk"),
+            format!(
+                "store:  \"write {old} tea, milk, bread\" -> refused: the fencing token {old} is stale: {new} has been seen"
+            ),
+            format!("store:  \"write {new} tea, milk, sugar\" -> written"),
+            "holder: I look again: is my lock valid? false".to_owned(),
+            "The store has \"tea, milk, sugar\".".to_owned(),
+            "The late write was refused. Without the token in our read, it would have been confirmed and then lost."
+                .to_owned(),
+        ] {
+            assert!(rest.any(|line| *line == expected), "no {expected:?} in its place in: {printed}");
+        }
+        assert!(printed.contains(" is lost: its session ended: "), "{printed}");
     }
-    assert!(printed.contains(" is lost: its session ended: "), "{printed}");
 }
 
 #[test]
 fn herd_effect() {
-    let printed = run("herd_effect");
-    // Mean notifications and requests of a hand-over.
-    let row = |waiters: &str, recipe: &str| -> (f64, f64) {
-        let mut rows = printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let row = rows.find(|row| row.starts_with(&[waiters, recipe])).unwrap();
-        (row[2].parse().unwrap(), row[3].parse().unwrap())
-    };
-    for waiters in ["10", "50", "200"] {
-        let count: f64 = waiters.parse().unwrap();
-        let (notifications, requests) = row(waiters, "naive");
-        // On a busy machine one or the other waiter is late, misses an event, or is counted with the next hand-over.
-        assert!(notifications > 0.8 * count && requests > 1.6 * count, "{printed}");
-        // Two waiters and the former holder; the release, and one waiter that makes ready by three requests.
-        let (notifications, requests) = row(waiters, "standard");
-        assert!(notifications <= 3.0 && requests <= 6.0, "{printed}");
+    for Run { printed, .. } in runs("herd_effect") {
+        // Mean notifications and requests of a hand-over.
+        let row = |waiters: &str, recipe: &str| -> (f64, f64) {
+            let mut rows = printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let row = rows.find(|row| row.starts_with(&[waiters, recipe])).unwrap();
+            (row[2].parse().unwrap(), row[3].parse().unwrap())
+        };
+        for waiters in ["10", "50", "200"] {
+            let count: f64 = waiters.parse().unwrap();
+            let (notifications, requests) = row(waiters, "naive");
+            // On a busy machine one or the other waiter is late, misses an event, or is counted with the next hand-over.
+            assert!(notifications > 0.8 * count && requests > 1.6 * count, "{printed}");
+            // Two waiters and the former holder; the release, and one waiter that makes ready by three requests.
+            let (notifications, requests) = row(waiters, "standard");
+            assert!(notifications <= 3.0 && requests <= 6.0, "{printed}");
+        }
     }
 }
 
 #[test]
 fn retry_policies() {
-    let printed = run("retry_policies");
-    let row = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
-    assert_eq!(row("RetryOneTime(50)"), "50      -");
-    assert_eq!(row("RetryUntilElapsed(220, 50)"), "50     50     50     50     20      -");
-    assert_eq!(row("BackoffRetry(50 * 3^n, within 1000)"), "50    150    450      -");
-    assert_eq!(row("FibonacciRetry(50, 7), custom"), "50     50    100    150    250    400    650      -");
-    let bounded: Vec<u64> = row("BoundedExponentialBackoffRetry(50, 400, 29)")
-        .split_whitespace()
-        .map(|delay| delay.parse().unwrap())
-        .collect();
-    assert!(bounded.len() == 8 && bounded.iter().all(|delay| (50..=400).contains(delay)), "{printed}");
+    for Run { printed, .. } in runs("retry_policies") {
+        let row = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        assert_eq!(row("RetryOneTime(50)"), "50      -");
+        assert_eq!(row("RetryUntilElapsed(220, 50)"), "50     50     50     50     20      -");
+        assert_eq!(row("BackoffRetry(50 * 3^n, within 1000)"), "50    150    450      -");
+        assert_eq!(row("FibonacciRetry(50, 7), custom"), "50     50    100    150    250    400    650      -");
+        let bounded: Vec<u64> = row("BoundedExponentialBackoffRetry(50, 400, 29)")
+            .split_whitespace()
+            .map(|delay| delay.parse().unwrap())
+            .collect();
+        assert!(bounded.len() == 8 && bounded.iter().all(|delay| (50..=400).contains(delay)), "{printed}");
 
-    let retries = |who: &str| printed.lines().filter(|line| line.starts_with(who) && line.contains("retry")).count();
-    assert_eq!(retries("hasty:"), 1, "{printed}");
-    assert!(retries("patient:") >= 1, "{printed}");
-    let at = |what: &str| printed.find(what).unwrap_or_else(|| panic!("no {what:?} in {printed}"));
-    assert!(at("gives up") < at("hasty: no session with"), "{printed}");
-    assert!(at("hasty: can the same call succeed later? Yes.") < at("The servers can be reached again."), "{printed}");
-    assert!(at("The servers can be reached again.") < at("patient: has read \"blue\""), "{printed}");
+        let retries =
+            |who: &str| printed.lines().filter(|line| line.starts_with(who) && line.contains("retry")).count();
+        assert_eq!(retries("hasty:"), 1, "{printed}");
+        assert!(retries("patient:") >= 1, "{printed}");
+        let at = |what: &str| printed.find(what).unwrap_or_else(|| panic!("no {what:?} in {printed}"));
+        assert!(at("gives up") < at("hasty: no session with"), "{printed}");
+        assert!(
+            at("hasty: can the same call succeed later? Yes.") < at("The servers can be reached again."),
+            "{printed}"
+        );
+        assert!(at("The servers can be reached again.") < at("patient: has read \"blue\""), "{printed}");
+    }
 }
 
 #[test]
 fn lock_loss() {
-    let printed = run("lock_loss");
-    let at = |what: &str| printed.find(what).unwrap_or_else(|| panic!("no {what:?} in {printed}"));
-    let held = at("the other client holds the lock, with token");
-    for known in ["is_valid() is false", "run() has dropped the work", "lost() says: its session ended"] {
-        assert!(at(known) < held, "{printed}");
+    for Run { printed, root } in runs("lock_loss") {
+        let at = |what: &str| printed.find(what).unwrap_or_else(|| panic!("no {what:?} in {printed}"));
+        let held = at("the other client holds the lock, with token");
+        for known in ["is_valid() is false", "run() has dropped the work", "lost() says: its session ended"] {
+            assert!(at(known) < held, "{printed}");
+        }
+        let suspended = at("the holder's connection: Suspended");
+        let lost = at("the holder's connection: Lost");
+        let reconnected = at("the holder's connection: Reconnected");
+        assert!(suspended < lost && lost < held && held < reconnected, "{printed}");
+        assert!(held < at("The holder knew in time"), "{printed}");
+        let dir = format!("{root}/curator-examples/lock-loss");
+        assert!(printed.contains(&format!("release() says: the lock {dir}/_c_")), "{printed}");
     }
-    let suspended = at("the holder's connection: Suspended");
-    let lost = at("the holder's connection: Lost");
-    let reconnected = at("the holder's connection: Reconnected");
-    assert!(suspended < lost && lost < held && held < reconnected, "{printed}");
-    assert!(held < at("The holder knew in time"), "{printed}");
-    assert!(printed.contains("release() says: the lock /curator-examples/lock-loss/_c_"), "{printed}");
 }

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::node::containers::ensure_containers;
+use crate::node_path::NodePath;
 use crate::operation::Acl;
 use crate::options::SessionOptions;
 use crate::path::ZPath;
@@ -43,6 +44,8 @@ use crate::timer::{Deadline, Timer};
 #[derive(Clone)]
 pub struct CuratorClient {
     inner: Arc<Inner>,
+    /// The connect string's chroot followed by the namespace: what is put before paths that are text.
+    root: ZPath,
 }
 
 /// Kept short, because it appears in the `Debug` output of everything that has a client.
@@ -64,8 +67,6 @@ struct Inner {
     states: Arc<ConnectionStateManager>,
     janitor: Janitor,
     retry_policy: Arc<dyn RetryPolicy>,
-    /// The connect string's chroot followed by the namespace: the prefix of every path.
-    root: ZPath,
     acl: Arc<[Acl]>,
     lock_data: Arc<[u8]>,
     extensions: Extensions,
@@ -193,24 +194,50 @@ impl CuratorClient {
         ensure_containers(session, dir, &self.inner.acl).await
     }
 
-    /// The path on the server: `path` with the chroot and the namespace prepended.
+    /// The path on the server: text gets the chroot and the namespace before it, and a [`ZPath`] stays as it is.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidPath`].
-    pub fn resolve(&self, path: impl AsRef<str>) -> Result<ZPath> {
-        let path = ZPath::new(path.as_ref())?;
-        Ok(path.prefixed_by(&self.inner.root))
+    pub fn resolve(&self, path: impl NodePath) -> Result<ZPath> {
+        Ok(path.resolve(&self.root)?)
     }
 
-    /// The path within this client's namespace that corresponds to a path on the server.
+    /// The text that names the node at `path` in this client's namespace: `/a` for `/app/a` in the namespace `app`.
     ///
     /// # Errors
     ///
     /// [`Error::OutsideNamespace`].
-    pub fn unresolve(&self, path: &ZPath) -> Result<ZPath> {
-        let root = &self.inner.root;
-        path.strip_prefix(root).ok_or_else(|| Error::OutsideNamespace { path: path.clone(), root: root.clone() })
+    pub fn unresolve(&self, path: &ZPath) -> Result<String> {
+        match path.strip_prefix(&self.root) {
+            Some(inside) => Ok(inside.as_str().to_owned()),
+            None => Err(Error::OutsideNamespace { path: path.clone(), root: self.root.clone() }),
+        }
+    }
+
+    /// The same client, with another namespace in place of its own: a view on the same session. An empty one means none, so
+    /// that `/` is the connect string's chroot.
+    ///
+    /// Closing one of them closes all. Curator's `usingNamespace`.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), curator_client::Error> {
+    /// # use curator_client::CuratorClient;
+    /// let shop = CuratorClient::builder("zk1:2181").namespace("shop").connect().await?;
+    /// let users = shop.using_namespace("users")?;
+    /// assert_eq!(shop.resolve("/locks")?.as_str(), "/shop/locks");
+    /// assert_eq!(users.resolve("/locks")?.as_str(), "/users/locks");
+    /// assert_eq!(users.using_namespace("")?.resolve("/locks")?.as_str(), "/locks");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPath`].
+    pub fn using_namespace(&self, namespace: impl AsRef<str>) -> Result<Self> {
+        let root = in_namespace(namespace.as_ref(), self.inner.options.servers.chroot())?;
+        Ok(Self { inner: Arc::clone(&self.inner), root })
     }
 
     /// The data of lock nodes for which none is given.
@@ -249,4 +276,10 @@ impl CuratorClient {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.inner.timer.runtime().block_on(future)
     }
+}
+
+/// The path of a namespace, which is below the chroot. Curator's namespaces have no leading slash; here it is optional.
+fn in_namespace(namespace: &str, chroot: &ZPath) -> Result<ZPath> {
+    let namespace = namespace.strip_prefix('/').unwrap_or(namespace);
+    Ok(ZPath::on_server(&format!("/{namespace}"))?.prefixed_by(chroot))
 }

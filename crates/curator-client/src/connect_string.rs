@@ -139,7 +139,8 @@ fn parse_chroot(chroot: &str) -> Result<ZPath, ConnectStringProblem> {
     if chroot.contains(',') {
         return Err(ConnectStringProblem::ChrootNotLast(chroot.to_owned()));
     }
-    ZPath::new(chroot).map_err(|InvalidPath { reason, .. }| ConnectStringProblem::Chroot(chroot.to_owned(), reason))
+    ZPath::on_server(chroot)
+        .map_err(|InvalidPath { reason, .. }| ConnectStringProblem::Chroot(chroot.to_owned(), reason))
 }
 
 fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {

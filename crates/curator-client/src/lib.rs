@@ -45,6 +45,7 @@ mod error;
 mod extensions;
 mod janitor;
 pub mod node;
+mod node_path;
 mod operation;
 mod options;
 mod path;
@@ -79,6 +80,7 @@ pub use crate::error::{Error, Outcome, Result, SessionEnd};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
 #[doc(inline)]
 pub use crate::node::protected::ProtectionId;
+pub use crate::node_path::NodePath;
 pub use crate::operation::{
     Acl, AuthId, CreateMode, Created, NodeSpec, Permission, ReadOperation, ReadResult, Stat, TransactionOperation,
     TransactionResult,

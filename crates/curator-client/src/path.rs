@@ -1,10 +1,15 @@
 //! Paths of znodes.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
-/// The path of a znode: absolute, normalised, and valid by ZooKeeper's rules. Parsed once, and valid from then on.
+/// The path of a znode *on the server*, with chroot and namespace: absolute, normalised, and valid by ZooKeeper's rules.
+/// Checked once, and valid from then on.
+///
+/// It names the same node to every client, whatever its namespace: what a lock, a guard or a created node returns can be
+/// given back to any method. A path within a client's namespace is text, such as `"/locks/orders"`; [`NodePath`] stands for
+/// both. There is no conversion from text other than [`CuratorClient::resolve`], which puts chroot and namespace before it,
+/// and [`on_server`](Self::on_server), which says in its name that it does not.
 ///
 /// The rules are those of ZooKeeper's `PathUtils.validatePath`, which the server applies to every request:
 ///
@@ -19,28 +24,30 @@ use std::sync::Arc;
 /// ```
 /// use curator_client::ZPath;
 ///
-/// let lock = ZPath::new("/locks/orders")?;
+/// let lock = ZPath::on_server("/locks/orders")?;
 /// assert_eq!(lock.name(), "orders");
-/// assert_eq!(lock.parent(), Some(ZPath::new("/locks")?));
+/// assert_eq!(lock.parent(), Some(ZPath::on_server("/locks")?));
 /// assert_eq!(lock.child("lock-0000000001")?.as_str(), "/locks/orders/lock-0000000001");
 /// assert_eq!(
-///     ZPath::new("locks/orders").unwrap_err().to_string(),
+///     ZPath::on_server("locks/orders").unwrap_err().to_string(),
 ///     r#"invalid path "locks/orders": expected a path that starts with '/'"#,
 /// );
 /// # Ok::<(), curator_client::InvalidPath>(())
 /// ```
+///
+/// [`CuratorClient::resolve`]: crate::CuratorClient::resolve
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZPath {
     text: Arc<str>,
 }
 
 impl ZPath {
-    /// Parses a path.
+    /// Parses a path as it is on the server: nothing is put before it.
     ///
     /// # Errors
     ///
     /// [`InvalidPath`] when the text breaks one of the rules.
-    pub fn new(path: &str) -> Result<Self, InvalidPath> {
+    pub fn on_server(path: &str) -> Result<Self, InvalidPath> {
         match problem_of(path) {
             None => Ok(Self { text: path.into() }),
             Some(reason) => Err(InvalidPath { path: path.to_owned(), reason }),
@@ -122,7 +129,7 @@ impl ZPath {
     /// ```
     /// use curator_client::ZPath;
     ///
-    /// let (path, namespace) = (ZPath::new("/locks/a")?, ZPath::new("/shop")?);
+    /// let (path, namespace) = (ZPath::on_server("/locks/a")?, ZPath::on_server("/shop")?);
     /// let full = path.prefixed_by(&namespace);
     /// assert_eq!(full.as_str(), "/shop/locks/a");
     /// assert_eq!(full.strip_prefix(&namespace), Some(path));
@@ -262,36 +269,6 @@ impl fmt::Debug for ZPath {
     }
 }
 
-impl AsRef<str> for ZPath {
-    fn as_ref(&self) -> &str {
-        self.as_str()
-    }
-}
-
-impl FromStr for ZPath {
-    type Err = InvalidPath;
-
-    fn from_str(path: &str) -> Result<Self, InvalidPath> {
-        Self::new(path)
-    }
-}
-
-impl TryFrom<&str> for ZPath {
-    type Error = InvalidPath;
-
-    fn try_from(path: &str) -> Result<Self, InvalidPath> {
-        Self::new(path)
-    }
-}
-
-impl TryFrom<String> for ZPath {
-    type Error = InvalidPath;
-
-    fn try_from(path: String) -> Result<Self, InvalidPath> {
-        Self::new(&path)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
@@ -300,7 +277,7 @@ mod tests {
     use super::*;
 
     fn path(text: &str) -> ZPath {
-        ZPath::new(text).unwrap()
+        ZPath::on_server(text).unwrap()
     }
 
     #[test]
@@ -339,13 +316,13 @@ mod tests {
             ("/\u{FFFD}", PathProblem::ForbiddenCharacter('\u{FFFD}')),
             ("/🔒", PathProblem::ForbiddenCharacter('🔒')),
         ] {
-            assert_eq!(ZPath::new(text), Err(InvalidPath { path: text.to_owned(), reason }), "{text:?}");
+            assert_eq!(ZPath::on_server(text), Err(InvalidPath { path: text.to_owned(), reason }), "{text:?}");
         }
     }
 
     #[test]
     fn an_error_names_the_path_and_what_was_expected() {
-        let message = |text| ZPath::new(text).unwrap_err().to_string();
+        let message = |text| ZPath::on_server(text).unwrap_err().to_string();
         assert_eq!(message("locks/a"), r#"invalid path "locks/a": expected a path that starts with '/'"#);
         assert_eq!(
             message("/a\0b"),
@@ -405,15 +382,8 @@ mod tests {
     }
 
     #[test]
-    fn every_conversion_checks() {
-        assert_eq!("/a".parse::<ZPath>(), Ok(path("/a")));
-        assert_eq!(ZPath::try_from("/a"), Ok(path("/a")));
-        assert_eq!(ZPath::try_from("/a".to_owned()), Ok(path("/a")));
-        assert!(
-            "a".parse::<ZPath>().is_err() && ZPath::try_from("a").is_err() && ZPath::try_from(String::new()).is_err()
-        );
+    fn it_is_printed_as_text() {
         assert_eq!(format!("{0} {0:?} {0:>4}", path("/a")), r#"/a "/a"   /a"#);
-        assert_eq!(path("/a").as_ref(), "/a");
     }
 
     /// The rules again, taken from ZooKeeper's description in terms of UTF-16 units, one unit at a time.
@@ -446,18 +416,18 @@ mod tests {
     proptest! {
         #[test]
         fn the_rules_are_zookeepers(text in "[/.a\\x00\\x1f\\x7f\\u{9f}\\u{a0}\\u{e000}\\u{fff0}🔒]{0,8}") {
-            prop_assert_eq!(ZPath::new(&text).is_ok(), zookeeper_accepts(&text));
+            prop_assert_eq!(ZPath::on_server(&text).is_ok(), zookeeper_accepts(&text));
         }
 
         #[test]
         fn the_rules_are_zookeepers_for_any_text(text in any::<String>()) {
             let text = format!("/{text}");
-            prop_assert_eq!(ZPath::new(&text).is_ok(), zookeeper_accepts(&text));
+            prop_assert_eq!(ZPath::on_server(&text).is_ok(), zookeeper_accepts(&text));
         }
 
         #[test]
         fn a_relative_text_is_never_a_path(text in "[^/].*") {
-            prop_assert!(ZPath::new(&text).is_err());
+            prop_assert!(ZPath::on_server(&text).is_err());
         }
 
         #[test]

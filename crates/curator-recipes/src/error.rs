@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_refused_release_names_its_node_once() {
-        let path = ZPath::new("/locks/a/lock-0000000003").unwrap();
+        let path = ZPath::on_server("/locks/a/lock-0000000003").unwrap();
         let cause = curator_client::Error::NoAuth { operation: "delete", path: path.clone() };
         let text = Error::ReleaseRefused { path: path.clone(), cause }.to_string();
         assert_eq!(text.matches(path.as_str()).count(), 1, "{text}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CreateMode, Created, CuratorClient, NodeSpec, Request, Session, Watch, ZPath};
+use curator_client::{CreateMode, Created, CuratorClient, NodePath, NodeSpec, Request, Session, Watch, ZPath};
 
 use crate::error::{Error, Result};
 
@@ -79,7 +79,7 @@ impl SharedCount {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn new(client: &CuratorClient, path: impl AsRef<str>, seed: i32) -> Result<Self> {
+    pub fn new(client: &CuratorClient, path: impl NodePath, seed: i32) -> Result<Self> {
         let path = client.resolve(path)?;
         Ok(Self { inner: Arc::new(Inner { client: client.clone(), path, seed }) })
     }
@@ -182,7 +182,7 @@ impl SharedCount {
     /// A dropped change may still be applied.
     pub async fn compare_and_set(&self, previous: &VersionedCount, value: i32) -> Result<bool> {
         let Inner { client, path, .. } = &*self.inner;
-        match client.set_data(client.unresolve(path)?, encode(value), Some(previous.version)).await {
+        match client.set_data(path, encode(value), Some(previous.version)).await {
             Ok(_) => Ok(true),
             Err(curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. }) => Ok(false),
             Err(error) => Err(error.into()),

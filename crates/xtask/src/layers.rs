@@ -24,7 +24,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["retrier"],
             &["zk"],
             &["clock", "closing", "extensions", "timer"],
-            &["connect_string", "error", "operation", "options", "path", "retry_policy", "state"],
+            &["connect_string", "error", "node_path", "operation", "options", "path", "retry_policy", "state"],
         ],
     ),
     (

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{CuratorClient, Inner};
+use super::{CuratorClient, Inner, in_namespace};
 use crate::closing::Closing;
 use crate::connect_string::ConnectString;
 use crate::error::{Error, Result};
@@ -15,7 +15,6 @@ use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::operation::{Acl, AuthId, Permission};
 use crate::options::{Credentials, SessionOptions};
-use crate::path::ZPath;
 use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
 use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager};
@@ -162,7 +161,7 @@ impl CuratorClientBuilder {
     /// Outside a tokio runtime with timers.
     pub async fn connect(self) -> Result<CuratorClient> {
         let servers = self.validate()?;
-        let root = namespace(self.namespace.as_deref())?.prefixed_by(servers.chroot());
+        let root = in_namespace(self.namespace.as_deref().unwrap_or_default(), servers.chroot())?;
         let acl = self.acl.unwrap_or_else(|| Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
         let lock_data = match self.lock_data {
             Some(data) => data,
@@ -205,12 +204,11 @@ impl CuratorClientBuilder {
             states,
             janitor,
             retry_policy,
-            root,
             acl,
             lock_data,
             extensions: Extensions::default(),
         };
-        Ok(CuratorClient { inner: Arc::new(inner) })
+        Ok(CuratorClient { inner: Arc::new(inner), root })
     }
 
     /// Checks the options, without using the network.
@@ -256,15 +254,6 @@ fn check<T: PartialOrd + std::fmt::Debug>(
         return Ok(());
     }
     Err(Error::InvalidOption { option, value: format!("{value:?}"), expected })
-}
-
-/// Curator's namespaces have no leading slash; here it is optional.
-fn namespace(namespace: Option<&str>) -> Result<ZPath> {
-    match namespace {
-        None => Ok(ZPath::root()),
-        Some(given) if given.starts_with('/') => Ok(ZPath::new(given)?),
-        Some(given) => Ok(ZPath::new(&format!("/{given}"))?),
-    }
 }
 
 /// This machine's address as the servers see it. Nothing is sent: a datagram socket only looks up the route.

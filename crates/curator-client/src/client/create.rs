@@ -7,6 +7,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;
 use crate::node::find::NodeFinder;
 use crate::node::protected::ProtectionId;
+use crate::node_path::NodePath;
 use crate::operation::{Acl, CreateMode, Created, NodeSpec};
 use crate::path::ZPath;
 use crate::session::Session;
@@ -53,7 +54,7 @@ impl CreateBuilder {
         self
     }
 
-    /// Creates the node with the given data.
+    /// Creates the node with the given data. Returns its path, with the number that the server appends to a sequential one.
     ///
     /// # Errors
     ///
@@ -64,7 +65,7 @@ impl CreateBuilder {
     /// # Cancel safety
     ///
     /// A dropped create may still be applied. If it is protected and ephemeral, the client then deletes the node.
-    pub async fn for_path(self, path: impl AsRef<str>, data: impl AsRef<[u8]>) -> Result<ZPath> {
+    pub async fn for_path(self, path: impl NodePath, data: impl AsRef<[u8]>) -> Result<ZPath> {
         let Self { client, mode, acl, parents, protection } = self;
         let spec = NodeSpec { path: client.resolve(path)?, data: data.as_ref().into(), mode, acl };
         let created = if protection {
@@ -72,8 +73,7 @@ impl CreateBuilder {
         } else {
             create_plain(&client, &spec, parents).await?
         };
-        // The node exists. That its path is outside the namespace is no reason to report a failure.
-        Ok(client.unresolve(&created.path).unwrap_or(created.path))
+        Ok(created.path)
     }
 }
 
@@ -101,7 +101,7 @@ async fn create_with_parents(
     match session.create(spec).await.map_err(&explain) {
         Err(error @ Error::NoNode { .. }) => {
             let Some(parent) = spec.path.parent() else { return Err(error) };
-            let root = &client.inner.root;
+            let root = &client.root;
             if parents {
                 client.ensure_containers(session, &parent).await?;
             } else if !root.is_root() {

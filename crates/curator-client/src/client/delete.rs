@@ -7,6 +7,7 @@ use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
+use crate::node_path::NodePath;
 
 /// Deletes a node; made by [`CuratorClient::delete`], after Curator's `DeleteBuilder`.
 #[derive(Debug, Clone)]
@@ -47,7 +48,7 @@ impl DeleteBuilder {
     /// # Cancel safety
     ///
     /// A dropped delete may still be applied; a guaranteed one will be.
-    pub async fn for_path(self, path: impl AsRef<str>) -> Result<()> {
+    pub async fn for_path(self, path: impl NodePath) -> Result<()> {
         let path = self.client.resolve(path)?;
         let promise = (self.guaranteed && self.version.is_none()).then(|| self.client.janitor().promise(&path));
         let in_doubt = AtomicBool::new(false);

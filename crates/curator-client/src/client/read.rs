@@ -4,6 +4,7 @@ use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
+use crate::node_path::NodePath;
 use crate::operation::Stat;
 use crate::zk::watch::Watch;
 
@@ -17,7 +18,7 @@ impl CuratorClient {
     /// # Cancel safety
     ///
     /// Only reads: nothing is lost when the future is dropped.
-    pub async fn get_data(&self, path: impl AsRef<str>) -> Result<(Vec<u8>, Stat)> {
+    pub async fn get_data(&self, path: impl NodePath) -> Result<(Vec<u8>, Stat)> {
         let path = self.resolve(path)?;
         self.retry(|session| session.get_data(&path)).await
     }
@@ -31,7 +32,7 @@ impl CuratorClient {
     /// # Cancel safety
     ///
     /// A dropped future leaves no watch behind.
-    pub async fn watch_data(&self, path: impl AsRef<str>) -> Result<(Vec<u8>, Stat, Watch)> {
+    pub async fn watch_data(&self, path: impl NodePath) -> Result<(Vec<u8>, Stat, Watch)> {
         let path = self.resolve(path)?;
         self.retry(|session| session.watch_data(&path)).await
     }
@@ -45,7 +46,7 @@ impl CuratorClient {
     /// # Cancel safety
     ///
     /// Only reads: nothing is lost when the future is dropped.
-    pub async fn check_exists(&self, path: impl AsRef<str>) -> Result<Option<Stat>> {
+    pub async fn check_exists(&self, path: impl NodePath) -> Result<Option<Stat>> {
         let path = self.resolve(path)?;
         self.retry(|session| session.exists(&path)).await
     }
@@ -59,7 +60,7 @@ impl CuratorClient {
     /// # Cancel safety
     ///
     /// Only reads: nothing is lost when the future is dropped.
-    pub async fn get_children(&self, path: impl AsRef<str>) -> Result<Vec<String>> {
+    pub async fn get_children(&self, path: impl NodePath) -> Result<Vec<String>> {
         let path = self.resolve(path)?;
         self.retry(|session| session.get_children(&path)).await
     }
@@ -73,7 +74,7 @@ impl CuratorClient {
     /// # Cancel safety
     ///
     /// A dropped future leaves no watch behind.
-    pub async fn watch_children(&self, path: impl AsRef<str>) -> Result<(Vec<String>, Watch)> {
+    pub async fn watch_children(&self, path: impl NodePath) -> Result<(Vec<String>, Watch)> {
         let path = self.resolve(path)?;
         self.retry(|session| session.watch_children(&path)).await
     }
@@ -90,7 +91,7 @@ impl CuratorClient {
     /// # Cancel safety
     ///
     /// A dropped change may still be applied.
-    pub async fn set_data(&self, path: impl AsRef<str>, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat> {
+    pub async fn set_data(&self, path: impl NodePath, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat> {
         let path = self.resolve(path)?;
         let data = data.as_ref();
         self.retry(|session| {
@@ -112,7 +113,7 @@ impl CuratorClient {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn sync(&self, path: impl AsRef<str>) -> Result<()> {
+    pub async fn sync(&self, path: impl NodePath) -> Result<()> {
         let path = self.resolve(path)?;
         self.retry(|session| session.sync(&path)).await
     }

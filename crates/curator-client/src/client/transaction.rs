@@ -6,7 +6,8 @@ use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
-use crate::operation::{CreateMode, Created, NodeSpec, TRANSACTION, TransactionOperation, TransactionResult};
+use crate::node_path::NodePath;
+use crate::operation::{CreateMode, NodeSpec, TRANSACTION, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
 use crate::session::Session;
 
@@ -15,14 +16,7 @@ use crate::session::Session;
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct Transaction {
     client: CuratorClient,
-    operations: Vec<(Paths, TransactionOperation)>,
-}
-
-/// Whether an operation's path, and that of its result, are relative to the namespace or as on the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Paths {
-    Namespace,
-    Server,
+    operations: Vec<TransactionOperation>,
 }
 
 impl Transaction {
@@ -35,9 +29,9 @@ impl Transaction {
     /// # Errors
     ///
     /// [`Error::InvalidPath`].
-    pub fn check(self, path: impl AsRef<str>, version: Option<i32>) -> Result<Self> {
+    pub fn check(self, path: impl NodePath, version: Option<i32>) -> Result<Self> {
         let path = self.client.resolve(path)?;
-        Ok(self.and(TransactionOperation::Check { path, version }))
+        Ok(self.operation(TransactionOperation::Check { path, version }))
     }
 
     /// Creates a node with the client's default ACL.
@@ -45,10 +39,10 @@ impl Transaction {
     /// # Errors
     ///
     /// [`Error::InvalidPath`].
-    pub fn create(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
+    pub fn create(self, path: impl NodePath, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
         let path = self.client.resolve(path)?;
         let acl = Arc::clone(self.client.default_acl());
-        Ok(self.and(TransactionOperation::Create(NodeSpec { path, data: data.as_ref().into(), mode, acl })))
+        Ok(self.operation(TransactionOperation::Create(NodeSpec { path, data: data.as_ref().into(), mode, acl })))
     }
 
     /// Sets a node's data; if a version is given, only if the node has that version.
@@ -56,9 +50,9 @@ impl Transaction {
     /// # Errors
     ///
     /// [`Error::InvalidPath`].
-    pub fn set_data(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Self> {
+    pub fn set_data(self, path: impl NodePath, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Self> {
         let path = self.client.resolve(path)?;
-        Ok(self.and(TransactionOperation::SetData { path, data: data.as_ref().into(), version }))
+        Ok(self.operation(TransactionOperation::SetData { path, data: data.as_ref().into(), version }))
     }
 
     /// Deletes a node; if a version is given, only if the node has that version.
@@ -66,15 +60,14 @@ impl Transaction {
     /// # Errors
     ///
     /// [`Error::InvalidPath`].
-    pub fn delete(self, path: impl AsRef<str>, version: Option<i32>) -> Result<Self> {
+    pub fn delete(self, path: impl NodePath, version: Option<i32>) -> Result<Self> {
         let path = self.client.resolve(path)?;
-        Ok(self.and(TransactionOperation::Delete { path, version }))
+        Ok(self.operation(TransactionOperation::Delete { path, version }))
     }
 
-    /// Adds any operation, with paths as on the server: the chroot and the namespace are neither prepended to them nor
-    /// removed from the path of a node that it creates.
+    /// Adds any operation.
     pub fn operation(mut self, operation: TransactionOperation) -> Self {
-        self.operations.push((Paths::Server, operation));
+        self.operations.push(operation);
         self
     }
 
@@ -98,8 +91,7 @@ impl Transaction {
     /// A dropped transaction may still be applied, as a whole.
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
         let Some(path) = self.path() else { return Ok(Vec::new()) };
-        let results = self.client.retry(|session| self.attempt(session, path)).await?;
-        Ok(self.unresolve(results))
+        self.client.retry(|session| self.attempt(session, path)).await
     }
 
     /// As [`commit`](Self::commit), but in this session and no other: for operations that are correct only as long as it
@@ -122,24 +114,22 @@ impl Transaction {
             let (operation, path) = (TRANSACTION, path.clone());
             Error::SessionEnded { operation, path, end, outcome: Outcome::NotApplied }
         };
-        let results = self.client.retry_in(session, ended, || self.attempt(session.clone(), path)).await?;
-        Ok(self.unresolve(results))
+        self.client.retry_in(session, ended, || self.attempt(session.clone(), path)).await
     }
 
     /// The path that errors name: that of the first operation.
     fn path(&self) -> Option<&ZPath> {
-        self.operations.first().map(|(_, operation)| operation.path())
+        self.operations.first().map(TransactionOperation::path)
     }
 
     async fn attempt(&self, session: Session, path: &ZPath) -> Result<Vec<TransactionResult>> {
         let send = || {
-            let operations = self.operations.iter().map(|(_, operation)| operation.clone()).collect();
-            session.transact(operations).map_err(|error| match error.outcome() {
+            session.transact(self.operations.clone()).map_err(|error| match error.outcome() {
                 Outcome::Unknown => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },
                 Outcome::NotApplied => error,
             })
         };
-        let root = &self.client.inner.root;
+        let root = &self.client.root;
         match send().await {
             Err(Error::TransactionFailed { cause, .. })
                 if !root.is_root()
@@ -151,22 +141,5 @@ impl Transaction {
             }
             result => result,
         }
-    }
-
-    fn unresolve(&self, results: Vec<TransactionResult>) -> Vec<TransactionResult> {
-        let unresolve = |((paths, _), result): (&(Paths, _), _)| match (paths, result) {
-            (Paths::Namespace, TransactionResult::Created(Created { path, stat })) => {
-                // The operation is applied. That its path is outside the namespace is no reason to report a failure.
-                let path = self.client.unresolve(&path).unwrap_or(path);
-                TransactionResult::Created(Created { path, stat })
-            }
-            (_, result) => result,
-        };
-        self.operations.iter().zip(results).map(unresolve).collect()
-    }
-
-    fn and(mut self, operation: TransactionOperation) -> Self {
-        self.operations.push((Paths::Namespace, operation));
-        self
     }
 }

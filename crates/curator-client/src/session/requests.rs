@@ -254,5 +254,9 @@ async fn first_end(ends: &mut watch::Receiver<Option<SessionEnd>>) -> SessionEnd
 /// The path of a sequential node, formatted as the server does it.
 fn numbered(operation: &'static str, prefix: &ZPath, sequence: i64) -> Result<ZPath> {
     let name = format!("{prefix}{sequence:010}");
-    ZPath::new(&name).map_err(|error| Error::Unexpected { operation, path: prefix.clone(), cause: error.to_string() })
+    ZPath::on_server(&name).map_err(|error| Error::Unexpected {
+        operation,
+        path: prefix.clone(),
+        cause: error.to_string(),
+    })
 }

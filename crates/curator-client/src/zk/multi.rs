@@ -78,7 +78,7 @@ fn failed(index: usize, operation: &TransactionOperation, error: ZkError) -> Err
 fn written(result: MultiWriteResult) -> Result<TransactionResult> {
     Ok(match result {
         MultiWriteResult::Create { path, stat } => {
-            TransactionResult::Created(Created { path: ZPath::new(&path)?, stat })
+            TransactionResult::Created(Created { path: ZPath::on_server(&path)?, stat })
         }
         MultiWriteResult::SetData { stat } => TransactionResult::DataSet(stat),
         MultiWriteResult::Delete => TransactionResult::Deleted,

@@ -1,4 +1,4 @@
-//! Namespace and chroot: put before every path, taken off every result.
+//! Namespace and chroot: put before every path that is text.
 
 use curator_client::{CreateMode, CuratorClient, Error, TransactionResult};
 use curator_test::TestingServer;
@@ -32,21 +32,49 @@ async fn every_way_to_create_is_a_first_use() {
 }
 
 #[tokio::test]
-async fn results_say_nothing_of_the_namespace() {
-    let client = in_namespace(&unique_path("node")).await;
-    let path = client.create().for_path("/node", "").await.unwrap();
-    assert_eq!(path.as_str(), "/node");
+async fn a_result_is_the_node_itself_and_works_with_every_method() {
+    let namespace = unique_path("node");
+    let client = in_namespace(&namespace).await;
+    let path = client.create().for_path("/node", "data").await.unwrap();
+    assert_eq!(path.as_str(), format!("{namespace}/node"));
+    assert_eq!(client.unresolve(&path).unwrap(), "/node");
+    assert_eq!(client.get_data(&path).await.unwrap().0, b"data");
+    client.set_data(&path, "changed", None).await.unwrap();
+    assert_eq!(client.get_data("/node").await.unwrap().0, b"changed");
     let sequential = client.create().with_mode(CreateMode::EphemeralSequential).for_path("/n-", "").await.unwrap();
-    assert_eq!(sequential.as_str(), "/n-0000000001");
-    let protected = client.create().with_protection().for_path("/node/child", "").await.unwrap();
-    assert_eq!(protected.parent().unwrap().as_str(), "/node");
-    let results =
+    assert_eq!(client.unresolve(&sequential).unwrap(), "/n-0000000001");
+    client.sync(&sequential).await.unwrap();
+    client.delete().for_path(&sequential).await.unwrap();
+    let protected = client.create().with_protection().for_path(path.child("child").unwrap(), "").await.unwrap();
+    assert_eq!(protected.parent().as_ref(), Some(&path));
+    let created =
         client.transaction().create("/other-", "", CreateMode::PersistentSequential).unwrap().commit().await.unwrap();
-    let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
-    assert_eq!(created.path.as_str(), "/other-0000000002");
-    let mut children = client.get_children("/").await.unwrap();
-    children.sort();
-    assert_eq!(children, ["n-0000000001", "node", "other-0000000002"]);
+    let [TransactionResult::Created(created)] = &*created else { panic!("{created:?}") };
+    assert_eq!(client.unresolve(&created.path).unwrap(), "/other-0000000002");
+    client.transaction().delete(&created.path, None).unwrap().commit().await.unwrap();
+    assert_eq!(client.get_children("/").await.unwrap(), ["node"]);
+}
+
+#[tokio::test]
+async fn a_view_has_another_namespace_and_the_same_session() {
+    let (observer, chroot) = (direct().await, unique_path("node"));
+    let connect_string = format!("{}{chroot}", TestingServer::shared().await.connect_string());
+    let client = builder(connect_string).namespace("one").connect().await.unwrap();
+    let (other, none) = (client.using_namespace("other").unwrap(), client.using_namespace("").unwrap());
+    let path = other.create().creating_parent_containers().for_path("/node", "data").await.unwrap();
+    assert_eq!(path.as_str(), format!("{chroot}/other/node"));
+    assert_eq!(none.get_data("/other/node").await.unwrap().0, b"data");
+    assert!(client.check_exists("/node").await.unwrap().is_none());
+    // The node itself, whatever the namespace.
+    for view in [&client, &other, &none] {
+        assert_eq!(view.get_data(&path).await.unwrap().0, b"data");
+    }
+    assert!(client.session().await.unwrap().is_same(&other.session().await.unwrap()));
+    let error = client.using_namespace("a//b").unwrap_err().to_string();
+    assert_eq!(error, r#"invalid path "/a//b": expected a name between any two slashes"#);
+    assert!(observer.check_exists(format!("{chroot}/one")).await.unwrap().is_none(), "made without need");
+    other.close().await.unwrap();
+    assert!(matches!(client.get_data("/node").await, Err(Error::Closed)));
 }
 
 #[tokio::test]
@@ -67,10 +95,10 @@ async fn a_namespace_lies_in_the_chroot() {
     let connect_string = format!("{}{chroot}", TestingServer::shared().await.connect_string());
     let client = builder(connect_string).namespace("inner").connect().await.unwrap();
     let path = client.create().creating_parent_containers().for_path("/a/b", "").await.unwrap();
-    assert_eq!(path.as_str(), "/a/b");
+    assert_eq!(client.unresolve(&path).unwrap(), "/a/b");
     assert!(observer.check_exists(format!("{chroot}/inner/a/b")).await.unwrap().is_some());
     assert_eq!(client.resolve("/a").unwrap().as_str(), format!("{chroot}/inner/a"));
-    assert_eq!(client.unresolve(&client.resolve("/a").unwrap()).unwrap().as_str(), "/a");
+    assert_eq!(client.unresolve(&client.resolve("/a").unwrap()).unwrap(), "/a");
     let error = client.unresolve(&observer.resolve("/a").unwrap()).unwrap_err();
     assert!(matches!(error, Error::OutsideNamespace { .. }), "{error}");
     assert_eq!(error.to_string(), format!("/a is not under {chroot}/inner, the chroot and namespace of this client"));

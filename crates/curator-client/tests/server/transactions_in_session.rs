@@ -187,14 +187,14 @@ async fn a_session_that_ends_before_the_answer_leaves_it_open_what_happened() {
 }
 
 #[tokio::test]
-async fn an_operation_has_the_paths_of_the_server() {
+async fn operations_in_and_outside_of_the_namespace_are_one_transaction() {
     let (observer, namespace) = (direct().await, unique_path("node"));
     let outside = observer.create().for_path(unique_path("node"), "").await.unwrap();
     let client = builder(TestingServer::shared().await.connect_string()).namespace(&namespace[1..]);
     let client = client.connect().await.unwrap();
     let session = client.session().await.unwrap();
     let node = |path: &str| {
-        let (path, acl) = (ZPath::new(path).unwrap(), client.default_acl().clone());
+        let (path, acl) = (ZPath::on_server(path).unwrap(), client.default_acl().clone());
         NodeSpec { path, data: [].into(), mode: CreateMode::Persistent, acl }
     };
     let (inner, outer) = (format!("{namespace}/by-server"), format!("{outside}/by-server"));
@@ -213,7 +213,7 @@ async fn an_operation_has_the_paths_of_the_server() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(paths, ["/by-client0000000000", &outer, &inner]);
+    assert_eq!(paths, [&format!("{namespace}/by-client0000000000"), &outer, &inner]);
     assert!(observer.check_exists(&outer).await.unwrap().is_some());
     assert!(client.check_exists("/by-server").await.unwrap().is_some());
 }
@@ -222,7 +222,7 @@ async fn an_operation_has_the_paths_of_the_server() {
 async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
     let (proxy, namespace) = (proxy().await, unique_path("node"));
     let client = builder(proxy.connect_string()).namespace(&namespace[1..]).connect().await.unwrap();
-    let missing = ZPath::new(&unique_path("node")).unwrap();
+    let missing = ZPath::on_server(&unique_path("node")).unwrap();
     let check = TransactionOperation::Check { path: missing.clone(), version: None };
     let transaction = create(&client, "/node").operation(check.clone());
     // The server names what fails first.

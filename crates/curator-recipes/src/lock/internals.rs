@@ -37,12 +37,12 @@ enum ContestEnd {
 }
 
 impl LockInternals {
-    /// For the queue at `path`, which is in the client's namespace.
-    pub(crate) fn new(client: &CuratorClient, path: &str, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
-        Self::of_dirs(client, [client.resolve(path)?].into(), driver)
+    /// For the queue in this directory.
+    pub(crate) fn new(client: &CuratorClient, dir: ZPath, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
+        Self::of_dirs(client, [dir].into(), driver)
     }
 
-    /// For the queues in these directories of the server; at least one.
+    /// For the queues in these directories; at least one.
     pub(crate) fn of_dirs(
         client: &CuratorClient,
         dirs: Arc<[ZPath]>,

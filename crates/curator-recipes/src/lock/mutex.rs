@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::{LockInternalsDriver, StandardLockInternalsDriver};
 
 use super::acquire_methods::{Wait, acquire_methods, holder_methods};
@@ -68,7 +68,7 @@ impl InterProcessMutex {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn new(client: &CuratorClient, path: impl AsRef<str>) -> Result<Self> {
+    pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
         Self::with_driver(client, path, StandardLockInternalsDriver::default())
     }
 
@@ -77,12 +77,8 @@ impl InterProcessMutex {
     /// # Errors
     ///
     /// When the path is invalid, or the driver's node names cannot be used.
-    pub fn with_driver(
-        client: &CuratorClient,
-        path: impl AsRef<str>,
-        driver: impl LockInternalsDriver,
-    ) -> Result<Self> {
-        let internals = LockInternals::new(client, path.as_ref(), Arc::new(driver))?;
+    pub fn with_driver(client: &CuratorClient, path: impl NodePath, driver: impl LockInternalsDriver) -> Result<Self> {
+        let internals = LockInternals::new(client, client.resolve(path)?, Arc::new(driver))?;
         Ok(Self { inner: Reentrant::new(internals) })
     }
 

@@ -32,7 +32,7 @@ pub(crate) async fn refused_before(
 
 /// The node that the server does not let this session delete, and why.
 fn named(delete: PendingDelete) -> Option<(ZPath, ClientError)> {
-    Some((ZPath::new(&delete.path).ok()?, delete.last_error?))
+    Some((ZPath::on_server(&delete.path).ok()?, delete.last_error?))
 }
 
 /// Whether the node still exists: another client may have deleted it. Called only for refused nodes, so it costs nothing

@@ -17,6 +17,7 @@ mod downgrade_loss;
 mod exclusive;
 mod loss;
 mod multi_lock;
+mod namespaces;
 mod overflow;
 mod participants;
 mod read_write;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CreateMode, Transaction, TransactionOperation, TransactionResult};
+use curator_client::{CreateMode, NodePath, Transaction, TransactionOperation, TransactionResult};
 
 use super::LockGuard;
 use crate::error::{Error, LockLost, LossReason, Result};
@@ -39,7 +39,7 @@ impl<'a> GuardedTransaction<'a> {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn check(self, path: impl AsRef<str>, version: Option<i32>) -> Result<Self> {
+    pub fn check(self, path: impl NodePath, version: Option<i32>) -> Result<Self> {
         let transaction = self.transaction.check(path, version)?;
         Ok(Self { transaction, ..self })
     }
@@ -49,7 +49,7 @@ impl<'a> GuardedTransaction<'a> {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn create(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
+    pub fn create(self, path: impl NodePath, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
         let transaction = self.transaction.create(path, data, mode)?;
         Ok(Self { transaction, ..self })
     }
@@ -59,7 +59,7 @@ impl<'a> GuardedTransaction<'a> {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn set_data(self, path: impl AsRef<str>, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Self> {
+    pub fn set_data(self, path: impl NodePath, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Self> {
         let transaction = self.transaction.set_data(path, data, version)?;
         Ok(Self { transaction, ..self })
     }
@@ -69,7 +69,7 @@ impl<'a> GuardedTransaction<'a> {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn delete(self, path: impl AsRef<str>, version: Option<i32>) -> Result<Self> {
+    pub fn delete(self, path: impl NodePath, version: Option<i32>) -> Result<Self> {
         let transaction = self.transaction.delete(path, version)?;
         Ok(Self { transaction, ..self })
     }

@@ -5,7 +5,7 @@ mod members;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
 use self::members::Members;
@@ -87,7 +87,7 @@ impl InterProcessMultiLock {
     /// # Errors
     ///
     /// When a path is invalid or occurs twice, or there is none.
-    pub fn new(client: &CuratorClient, paths: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self> {
+    pub fn new(client: &CuratorClient, paths: impl IntoIterator<Item = impl NodePath>) -> Result<Self> {
         let dirs = paths.into_iter().map(|path| client.resolve(path)).collect::<Result<Vec<_>, _>>()?;
         check_paths(&dirs)?;
         let driver = Arc::new(StandardLockInternalsDriver::new());

@@ -6,7 +6,7 @@ mod write;
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::{ReadLockInternalsDriver, WriteLockInternalsDriver};
 
 pub use self::read::ReadLock;
@@ -71,10 +71,10 @@ impl InterProcessReadWriteLock {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn new(client: &CuratorClient, path: impl AsRef<str>) -> Result<Self> {
-        let path = path.as_ref();
-        let write = LockInternals::new(client, path, Arc::new(WriteLockInternalsDriver))?;
-        let read = LockInternals::new(client, path, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
+    pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        let dir = client.resolve(path)?;
+        let write = LockInternals::new(client, dir.clone(), Arc::new(WriteLockInternalsDriver))?;
+        let read = LockInternals::new(client, dir, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
         Ok(Self::of(Sides { read: Reentrant::new(read), write: Reentrant::new(write) }))
     }
 

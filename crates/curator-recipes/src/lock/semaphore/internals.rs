@@ -42,12 +42,11 @@ pub(super) enum LimitSource {
 }
 
 impl SemaphoreInternals {
-    pub(super) fn new(client: &CuratorClient, path: &str, limit: LimitSource) -> Result<Self> {
-        let path = client.resolve(path)?;
+    pub(super) fn new(client: &CuratorClient, path: ZPath, limit: LimitSource) -> Result<Self> {
         let child = |name| path.join(name).map_err(ClientError::from);
         let (locks_dir, leases_dir) = (child("locks")?, child("leases")?);
         let driver = Arc::new(StandardLockInternalsDriver::new());
-        let queue = LockInternals::of_dirs(client, [locks_dir].into(), driver)?;
+        let queue = LockInternals::new(client, locks_dir, driver)?;
         let lease_data = Arc::clone(client.default_lock_data());
         Ok(Self { path, queue, leases_dir, lease_data, limit, holds: Arc::default() })
     }

@@ -7,7 +7,7 @@ mod mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::ParticipantKind;
 
 use self::internals::{LimitSource, SemaphoreInternals};
@@ -68,8 +68,8 @@ impl InterProcessSemaphoreV2 {
     /// # Errors
     ///
     /// When the path is invalid; [`InvalidQuantity`](crate::Error::InvalidQuantity) when the number of leases is zero.
-    pub fn new(client: &CuratorClient, path: impl AsRef<str>, max_leases: usize) -> Result<Self> {
-        let internals = SemaphoreInternals::new(client, path.as_ref(), LimitSource::Fixed(max_leases))?;
+    pub fn new(client: &CuratorClient, path: impl NodePath, max_leases: usize) -> Result<Self> {
+        let internals = SemaphoreInternals::new(client, client.resolve(path)?, LimitSource::Fixed(max_leases))?;
         if max_leases == 0 {
             return Err(Error::InvalidQuantity { path: internals.path().clone(), asked: 0, max: usize::MAX });
         }
@@ -85,8 +85,8 @@ impl InterProcessSemaphoreV2 {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn with_shared_count(client: &CuratorClient, path: impl AsRef<str>, max_leases: SharedCount) -> Result<Self> {
-        let internals = SemaphoreInternals::new(client, path.as_ref(), LimitSource::Shared(max_leases))?;
+    pub fn with_shared_count(client: &CuratorClient, path: impl NodePath, max_leases: SharedCount) -> Result<Self> {
+        let internals = SemaphoreInternals::new(client, client.resolve(path)?, LimitSource::Shared(max_leases))?;
         Ok(Self { internals })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::ParticipantKind;
 
 use super::internals::{LimitSource, SemaphoreInternals};
@@ -47,8 +47,8 @@ impl InterProcessSemaphoreMutex {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn new(client: &CuratorClient, path: impl AsRef<str>) -> Result<Self> {
-        Ok(Self { internals: SemaphoreInternals::new(client, path.as_ref(), LimitSource::Fixed(1))? })
+    pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        Ok(Self { internals: SemaphoreInternals::new(client, client.resolve(path)?, LimitSource::Fixed(1))? })
     }
 
     /// The same mutex, with other data in its holder's node, for [`participants`](Self::participants) to show. Defaults

@@ -130,7 +130,7 @@ async fn watch_count(server: &TestingServer) -> u64 {
 async fn watches_on_children_are_counted_too() {
     let stage = Stage::quiet(Kind::Mutex, "watch-count").await;
     let session = stage.admin.session().await.unwrap();
-    let root = curator_recipes::client::ZPath::new("/").unwrap();
+    let root = curator_recipes::client::ZPath::on_server("/").unwrap();
     let (_, watch) = session.watch_children(&root).await.unwrap();
     assert_eq!(watch_count(stage.server).await, 1);
     drop(watch);

@@ -1,0 +1,73 @@
+//! What a user names a node by.
+
+use crate::path::{InvalidPath, ZPath};
+
+/// What names a node to a client: text, or a [`ZPath`].
+///
+/// *Text* is a path within the client's namespace, as the user writes it: [`CuratorClient::resolve`] puts the chroot and the
+/// namespace before it. A [`ZPath`] is already the path on the server: it is taken as it is, and so names the same node to
+/// every client. So the path of a guard's node, of a lock or of a participant can be given to any method of a client, with
+/// or without a namespace:
+///
+/// ```no_run
+/// # async fn example() -> Result<(), curator_client::Error> {
+/// # let client = curator_client::CuratorClient::builder("h").namespace("shop").connect().await?;
+/// let created = client.create().for_path("/config", "blue").await?; // /shop/config
+/// client.get_data("/config").await?;
+/// client.get_data(&created).await?; // the same node
+/// # Ok(())
+/// # }
+/// ```
+///
+/// This trait cannot be implemented for other types than those that are `AsRef<str>`.
+///
+/// [`CuratorClient::resolve`]: crate::CuratorClient::resolve
+pub trait NodePath: sealed::Resolve {}
+
+impl<T: sealed::Resolve> NodePath for T {}
+
+mod sealed {
+    use super::{InvalidPath, ZPath};
+
+    pub trait Resolve {
+        /// The path on the server, for a client all of whose paths are under `root`.
+        fn resolve(self, root: &ZPath) -> Result<ZPath, InvalidPath>;
+    }
+
+    impl<T: AsRef<str>> Resolve for T {
+        fn resolve(self, root: &ZPath) -> Result<ZPath, InvalidPath> {
+            Ok(ZPath::on_server(self.as_ref())?.prefixed_by(root))
+        }
+    }
+
+    impl Resolve for ZPath {
+        fn resolve(self, _root: &ZPath) -> Result<ZPath, InvalidPath> {
+            Ok(self)
+        }
+    }
+
+    impl Resolve for &ZPath {
+        fn resolve(self, _root: &ZPath) -> Result<ZPath, InvalidPath> {
+            Ok(self.clone())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sealed::Resolve as _;
+    use super::*;
+
+    #[test]
+    fn text_is_in_the_namespace_and_a_path_is_on_the_server() {
+        let root = ZPath::on_server("/app").unwrap();
+        let path = ZPath::on_server("/app/a").unwrap();
+        assert_eq!("/a".resolve(&root), Ok(path.clone()));
+        assert_eq!("/a".to_owned().resolve(&root), Ok(path.clone()));
+        assert_eq!((&path).resolve(&root), Ok(path.clone()));
+        assert_eq!("/".resolve(&root), Ok(root.clone()));
+        let other = ZPath::on_server("/other").unwrap();
+        assert_eq!(path.clone().resolve(&other), Ok(path));
+        assert!("a".resolve(&root).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! What locks return is the node itself: it can be given back to the client, under any chroot and namespace.
+
+use std::sync::Arc;
+
+use curator_recipes::client::{CuratorClient, ZPath};
+use curator_recipes::{
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
+    InterProcessSemaphoreV2, LockGuard, Participant, SharedCount, revoke,
+};
+use curator_test::TestingServer;
+
+use crate::support::{LONG_SESSION, builder, client, path, soon};
+
+/// The same server plainly, under a chroot, in a namespace, and in a namespace under a chroot.
+async fn clients() -> Vec<CuratorClient> {
+    let server = TestingServer::shared().await.connect_string();
+    let (chroot, namespace) = (path("chroot"), path("namespace"));
+    let mut clients = vec![builder(&server, LONG_SESSION).connect().await.unwrap()];
+    clients.push(builder(&format!("{server}{chroot}"), LONG_SESSION).connect().await.unwrap());
+    clients.push(builder(&server, LONG_SESSION).namespace(&namespace[1..]).connect().await.unwrap());
+    let both = builder(&format!("{server}{chroot}"), LONG_SESSION).namespace("inner");
+    clients.push(both.connect().await.unwrap());
+    clients
+}
+
+/// The holder's own node, and all that the lock says of paths, mean the same to the client.
+async fn agrees(client: &CuratorClient, guard: &LockGuard, participants: Vec<Participant>, paths: &[ZPath]) {
+    let session = client.session().await.unwrap();
+    for node in guard.nodes() {
+        let (_, stat) = client.get_data(node).await.unwrap();
+        assert_eq!(stat.ephemeral_owner, session.id());
+        assert!(participants.iter().any(|participant| participant.path == *node && participant.owns));
+    }
+    for path in paths {
+        assert!(client.check_exists(path).await.unwrap().is_some(), "{path}");
+        assert_eq!(client.resolve(client.unresolve(path).unwrap()).unwrap(), *path);
+    }
+    let asked = guard.revocation_requested();
+    revoke(client, guard.node()).await.unwrap();
+    soon(asked).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paths_of_every_lock_work_with_the_client() {
+    for client in clients().await {
+        let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
+        let guard = mutex.acquire().await.unwrap();
+        agrees(&client, &guard, mutex.participants().await.unwrap(), &[mutex.path().clone()]).await;
+        // The same queue, and so not a lock in a namespace within the namespace.
+        assert_eq!(InterProcessMutex::new(&client, mutex.path()).unwrap().path(), mutex.path());
+        assert!(InterProcessMutex::new(&client, mutex.path()).unwrap().try_acquire().await.unwrap().is_none());
+
+        let lock = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
+        let guard = lock.write().acquire().await.unwrap();
+        agrees(&client, &guard, lock.participants().await.unwrap(), &[lock.path().clone()]).await;
+
+        let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, "/semaphore-mutex").unwrap();
+        let guard = semaphore_mutex.acquire().await.unwrap();
+        let participants = semaphore_mutex.participants().await.unwrap();
+        agrees(&client, &guard, participants, &[semaphore_mutex.path().clone()]).await;
+
+        let count = SharedCount::new(&client, "/count", 2).unwrap();
+        let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, "/semaphore", count.clone()).unwrap();
+        let lease = semaphore.acquire().await.unwrap();
+        let paths = [semaphore.path().clone(), count.path().clone()];
+        agrees(&client, &lease, semaphore.participants().await.unwrap(), &paths).await;
+        let versioned = count.versioned().await.unwrap();
+        assert!(count.compare_and_set(&versioned, 3).await.unwrap());
+
+        let several = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
+        let guard = several.acquire().await.unwrap();
+        agrees(&client, &guard, several.participants().await.unwrap(), &several.paths()).await;
+        let again = InterProcessMultiLock::new(&client, several.paths()).unwrap();
+        assert_eq!(again.paths(), several.paths());
+        guard.transaction().delete(guard.node(), None).unwrap().commit().await.unwrap();
+        assert!(client.check_exists(guard.node()).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_of_two_namespaces_are_in_one_session_and_exclude_nobody_of_the_other() {
+    let (client, [one, other]) = (client().await, [path("one"), path("other")]);
+    let mutex = |namespace: &str| InterProcessMutex::new(&client.using_namespace(namespace).unwrap(), "/m").unwrap();
+    let (one, other) = (mutex(&one), mutex(&other));
+    let held = (one.acquire().await.unwrap(), other.try_acquire().await.unwrap().unwrap());
+    assert_eq!(held.0.session_id(), held.1.session_id());
+    // So one transaction can check both.
+    let locks: [Arc<dyn InterProcessLock>; 2] = [Arc::new(one), Arc::new(other)];
+    let both = InterProcessMultiLock::of(locks).unwrap().acquire().await.unwrap();
+    both.transaction().commit().await.unwrap();
+}
