@@ -13,11 +13,10 @@
 //!     .retry_policy(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?)
 //!     .connect()
 //!     .await?;
-//! let mutex = InterProcessMutex::new(&client, "/locks/orders")?;
+//! // Without `non_reentrant`, the lock belongs to the task, and futures that share a task would not exclude each other.
+//! let mutex = InterProcessMutex::new(&client, "/locks/orders")?.non_reentrant();
 //!
 //! let guard = mutex.acquire().await?;
-//! let again = mutex.acquire().await?; // the same task: re-entered, no request
-//! drop(again);
 //!
 //! // Dropped when the lock is lost.
 //! guard.run(async { /* the work */ }).await?;
@@ -32,11 +31,12 @@
 //!
 //! | I want | use |
 //! |---|---|
-//! | one holder at a time, which may re-enter | [`InterProcessMutex::acquire`] |
+//! | one holder at a time; any other future waits, also in the same task | [`InterProcessMutex::non_reentrant`] |
+//! | one holder at a time, whose task may re-enter: futures that share a task do not exclude each other | [`InterProcessMutex::new`] |
 //! | the same, without waiting, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
 //! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and its relatives |
 //! | a lock that follows a request from task to task | [`InterProcessMutex::acquire_as`] |
-//! | one holder at a time, and no re-entry: a second acquire waits, even in the same task | [`InterProcessSemaphoreMutex`] |
+//! | one holder at a time, on a path that Java programs use with Curator's semaphore mutex | [`InterProcessSemaphoreMutex`] |
 //! | a limited number of holders | [`InterProcessSemaphoreV2`]; [`with_shared_count`](InterProcessSemaphoreV2::with_shared_count) if the limit changes |
 //! | several leases in one step | [`InterProcessSemaphoreV2::acquire_many`] |
 //! | many readers or one writer | [`InterProcessReadWriteLock`] |

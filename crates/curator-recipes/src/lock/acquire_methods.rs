@@ -54,7 +54,9 @@ macro_rules! acquire_methods {
     ($guard:ty) => {
         $crate::lock::acquire_methods::acquire_methods!(
             $guard,
-            "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the lock."
+            "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the lock: \
+             futures that share a task do not exclude each other, unless the lock is \
+             [non-reentrant](crate::InterProcessMutex::non_reentrant)."
         );
     };
     ($guard:ty, $who:literal) => {

@@ -25,7 +25,7 @@ use crate::error::Result;
 ///
 /// # async fn example() -> Result<(), curator_recipes::Error> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
-/// let mutex = InterProcessMutex::new(&client, "/locks/orders")?;
+/// let mutex = InterProcessMutex::new(&client, "/locks/orders")?.non_reentrant();
 /// let guard = mutex.acquire().await?;
 /// println!("writing with token {}", guard.fencing_token());
 /// guard.release().await?;
@@ -38,7 +38,9 @@ use crate::error::Result;
 /// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same time, unless someone
 ///   deletes a lock node by hand.
 /// - *Fair*: owners get the lock in the order in which their nodes reached the ensemble.
-/// - *Reentrant*: an [owner](OwnerId) that holds the lock gets another guard without a request.
+/// - *Reentrant*: an [owner](OwnerId) that holds the lock gets another guard without a request. An owner is a task, or a
+///   thread: futures that share a task re-enter the lock and exclude each other only if it is
+///   [non-reentrant](Self::non_reentrant).
 /// - *Herd-free*: a release wakes the next waiter, and one more, which gets ready.
 /// - *Honest*: a guard knows that its session is lost before anyone else can have the lock.
 /// - *Cancel-safe*: any future may be dropped at any await; no node is left behind for others to wait for.
@@ -51,9 +53,9 @@ use crate::error::Result;
 /// the nodes of kazoo's `Lock`, unless the mutex is made [with](Self::with_driver) a
 /// [driver for its names](crate::StandardLockInternalsDriver::with_lock_name).
 ///
-/// Futures that are joined in one task (`join!`, `select!`) are one [owner](OwnerId): while one of them holds the lock, the
-/// other one re-enters it. To tell them apart, give each an [`OwnerId::new`], and use
-/// [`acquire_as`](Self::acquire_as).
+/// Futures that share a task (`join!`, `select!`, `buffer_unordered`) are one [owner](OwnerId): while one of them holds the
+/// lock, the others re-enter it. So does a task that has given its guard to another one. In a
+/// [`non_reentrant`](Self::non_reentrant) mutex they all wait; with [`acquire_as`](Self::acquire_as), you say who is who.
 ///
 /// Clones are the same lock: they share their holds. Two mutexes made by [`new`](Self::new) do not know each other, even
 /// in the same task: the second one waits for the first.
@@ -91,6 +93,28 @@ impl InterProcessMutex {
         Self { inner: self.inner.with_data(data.into()) }
     }
 
+    /// The same mutex, where each acquire has an owner of its own: it waits until the lock is free, also if the current task
+    /// holds it, and no guard lets anyone else in. At the same cost.
+    ///
+    /// This is what asynchronous code usually needs. A task that asks for what it holds waits for itself.
+    ///
+    /// ```no_run
+    /// # use curator_recipes::InterProcessMutex;
+    /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
+    /// let mutex = InterProcessMutex::new(&client, "/locks/orders")?.non_reentrant();
+    /// // One after the other, although they share a task.
+    /// tokio::try_join!(work(&mutex), work(&mutex))?;
+    /// # Ok(())
+    /// # }
+    /// # async fn work(mutex: &InterProcessMutex) -> Result<(), curator_recipes::Error> {
+    /// #     mutex.acquire().await?.release().await
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn non_reentrant(self) -> Self {
+        Self { inner: self.inner.non_reentrant() }
+    }
+
     acquire_methods!(LockGuard);
     holder_methods!();
 
@@ -126,7 +150,7 @@ impl InterProcessMutex {
     }
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
-        self.inner.enter(owner, wait, || Ok(())).await
+        self.inner.enter(&self.inner.owner(owner), wait, || Ok(())).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! The owner of a lock inside this process, which makes a second acquire a re-entry.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
@@ -10,11 +11,16 @@ use std::thread::ThreadId;
 ///
 /// # Caveats
 ///
-/// - Futures joined inside one task (`join!`, `select!`) are one owner: each re-enters what another holds. To separate
-///   them, give each its own [`OwnerId::new`].
-/// - A guard may be moved to another task; the hold still belongs to the task that acquired it. tokio may reuse the id
-///   of a task that has ended, so if a guard outlives its task, an unrelated task could re-enter the lock. Where guards
-///   outlive tasks, use [`OwnerId::new`] and `acquire_as`.
+/// A lock whose owners are tasks lets in whoever asks in the same task. That is not what asynchronous code usually means;
+/// a [non-reentrant](crate::InterProcessMutex::non_reentrant) lock lets in nobody.
+///
+/// - Futures that share a task (`join!`, `select!`, `buffer_unordered`) are one owner: each re-enters what another holds.
+/// - A guard may be moved to another task; the hold still belongs to the task that acquired it, which re-enters it. So does
+///   the next request on a connection, if the guard of an earlier one is kept: a web server serves a connection by one task.
+/// - tokio may reuse the id of a task that has ended, so if a guard outlives its task, an unrelated task could re-enter the
+///   lock.
+///
+/// Where these matter and the lock has to be re-entered all the same, use [`OwnerId::new`] and `acquire_as`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OwnerId(Kind);
 
@@ -51,6 +57,25 @@ impl std::fmt::Display for OwnerId {
             Kind::Task(id) => write!(f, "task {id}"),
             Kind::Thread(id) => write!(f, "{id:?}"),
             Kind::Explicit(id) => write!(f, "owner {id}"),
+        }
+    }
+}
+
+/// Whether a lock can be entered again by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Reentry {
+    #[default]
+    ByOwner,
+    /// Every acquire has an owner of its own.
+    Never,
+}
+
+impl Reentry {
+    /// The owner of an acquire that `asking` asks for.
+    pub(crate) fn owner(self, asking: &OwnerId) -> Cow<'_, OwnerId> {
+        match self {
+            Self::ByOwner => Cow::Borrowed(asking),
+            Self::Never => Cow::Owned(OwnerId::new()),
         }
     }
 }

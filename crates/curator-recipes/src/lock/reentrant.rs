@@ -1,5 +1,6 @@
 //! A lock that its owner can enter again.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::acquire_methods::Wait;
@@ -7,7 +8,7 @@ use super::guard::LockGuard;
 use super::hold::Hold;
 use super::holds::{Holds, Share};
 use super::internals::LockInternals;
-use super::owner::OwnerId;
+use super::owner::{OwnerId, Reentry};
 use crate::error::Result;
 
 /// The engine of every reentrant lock. Clones are the same lock.
@@ -15,16 +16,23 @@ use crate::error::Result;
 pub(crate) struct Reentrant {
     internals: Arc<LockInternals>,
     holds: Arc<Holds>,
+    reentry: Reentry,
 }
 
 impl Reentrant {
     pub(crate) fn new(internals: LockInternals) -> Self {
-        Self { internals: Arc::new(internals), holds: Arc::default() }
+        Self { internals: Arc::new(internals), holds: Arc::default(), reentry: Reentry::default() }
+    }
+
+    /// The same lock, whose acquires have an owner each.
+    pub(crate) fn non_reentrant(self) -> Self {
+        Self { reentry: Reentry::Never, ..self }
     }
 
     /// Another lock on the same path, with other data.
     pub(crate) fn with_data(&self, data: Arc<[u8]>) -> Self {
-        Self::new(LockInternals::clone(&self.internals).with_data(data))
+        let internals = LockInternals::clone(&self.internals).with_data(data);
+        Self { reentry: self.reentry, ..Self::new(internals) }
     }
 
     pub(crate) fn internals(&self) -> &LockInternals {
@@ -33,6 +41,11 @@ impl Reentrant {
 
     pub(crate) fn holds(&self) -> &Holds {
         &self.holds
+    }
+
+    /// The owner of an acquire that `asking` asks for. It must be the same throughout the acquire.
+    pub(crate) fn owner<'a>(&self, asking: &'a OwnerId) -> Cow<'a, OwnerId> {
+        self.reentry.owner(asking)
     }
 
     /// Returns another guard if `owner` already holds the lock; otherwise acquires the lock, if that is `permitted`.
@@ -67,7 +80,7 @@ impl Reentrant {
     /// Returns another guard if `owner` already holds the lock.
     pub(crate) fn enter_again(&self, owner: &OwnerId) -> Option<LockGuard> {
         let hold = self.holds.enter(owner)?;
-        Some(LockGuard::new(Share::new(&self.holds, owner, hold)))
+        Some(LockGuard::new(Share::new(&self.holds, owner, hold)).of_reentry(true))
     }
 
     /// Records that `owner` now holds the lock.

@@ -18,6 +18,7 @@ mod exclusive;
 mod loss;
 mod multi_lock;
 mod namespaces;
+mod non_reentrant;
 mod overflow;
 mod participants;
 mod read_write;

@@ -28,6 +28,7 @@ pub struct LockGuard {
     first: Share,
     /// The other locks of a multi-lock that was made from locks, in the order in which they were acquired.
     others: Vec<Share>,
+    is_reentry: bool,
 }
 
 impl std::fmt::Debug for LockGuard {
@@ -43,13 +44,19 @@ impl std::fmt::Debug for LockGuard {
 
 impl LockGuard {
     pub(crate) fn new(share: Share) -> Self {
-        Self { first: share, others: Vec::new() }
+        Self { first: share, others: Vec::new(), is_reentry: false }
+    }
+
+    /// Sets whether the owner already held the lock.
+    pub(crate) fn of_reentry(self, is_reentry: bool) -> Self {
+        Self { is_reentry, ..self }
     }
 
     /// Combines two guards into one for the locks of both. `self` was acquired first.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.others.push(other.first);
         self.others.extend(other.others);
+        self.is_reentry |= other.is_reentry;
         self
     }
 
@@ -209,6 +216,16 @@ impl LockGuard {
         self.first.owner()
     }
 
+    /// Whether the owner already held the lock when it acquired this guard. It then waited for nobody, and shares the lock
+    /// with the owner's other guards: see [`OwnerId`] for who is the same owner, and
+    /// [`non_reentrant`](super::InterProcessMutex::non_reentrant) for locks that are not entered again.
+    ///
+    /// For a reader, whether its owner held either side of the lock. For several locks, whether this is so for any of them.
+    #[must_use]
+    pub fn is_reentry(&self) -> bool {
+        self.is_reentry
+    }
+
     /// Releases this guard, and reports the result. If it is not the owner's last guard, the lock stays held, no request
     /// is sent, and there is no error.
     ///
@@ -261,7 +278,7 @@ impl LockGuard {
 
     /// The shares, the last one first.
     fn into_shares(self) -> impl Iterator<Item = Share> {
-        let Self { first, others } = self;
+        let Self { first, others, .. } = self;
         others.into_iter().rev().chain([first])
     }
 

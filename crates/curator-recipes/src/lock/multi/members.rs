@@ -9,19 +9,24 @@ use crate::error::{Error, Result};
 use crate::lock::acquire_methods::Wait;
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::InterProcessLock;
-use crate::lock::owner::OwnerId;
+use crate::lock::owner::{OwnerId, Reentry};
 
 /// The locks, in the order in which they are acquired. At least one.
 #[derive(Debug, Clone)]
 pub(super) struct Members {
     first: Arc<dyn InterProcessLock>,
     others: Arc<[Arc<dyn InterProcessLock>]>,
+    reentry: Reentry,
 }
 
 impl Members {
     pub(super) fn of(locks: Vec<Arc<dyn InterProcessLock>>) -> Option<Self> {
         let mut locks = locks.into_iter();
-        Some(Self { first: locks.next()?, others: locks.collect() })
+        Some(Self { first: locks.next()?, others: locks.collect(), reentry: Reentry::default() })
+    }
+
+    pub(super) fn non_reentrant(self) -> Self {
+        Self { reentry: Reentry::Never, ..self }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<dyn InterProcessLock>> {
@@ -33,6 +38,7 @@ impl Members {
     }
 
     pub(super) async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
+        let owner = &*self.reentry.owner(owner);
         let mut held: Option<LockGuard> = None;
         for lock in self.iter() {
             let acquired = match &held {

@@ -52,7 +52,8 @@ use crate::error::{Error, Result};
 /// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on the same paths (Java's
 ///   too).
 /// - *No deadlock* among multi-locks made by `new`, mixed with mutexes whose holders do not ask for more.
-/// - *Reentrant*, if the locks are.
+/// - *Reentrant*, if the locks are, by [owner](crate::OwnerId): futures that share a task re-enter the lock and exclude each
+///   other only if it is [non-reentrant](Self::non_reentrant).
 /// - The guard is lost when any one of the locks is lost. A release continues with the other locks if one fails.
 ///
 /// # Caveats
@@ -121,10 +122,24 @@ impl InterProcessMultiLock {
         }
     }
 
+    /// The same lock, where each acquire has an owner of its own: it waits until all locks are free, also those that the
+    /// current task holds, and no guard lets anyone else in. At the same cost.
+    ///
+    /// This is what asynchronous code usually needs. A task that asks for what it holds waits for itself.
+    #[must_use]
+    pub fn non_reentrant(self) -> Self {
+        let kind = match self.kind {
+            Kind::Paths(lock) => Kind::Paths(lock.non_reentrant()),
+            Kind::Locks(members) => Kind::Locks(members.non_reentrant()),
+        };
+        Self { kind }
+    }
+
     acquire_methods!(
         LockGuard,
         "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the \
-         locks and they are reentrant. A lock that was made by [`of`](Self::of) fails with \
+         locks and they are reentrant: futures that share a task do not exclude each other, unless the lock is \
+         [non-reentrant](Self::non_reentrant). A lock that was made by [`of`](Self::of) fails with \
          [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, or when the session of one that \
          it holds is lost while it waits for the next. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
          gives up (the time is up, or `try_acquire` finds a lock taken) and a lock that it held turns out to be lost or \
@@ -184,7 +199,7 @@ impl InterProcessMultiLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         match &self.kind {
-            Kind::Paths(lock) => lock.enter(owner, wait, || Ok(())).await,
+            Kind::Paths(lock) => lock.enter(&lock.owner(owner), wait, || Ok(())).await,
             Kind::Locks(members) => members.enter(owner, wait).await,
         }
     }

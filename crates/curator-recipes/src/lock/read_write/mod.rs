@@ -39,7 +39,8 @@ use crate::error::Result;
 /// - *Exclusive writers*: while a guard of the write lock is valid, no other owner has a valid guard of either lock.
 /// - *Fair*: readers and writers get the lock in the order of their arrival. A waiting writer keeps later readers out,
 ///   so neither side starves the other.
-/// - *Reentrant* on both sides. The holder of the write lock may take the read lock too, and keep it when the write lock
+/// - *Reentrant* on both sides, by [owner](crate::OwnerId): futures that share a task re-enter the lock and exclude each
+///   other only if it is [non-reentrant](Self::non_reentrant). The holder of the write lock may take the read lock too, and keep it when the write lock
 ///   is released: see [`WriteGuard::downgrade`]. No other writer comes in between.
 /// - *No upgrade*: an owner that holds only the read lock and asks for the write lock gets an error at once
 ///   ([`UpgradeRefused`](crate::Error::UpgradeRefused)), where Curator waits forever.
@@ -90,6 +91,18 @@ impl InterProcessReadWriteLock {
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         let (data, Sides { read, write }) = (data.into(), self.write.sides());
         Self::of(Sides { read: read.with_data(Arc::clone(&data)), write: write.with_data(data) })
+    }
+
+    /// The same lock, where each acquire of either side has an owner of its own: it waits for all others, also those of the
+    /// current task, and no guard lets anyone else in. At the same cost. [`downgrade`](WriteGuard::downgrade) works as ever.
+    ///
+    /// This is what asynchronous code usually needs. A task that holds one side and asks for the other waits for itself:
+    /// without owners, a forbidden upgrade cannot be told from any other wait, so there is no
+    /// [`UpgradeRefused`](crate::Error::UpgradeRefused).
+    #[must_use]
+    pub fn non_reentrant(self) -> Self {
+        let Sides { read, write } = self.write.sides().clone();
+        Self::of(Sides { read: read.non_reentrant(), write: write.non_reentrant() })
     }
 
     /// The read lock.

@@ -54,6 +54,7 @@ impl ReadLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         let Sides { read, write } = &self.sides;
+        let owner = &*read.owner(owner);
         if let Some(guard) = read.enter_again(owner) {
             return Ok(Some(guard));
         }
@@ -69,7 +70,7 @@ impl ReadLock {
                 match downgrade::take(read.internals(), writing.first_hold(), wait).await {
                     // The write lock had been lost.
                     Err(Error::Lost(_)) => {}
-                    taken => return Ok(Some(read.hold(owner, taken?))),
+                    taken => return Ok(Some(read.hold(owner, taken?).of_reentry(true))),
                 }
             }
             let acquired = read.internals().acquire(wait, None).await?;

@@ -32,7 +32,8 @@ impl WriteLock {
     acquire_methods!(
         WriteGuard,
         "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the \
-         lock. If it holds only the read lock, it gets [`UpgradeRefused`](crate::Error::UpgradeRefused)."
+         lock: futures that share a task do not exclude each other, unless the lock is \
+         [non-reentrant](crate::InterProcessReadWriteLock::non_reentrant). If it holds only the read lock, it gets [`UpgradeRefused`](crate::Error::UpgradeRefused)."
     );
     holder_methods!();
 
@@ -70,6 +71,7 @@ impl WriteLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<WriteGuard>> {
         let Sides { read, write } = &self.sides;
+        let owner = &*write.owner(owner);
         let refuse_upgrade = || {
             if read.holds().is_held_by(owner) {
                 let dir = write.internals().dir().clone();
@@ -128,7 +130,7 @@ impl WriteGuard {
         if let Some(lost) = guard.loss() {
             return Err(lost.into());
         }
-        let owner = guard.owner().clone();
+        let (owner, is_reentry) = (guard.owner().clone(), guard.is_reentry());
         let Sides { read, write } = &sides;
         let gate = write.holds().gate(&owner);
         let _passed = match gate.pass(Wait::No).await {
@@ -148,7 +150,7 @@ impl WriteGuard {
         let downgrading =
             Box::pin(async { downgrade::downgrade(read.internals(), guard.into_share()).await.map(Some) });
         let hold = Wait::FOREVER.bound(read.internals().client(), downgrading).await?;
-        Ok(read.hold(&owner, hold.ok_or(curator_client::Error::Closed)?))
+        Ok(read.hold(&owner, hold.ok_or(curator_client::Error::Closed)?).of_reentry(is_reentry))
     }
 
     /// Releases this guard, and reports the result: see [`LockGuard::release`].

@@ -16,9 +16,9 @@ use crate::lock::participants::Participant;
 /// A lock that is held at most once at a time, in all processes that use the same path, even by the same owner: it is
 /// not reentrant.
 ///
-/// It belongs to no task. A task that holds it and asks again waits for itself, and any task may release a guard. Where
-/// you do not need that, [`InterProcessMutex`](crate::InterProcessMutex) is cheaper: it takes three requests for a
-/// cycle, and this lock four.
+/// It belongs to no task. A task that holds it and asks again waits for itself, and any task may release a guard. A
+/// [non-reentrant](crate::InterProcessMutex::non_reentrant) `InterProcessMutex` does the same with three requests for a cycle,
+/// where this lock takes four; this one is for paths that programs in Java use with the class of the same name.
 ///
 /// Curator's class of the same name, and compatible with it on the same path: a semaphore with one lease.
 ///

@@ -62,6 +62,7 @@ macro_rules! contract {
 }
 
 contract!(mutex, Mutex);
+contract!(non_reentrant_mutex, NonReentrantMutex);
 contract!(semaphore_mutex, SemaphoreMutex);
 contract!(write_lock, Write);
 contract!(read_lock, Read);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use curator_recipes::LockGuard;
+
 use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::soon;
@@ -25,6 +27,7 @@ pub(super) async fn a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_
     };
     assert!(kind.is_reentrant(), "{kind:?} let its holder in again");
     assert_eq!([tried.fencing_token(), waited.fencing_token()], [outer.fencing_token(); 2]);
+    assert_eq!([&outer, &tried, &waited].map(LockGuard::is_reentry), [false, true, true]);
     // Whichever goes first, the lock is held until the last one goes.
     for guard in [outer, waited] {
         guard.release().await.unwrap();

@@ -11,7 +11,9 @@ fn expected(kind: Kind) -> Vec<Vec<(usize, bool)>> {
     let holder_and_waiters = vec![(0, true), (1, false), (2, false)];
     match kind {
         Kind::Read => vec![vec![(0, true), (1, true), (2, true)]],
-        Kind::Mutex | Kind::SemaphoreMutex | Kind::Write | Kind::Semaphore => vec![holder_and_waiters],
+        Kind::Mutex | Kind::NonReentrantMutex | Kind::SemaphoreMutex | Kind::Write | Kind::Semaphore => {
+            vec![holder_and_waiters]
+        }
         Kind::Paths => vec![holder_and_waiters; 3],
         // Who waits for the first lock has not come to the others.
         Kind::Locks => vec![holder_and_waiters, vec![(0, true)], vec![(0, true)]],

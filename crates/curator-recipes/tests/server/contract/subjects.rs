@@ -13,6 +13,7 @@ use curator_recipes::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Mutex,
+    NonReentrantMutex,
     SemaphoreMutex,
     Write,
     Read,
@@ -30,6 +31,9 @@ impl Kind {
         let exclusive = |lock: Arc<dyn InterProcessLock>| Lock::Exclusive(lock);
         match self {
             Self::Mutex => exclusive(Arc::new(InterProcessMutex::new(client, path).unwrap())),
+            Self::NonReentrantMutex => {
+                exclusive(Arc::new(InterProcessMutex::new(client, path).unwrap().non_reentrant()))
+            }
             Self::SemaphoreMutex => exclusive(Arc::new(InterProcessSemaphoreMutex::new(client, path).unwrap())),
             Self::Write => exclusive(Arc::new(read_write().write().clone())),
             Self::Read => Lock::Read(read_write().read().clone()),
@@ -75,14 +79,14 @@ impl Kind {
     pub(super) fn is_reentrant(self) -> bool {
         match self {
             Self::Mutex | Self::Write | Self::Read | Self::Paths => true,
-            Self::SemaphoreMutex | Self::Semaphore | Self::Locks => false,
+            Self::NonReentrantMutex | Self::SemaphoreMutex | Self::Semaphore | Self::Locks => false,
         }
     }
 
     /// All directories that may have nodes of the lock.
     pub(super) fn dirs(self, path: &str) -> Vec<String> {
         match self {
-            Self::Mutex | Self::Write | Self::Read => vec![path.to_owned()],
+            Self::Mutex | Self::NonReentrantMutex | Self::Write | Self::Read => vec![path.to_owned()],
             Self::SemaphoreMutex | Self::Semaphore => semaphore_dirs(path).into(),
             Self::Paths => (0..3).map(|index| member(path, index)).collect(),
             Self::Locks => {
@@ -103,7 +107,7 @@ impl Kind {
     pub(super) fn watches_of_a_waiter(self) -> u64 {
         match self {
             // The holder's node and its own; of the multi-lock that has come to its first lock only.
-            Self::Mutex | Self::Read | Self::Locks => 2,
+            Self::Mutex | Self::NonReentrantMutex | Self::Read | Self::Locks => 2,
             // The holder's node, and nothing follows from its end but another look.
             Self::Write => 1,
             // The list of leases.
@@ -115,7 +119,7 @@ impl Kind {
     /// What the nodes of a holder are shown as.
     pub(super) fn kinds(self) -> &'static [ParticipantKind] {
         match self {
-            Self::Mutex | Self::SemaphoreMutex => &[ParticipantKind::Exclusive],
+            Self::Mutex | Self::NonReentrantMutex | Self::SemaphoreMutex => &[ParticipantKind::Exclusive],
             Self::Write => &[ParticipantKind::Write],
             Self::Read => &[ParticipantKind::Read],
             Self::Semaphore => &[ParticipantKind::Lease],

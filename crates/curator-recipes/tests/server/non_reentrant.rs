@@ -1,0 +1,203 @@
+//! Locks whose acquires have an owner each: futures that share a task exclude each other.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, OwnerId,
+};
+use curator_test::OpCode;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+
+use crate::support::{
+    Witness, behind_proxy, client, mutex, path, queue_of, read_write, round_trips, soon, without_probes,
+};
+
+type AnyLock = Arc<dyn InterProcessLock>;
+
+/// Every reentrant lock; or each of them made non-reentrant.
+fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
+    let dir = path("non-reentrant");
+    let mutex = mutex(client, &format!("{dir}/mutex"));
+    let lock = read_write(client, &format!("{dir}/read-write"));
+    let paths = InterProcessMultiLock::new(client, [format!("{dir}/a"), format!("{dir}/b")]).unwrap();
+    let members: [AnyLock; 2] = [
+        Arc::new(crate::support::mutex(client, &format!("{dir}/c"))),
+        Arc::new(InterProcessMultiLock::new(client, [format!("{dir}/d")]).unwrap()),
+    ];
+    let several = InterProcessMultiLock::of(members).unwrap();
+    if reentrant {
+        return [Arc::new(mutex), Arc::new(lock.write().clone()), Arc::new(paths), Arc::new(several)];
+    }
+    [
+        Arc::new(mutex.non_reentrant()),
+        Arc::new(lock.non_reentrant().write().clone()),
+        Arc::new(paths.non_reentrant()),
+        Arc::new(several.non_reentrant()),
+    ]
+}
+
+/// One task, four futures at a time: the usual way to limit concurrency.
+async fn four_at_a_time(client: &CuratorClient, lock: &AnyLock) -> usize {
+    let inside = &Witness::default();
+    let work = stream::iter(0..4).map(|who| async move {
+        let guard = lock.acquire().await.unwrap();
+        inside.enter_with(who, true, guard.fencing_token());
+        round_trips(client).await;
+        inside.leave(true);
+        guard.release().await.unwrap();
+    });
+    soon(work.buffer_unordered(4).collect::<Vec<_>>()).await;
+    inside.most_sharing()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn futures_that_share_a_task_hold_one_after_the_other() {
+    let client = client().await;
+    for lock in locks(&client, false) {
+        assert_eq!(four_at_a_time(&client, &lock).await, 1, "{:?}", lock.paths());
+    }
+    // What is prevented here: whoever asks in the same task is let in.
+    for lock in locks(&client, true) {
+        assert_eq!(four_at_a_time(&client, &lock).await, 4, "{:?}", lock.paths());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loop_that_gives_its_guards_to_other_tasks_waits_for_them() {
+    let client = client().await;
+    for lock in locks(&client, false) {
+        let inside = Witness::default();
+        let mut workers = Vec::new();
+        for who in 0..3 {
+            let guard = soon(lock.acquire()).await.unwrap();
+            let (inside, client) = (inside.clone(), client.clone());
+            workers.push(tokio::spawn(async move {
+                inside.enter_with(who, true, guard.fencing_token());
+                round_trips(&client).await;
+                inside.leave(true);
+                guard.release().await.unwrap();
+            }));
+        }
+        for worker in workers {
+            soon(worker).await.unwrap();
+        }
+        assert_eq!(inside.most_sharing(), 1, "{:?}", lock.paths());
+    }
+}
+
+/// A web server handles the requests of one connection in one task, and a handler may keep its guard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_guard_keeps_out_the_next_request_of_its_task() {
+    let client = client().await;
+    for lock in locks(&client, false) {
+        let kept = lock.try_acquire().await.unwrap().unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none(), "{:?}", lock.paths());
+        // Nor does the guard's own owner get in: every acquire has another one.
+        assert!(lock.try_acquire_as(kept.owner()).await.unwrap().is_none());
+        assert!(lock.is_acquired_in_this_process());
+        let other = lock.clone();
+        let elsewhere = tokio::spawn(async move { other.try_acquire().await.unwrap().is_none() });
+        assert!(elsewhere.await.unwrap());
+        kept.release().await.unwrap();
+        let again = soon(lock.acquire()).await.unwrap();
+        assert!(!again.is_reentry());
+        again.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_costs_what_a_reentrant_lock_costs() {
+    let (proxy, client) = behind_proxy().await;
+    proxy.ignore(OpCode::Sync);
+    let mutex = mutex(&client, &path("cost")).non_reentrant();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    proxy.reset_counts();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let expected = [(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::Delete, 1)];
+    assert_eq!(without_probes(&proxy), BTreeMap::from(expected));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_lock_data_leaves_it_non_reentrant() {
+    let client = client().await;
+    let mutex = mutex(&client, &path("data")).non_reentrant().with_lock_data(*b"x");
+    let _held = mutex.acquire().await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let paths = InterProcessMultiLock::new(&client, [path("data")]).unwrap().non_reentrant().with_lock_data(*b"x");
+    let _held = paths.acquire().await.unwrap();
+    assert!(paths.try_acquire().await.unwrap().is_none());
+    let lock = read_write(&client, &path("data")).non_reentrant().with_lock_data(*b"x");
+    let _held = lock.write().acquire().await.unwrap();
+    assert!(lock.write().try_acquire().await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgrade() {
+    let (client, path) = (client().await, path("read-write"));
+    let lock = read_write(&client, &path).non_reentrant();
+    let writing = lock.write().acquire().await.unwrap();
+    assert!(lock.read().try_acquire().await.unwrap().is_none());
+    let reading = writing.downgrade().await.unwrap();
+    assert!(!reading.is_reentry());
+    let other = lock.read().try_acquire().await.unwrap().unwrap();
+    assert!(!other.is_reentry());
+    assert_eq!(lock.participants().await.unwrap().len(), 2);
+    // Nobody knows that it waits for itself.
+    assert!(lock.write().try_acquire().await.unwrap().is_none());
+    other.release().await.unwrap();
+    reading.release().await.unwrap();
+    lock.write().try_acquire().await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_future_leaves_the_others_of_its_task_their_places() {
+    let (client, path) = (client().await, path("dropped"));
+    let mutex = mutex(&client, &path).non_reentrant();
+    let held = mutex.acquire().await.unwrap();
+    let mut second = pin!(mutex.acquire());
+    {
+        let mut first = pin!(mutex.acquire());
+        assert!(first.as_mut().now_or_never().is_none());
+        soon(queue_of(&client, &path, 2)).await;
+        assert!(second.as_mut().now_or_never().is_none());
+        tokio::select! {
+            biased;
+            _ = &mut first => panic!("the lock is held"),
+            _ = &mut second => panic!("the lock is held"),
+            () = soon(queue_of(&client, &path, 3)) => {}
+        }
+    }
+    held.release().await.unwrap();
+    soon(second).await.unwrap().release().await.unwrap();
+}
+
+/// Who shares a lock with whom can be seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_re_entry_can_be_seen() {
+    let client = client().await;
+    for lock in locks(&client, true) {
+        let first = lock.acquire().await.unwrap();
+        let again = lock.try_acquire().await.unwrap().unwrap();
+        assert!(!first.is_reentry() && again.is_reentry(), "{:?}", lock.paths());
+        // It tells how the guard was acquired, not what has become of the others.
+        first.release().await.unwrap();
+        assert!(again.is_reentry());
+        again.release().await.unwrap();
+    }
+    let lock = InterProcessReadWriteLock::new(&client, path("seen")).unwrap();
+    let writing = lock.write().acquire().await.unwrap();
+    let reading = lock.read().acquire().await.unwrap();
+    assert!(!writing.is_reentry() && reading.is_reentry());
+    // An owner that already reads gets another guard of the same hold.
+    assert!(writing.downgrade().await.unwrap().is_reentry());
+    let both: [AnyLock; 2] = [Arc::new(mutex(&client, &path("a"))), Arc::new(mutex(&client, &path("b")))];
+    let (inner, owner) = (both[1].clone(), OwnerId::current());
+    let _held: LockGuard = inner.acquire_as(&owner).await.unwrap();
+    let several = InterProcessMultiLock::of(both).unwrap();
+    assert!(several.acquire().await.unwrap().is_reentry(), "one of its locks was held before");
+    assert!(several.clone().non_reentrant().try_acquire().await.unwrap().is_none());
+    let _same_type: InterProcessMutex = mutex(&client, "/x").non_reentrant();
+}
