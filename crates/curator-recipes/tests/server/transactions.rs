@@ -318,7 +318,7 @@ async fn in_a_namespace_a_transactions_paths_are_those_of_the_namespace() {
         let [TransactionResult::Created(created), TransactionResult::DataSet(_)] = &results[..] else {
             panic!("{results:?}")
         };
-        assert_eq!(created.path.as_str(), account);
+        assert_eq!(inside.unresolve(&created.path).unwrap(), account);
         assert_eq!(data(&plain, &format!("{namespace}{account}")).await, "90");
         // The lock's own node is named as the server calls it.
         let node = guard.nodes().last().unwrap().clone();
