@@ -15,6 +15,9 @@ pub enum LossReason {
     SessionLost(SessionEnd),
     /// Someone deleted the lock's node.
     NodeDeleted,
+    /// It is not lost but released: its last guard was released or dropped. Only a [`LossHandle`](crate::LossHandle) says
+    /// this, as it can be left over.
+    Released,
 }
 
 impl std::fmt::Display for LossReason {
@@ -22,6 +25,7 @@ impl std::fmt::Display for LossReason {
         match self {
             Self::SessionLost(end) => write!(f, "its session ended: {end}"),
             Self::NodeDeleted => f.write_str("someone deleted its node"),
+            Self::Released => f.write_str("it was released"),
         }
     }
 }
@@ -31,14 +35,14 @@ impl LossReason {
     fn passes(self) -> bool {
         match self {
             Self::SessionLost(end) => end.is_followed_by_another(),
-            Self::NodeDeleted => true,
+            Self::NodeDeleted | Self::Released => true,
         }
     }
 }
 
 /// The error that a held lock has been lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the lock {path} is lost: {reason}")]
+#[error("the lock {path} is {}: {reason}", if *reason == LossReason::Released { "no longer held" } else { "lost" })]
 #[non_exhaustive]
 pub struct LockLost {
     /// The full path of the lock's node on the server.

@@ -52,7 +52,7 @@
 //! | Question | Answer |
 //! |---|---|
 //! | What is guaranteed, and what can only a [`FencingToken`] give? | [`guide::guarantees`] |
-//! | What happens when the lock is lost? | [`LockGuard::lost`], [`LockGuard::run`] |
+//! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
 //! | What is retried, and how often? | [`client::retry`]; an acquire waits for the *lock* as long as it takes, but fails when there is no session and the retry policy gives up |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
 //! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |
@@ -84,8 +84,8 @@ pub use crate::error::{Error, LockLost, LossReason, Result};
 pub use crate::fencing::FencingToken;
 pub use crate::lock::{
     GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, OwnerId, Participant, ReadLock, SemaphoreLease,
-    WriteGuard, WriteLock, revoke,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossHandle, OwnerId, Participant, ReadLock,
+    SemaphoreLease, WriteGuard, WriteLock, revoke,
 };
 pub use crate::shared_count::{SharedCount, VersionedCount};
 
@@ -112,6 +112,7 @@ mod tests {
         is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
         is_send_and_sync::<SharedCount>();
         is_send_and_sync::<LockGuard>();
+        is_send_and_sync::<LossHandle>();
         is_send_and_sync::<WriteGuard>();
         is_send_and_sync::<SemaphoreLease>();
         is_send_and_sync::<OwnerId>();

@@ -1,10 +1,13 @@
 //! A held lock: what all guards of one owner share.
 
+mod end;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_client::{CuratorClient, Session, ZPath};
 use tokio::sync::watch;
 
+pub(crate) use self::end::HoldEnd;
 use super::own_nodes::OwnNodes;
 use super::watched_node::{Deleted, OwnWatch, WatchedNode, watch_nodes};
 use crate::error::{LockLost, LossReason};
@@ -21,6 +24,8 @@ pub(crate) struct Hold {
     token: FencingToken,
     /// Whether someone is known to have asked for the lock back.
     revoked: Arc<watch::Sender<bool>>,
+    /// Why the lock is no longer held, once that is known: it is lost, or released, whichever comes first.
+    ended: watch::Sender<Option<LockLost>>,
     state: Mutex<State>,
 }
 
@@ -49,7 +54,7 @@ impl Hold {
         nodes.watched.clone_from(&watched);
         let (client, session) = (nodes.client.clone(), nodes.session.clone());
         let state = Mutex::new(State { guards: 1, nodes: Some(nodes), deleted: None });
-        Self { client, session, paths, watched, token, revoked, state }
+        Self { client, session, paths, watched, token, revoked, ended: watch::Sender::new(None), state }
     }
 
     pub(crate) fn paths(&self) -> &[ZPath] {
@@ -86,7 +91,12 @@ impl Hold {
     pub(crate) fn leave(&self) -> Option<OwnNodes> {
         let mut state = self.lock();
         state.guards = state.guards.saturating_sub(1);
-        if state.guards == 0 { state.nodes.take() } else { None }
+        if state.guards > 0 {
+            return None;
+        }
+        let nodes = state.nodes.take();
+        drop(state);
+        self.note_release(nodes)
     }
 
     /// As [`leave`](Self::leave) if there is only one guard; otherwise does nothing.
@@ -96,21 +106,25 @@ impl Hold {
             return None;
         }
         state.guards = 0;
-        state.nodes.take()
+        let nodes = state.nodes.take();
+        drop(state);
+        self.note_release(nodes)
     }
 
     /// Whether there are guards, and the lock is not known to be lost.
     pub(crate) fn is_held(&self) -> bool {
-        self.lock().guards > 0 && self.loss().is_none()
+        let guards = self.lock().guards;
+        guards > 0 && self.loss().is_none()
     }
 
     /// Why the lock is lost, as far as that is known. Reads the clock, and sends nothing.
     pub(crate) fn loss(&self) -> Option<LockLost> {
-        if let Some(lost) = self.session_loss() {
-            return Some(lost);
-        }
-        let deleted = self.watched.iter().find(|node| node.is_deleted())?;
-        Some(LockLost { path: deleted.path().clone(), reason: LossReason::NodeDeleted })
+        let lost = self.session_loss().or_else(|| {
+            let deleted = self.watched.iter().find(|node| node.is_deleted())?;
+            Some(LockLost { path: deleted.path().clone(), reason: LossReason::NodeDeleted })
+        })?;
+        self.note_end(&lost);
+        Some(lost)
     }
 
     /// Why the session is lost, if it is. Reads the clock.
@@ -128,14 +142,40 @@ impl Hold {
         self.lock().deleted.get_or_insert_with(watching).clone()
     }
 
-    /// Waits until the lock is lost.
-    pub(crate) async fn lost(&self) -> LockLost {
-        let deleted = self.deleted();
-        tokio::select! {
-            biased;
-            lost = self.session_lost() => lost,
-            path = deleted => LockLost { path, reason: LossReason::NodeDeleted },
+    /// Records why the lock is no longer held, unless that is known already. Wakes those who wait for it.
+    fn note_end(&self, end: &LockLost) {
+        self.ended.send_if_modified(|known| {
+            let is_first = known.is_none();
+            known.get_or_insert_with(|| end.clone());
+            is_first
+        });
+    }
+
+    /// Records that the last guard gives up the nodes. If the lock is lost, that came first.
+    fn note_release(&self, nodes: Option<OwnNodes>) -> Option<OwnNodes> {
+        if nodes.is_some() && self.loss().is_none() {
+            self.note_end(&LockLost { path: self.path().clone(), reason: LossReason::Released });
         }
+        nodes
+    }
+
+    /// Waits until the lock is lost. The future does not keep the hold.
+    fn losing(&self) -> impl Future<Output = LockLost> + Send + use<> {
+        let (session, deleted, path) = (self.session.clone(), self.deleted(), self.path().clone());
+        async move {
+            tokio::select! {
+                biased;
+                end = session.ended() => LockLost { path, reason: LossReason::SessionLost(end) },
+                path = deleted => LockLost { path, reason: LossReason::NodeDeleted },
+            }
+        }
+    }
+
+    /// Waits until the lock is lost.
+    async fn lost(&self) -> LockLost {
+        let lost = self.losing().await;
+        self.note_end(&lost);
+        lost
     }
 
     /// Waits until the session is lost. Sends nothing.

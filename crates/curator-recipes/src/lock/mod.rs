@@ -22,7 +22,7 @@ mod semaphore;
 mod watched_node;
 mod watches;
 
-pub use self::guard::{GuardedTransaction, LockGuard};
+pub use self::guard::{GuardedTransaction, LockGuard, LossHandle};
 pub use self::inter_process_lock::InterProcessLock;
 pub use self::multi::InterProcessMultiLock;
 pub use self::mutex::InterProcessMutex;

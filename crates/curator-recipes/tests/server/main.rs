@@ -16,6 +16,7 @@ mod downgrade;
 mod downgrade_loss;
 mod exclusive;
 mod loss;
+mod loss_handle;
 mod multi_lock;
 mod namespaces;
 mod non_reentrant;

@@ -1,5 +1,6 @@
 //! The guard of a held lock.
 
+mod loss;
 mod transaction;
 
 use std::future::{Future, poll_fn};
@@ -10,8 +11,9 @@ use std::time::Duration;
 use curator_client::{ClockInstant, CuratorClient, Deadline, ZPath};
 use futures_util::future::select_all;
 
+pub use self::loss::LossHandle;
 pub use self::transaction::GuardedTransaction;
-use super::hold::Hold;
+use super::hold::{Hold, HoldEnd};
 use super::holds::Share;
 use super::owner::OwnerId;
 use crate::error::{Error, LockLost, Result};
@@ -20,7 +22,8 @@ use crate::fencing::FencingToken;
 /// A held lock. Each acquire of the same owner returns another guard; the lock is released with the last of them.
 ///
 /// Dropping the guard releases it in the background; [`release`](Self::release) also reports the result. A lock can be
-/// *lost* while it is held: see [`lost`](Self::lost), [`is_valid`](Self::is_valid) and [`run`](Self::run).
+/// *lost* while it is held: see [`lost`](Self::lost), [`is_valid`](Self::is_valid), [`run`](Self::run), and, for other
+/// tasks, [`loss`](Self::loss).
 ///
 /// The guard of a multi-lock stands for several nodes, or for several locks. It is lost when any one of them is lost.
 #[must_use = "the lock is released at once if the guard is dropped at once"]
@@ -94,11 +97,11 @@ impl LockGuard {
     /// [transaction](Self::transaction) that failed for that reason.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.loss().is_none()
+        self.known_loss().is_none()
     }
 
     /// Why the lock is lost, as far as that is known without a request.
-    pub(crate) fn loss(&self) -> Option<LockLost> {
+    pub(crate) fn known_loss(&self) -> Option<LockLost> {
         self.shares().find_map(|share| share.hold().loss())
     }
 
@@ -119,7 +122,14 @@ impl LockGuard {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn lost(&self) -> LockLost {
-        first_of(self.shares().map(|share| share.hold().lost())).await
+        self.loss().await
+    }
+
+    /// A handle that tells of the loss, and needs no guard: any task can have it while another one has the guard.
+    ///
+    /// It completes when the lock is lost, and also when the lock is released.
+    pub fn loss(&self) -> LossHandle {
+        LossHandle::new(self.shares().map(|share| HoldEnd::of(share.hold())).collect())
     }
 
     /// The client of the first lock.
@@ -184,7 +194,7 @@ impl LockGuard {
                 return Poll::Ready(Err(lost));
             }
             // The timer behind `lost` stands still while the machine is asleep; the lease's clock does not.
-            if let Some(lost) = self.loss() {
+            if let Some(lost) = self.known_loss() {
                 return Poll::Ready(Err(lost));
             }
             future.as_mut().poll(cx).map(Ok)

@@ -90,7 +90,7 @@ impl<'a> GuardedTransaction<'a> {
     /// A dropped transaction may still be applied, as a whole, while the lock is held.
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
         let Self { guard, transaction, checks } = self;
-        if let Some(lost) = guard.loss() {
+        if let Some(lost) = guard.known_loss() {
             return Err(lost.into());
         }
         let session = guard.first.hold().session();
@@ -116,7 +116,7 @@ impl<'a> GuardedTransaction<'a> {
             }
             Err(error) if error.outcome() == curator_client::Outcome::NotApplied => {
                 // Nothing was sent, because the session is over.
-                Err(guard.loss().map_or_else(|| error.into(), Error::from))
+                Err(guard.known_loss().map_or_else(|| error.into(), Error::from))
             }
             Err(error) => Err(error.into()),
         }

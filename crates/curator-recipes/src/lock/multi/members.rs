@@ -51,7 +51,7 @@ impl Members {
                     acquired = acquire(&**lock, owner, wait) => acquired,
                 },
             };
-            let acquired = match (acquired, held.as_ref().and_then(LockGuard::loss)) {
+            let acquired = match (acquired, held.as_ref().and_then(LockGuard::known_loss)) {
                 (Ok(Some(guard)), Some(lost)) => {
                     held = joined(held, guard);
                     Err(lost.into())

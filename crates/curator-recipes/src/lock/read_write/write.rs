@@ -127,7 +127,7 @@ impl WriteGuard {
     pub async fn downgrade(self) -> Result<LockGuard> {
         let Self { guard, sides } = self;
         // An owner that has lost the lock may be waiting for it again, and hold the gate.
-        if let Some(lost) = guard.loss() {
+        if let Some(lost) = guard.known_loss() {
             return Err(lost.into());
         }
         let (owner, is_reentry) = (guard.owner().clone(), guard.is_reentry());

@@ -1,0 +1,56 @@
+//! What tells of the end of a hold, and does not prolong it.
+
+use std::sync::{Arc, Weak};
+
+use curator_client::ZPath;
+use tokio::sync::watch;
+
+use super::Hold;
+use crate::error::{LockLost, LossReason};
+
+/// Tells when a hold has ended, by loss or by release. Keeps neither the lock nor the hold.
+#[derive(Debug, Clone)]
+pub(crate) struct HoldEnd {
+    hold: Weak<Hold>,
+    ended: watch::Receiver<Option<LockLost>>,
+    /// The path of the first node.
+    path: ZPath,
+}
+
+impl HoldEnd {
+    pub(crate) fn of(hold: &Arc<Hold>) -> Self {
+        Self { hold: Arc::downgrade(hold), ended: hold.ended.subscribe(), path: hold.path().clone() }
+    }
+
+    /// Why the lock is no longer held, as far as that is known. Reads the clock, and sends nothing.
+    pub(crate) fn known(&self) -> Option<LockLost> {
+        let recorded = self.ended.borrow().clone();
+        recorded.or_else(|| match self.hold.upgrade() {
+            Some(hold) => hold.loss(),
+            None => Some(self.over()),
+        })
+    }
+
+    /// Waits until the lock is no longer held, and returns why.
+    pub(crate) async fn wait(mut self) -> LockLost {
+        let Some(losing) = self.hold.upgrade().map(|hold| hold.losing()) else { return self.over() };
+        tokio::select! {
+            biased;
+            // If it fails, the hold is gone.
+            _ = self.ended.wait_for(Option::is_some) => {}
+            lost = losing => {
+                if let Some(hold) = self.hold.upgrade() {
+                    hold.note_end(&lost);
+                }
+                return lost;
+            }
+        }
+        self.over()
+    }
+
+    /// Why it is no longer held, when that is certain.
+    fn over(&self) -> LockLost {
+        let released = || LockLost { path: self.path.clone(), reason: LossReason::Released };
+        self.ended.borrow().clone().unwrap_or_else(released)
+    }
+}

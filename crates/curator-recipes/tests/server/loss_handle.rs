@@ -1,0 +1,169 @@
+//! A handle tells any task that a lock is no longer held, wherever the guard is.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use curator_recipes::client::SessionEnd;
+use curator_recipes::{InterProcessLock, InterProcessMultiLock, LockGuard, LossHandle, LossReason};
+use curator_test::{OpCode, TestingServer};
+
+use crate::support::{
+    behind_proxy, children, client, end_session, mutex, nothing_left, path, read_write, requests_of, soon, still_waits,
+};
+
+/// A task that waits for the end of the lock.
+fn watching(handle: &LossHandle) -> tokio::task::JoinHandle<LossReason> {
+    let handle = handle.clone();
+    tokio::spawn(async move { handle.await.reason })
+}
+
+/// Polls once.
+async fn once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    poll_fn(|cx| match Pin::new(&mut *future).poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_task_with_a_handle_learns_of_the_end_of_the_session() {
+    let server = TestingServer::shared().await;
+    let (proxy, holder) = behind_proxy().await;
+    let guard = mutex(&holder, &path("handle/session")).acquire().await.unwrap();
+    let (handle, node) = (guard.loss(), guard.node().clone());
+    assert!(handle.is_valid());
+    let tasks = [&handle, &handle, &guard.loss()].map(watching);
+    // The guard has gone elsewhere.
+    let elsewhere = tokio::spawn(async move { guard.lost().await.reason });
+    end_session(server, &proxy).await;
+    let expired = LossReason::SessionLost(SessionEnd::Expired);
+    for task in tasks {
+        assert_eq!(soon(task).await.unwrap(), expired);
+    }
+    assert_eq!(soon(elsewhere).await.unwrap(), expired);
+    // One that nobody has polled yet, although the guard is gone by now.
+    assert!(!handle.is_valid());
+    let lost = soon(handle).await;
+    assert_eq!((lost.path, lost.reason), (node, expired));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_task_with_a_handle_learns_of_the_deletion_of_the_node_from_one_watch() {
+    let ((proxy, holder), admin) = (behind_proxy().await, client().await);
+    let guard = mutex(&holder, &path("handle/deleted")).acquire().await.unwrap();
+    let handle = guard.loss();
+    let tasks = [&handle, &handle, &guard.loss()].map(watching);
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    for task in &tasks {
+        assert!(still_waits(task, &holder).await);
+    }
+    assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "each has set a watch");
+    admin.delete().for_path(guard.node()).await.unwrap();
+    for task in tasks {
+        assert_eq!(soon(task).await.unwrap(), LossReason::NodeDeleted);
+    }
+    assert!(!handle.is_valid());
+    // What was lost before the release stays lost after it.
+    drop(guard);
+    assert_eq!(soon(handle).await.reason, LossReason::NodeDeleted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_ends_with_the_last_guard_and_keeps_no_lock() {
+    let (holder, path) = (client().await, path("handle/released"));
+    let mutex = mutex(&holder, &path);
+    for drops in [false, true] {
+        let (guard, again) = (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap());
+        let handle = guard.loss();
+        let task = watching(&handle);
+        drop(again);
+        assert!(still_waits(&task, &holder).await);
+        assert!(handle.is_valid());
+        if drops {
+            drop(guard);
+        } else {
+            guard.release().await.unwrap();
+        }
+        assert!(!handle.is_valid());
+        assert_eq!(soon(task).await.unwrap(), LossReason::Released);
+        nothing_left(&holder, &[&path]).await;
+        // The handle is still there, and polled for the first time.
+        assert_eq!(soon(handle).await.reason, LossReason::Released);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_that_is_polled_by_nobody_any_more_blinds_nobody() {
+    let (holder, admin) = (client().await, client().await);
+    let guard = mutex(&holder, &path("handle/parked")).acquire().await.unwrap();
+    let mut parked = guard.loss();
+    assert_eq!(once(&mut parked).await, None);
+    let task = watching(&parked);
+    let mut dropped = parked.clone();
+    assert_eq!(once(&mut dropped).await, None);
+    drop(dropped);
+    admin.delete().for_path(guard.node()).await.unwrap();
+    assert_eq!(soon(task).await.unwrap(), LossReason::NodeDeleted);
+    // It says the same as often as it is asked.
+    for _ in 0..2 {
+        assert_eq!(soon(&mut parked).await.reason, LossReason::NodeDeleted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_of_several_locks_ends_with_any_of_them() {
+    let (holder, admin) = (client().await, client().await);
+    let [one, two] = ["handle/one", "handle/two"].map(path);
+    let together = InterProcessMultiLock::new(&holder, [&one, &two]).unwrap();
+    let members = [&one, &two].map(|path| Arc::new(mutex(&holder, path)) as Arc<dyn InterProcessLock>);
+    let in_turn = InterProcessMultiLock::of(members).unwrap();
+    for lock in [together, in_turn] {
+        for lost in [Some(0), Some(1), None] {
+            let guard: LockGuard = soon(lock.acquire()).await.unwrap();
+            let (handle, nodes) = (guard.loss(), guard.nodes().cloned().collect::<Vec<_>>());
+            let task = watching(&handle);
+            assert!(still_waits(&task, &holder).await);
+            match lost {
+                Some(index) => {
+                    admin.delete().for_path(&nodes[index]).await.unwrap();
+                    let lost = soon(handle).await;
+                    assert_eq!((&lost.path, lost.reason), (&nodes[index], LossReason::NodeDeleted));
+                    assert_eq!(soon(task).await.unwrap(), LossReason::NodeDeleted);
+                    drop(guard);
+                }
+                None => {
+                    guard.release().await.unwrap();
+                    assert!(!handle.is_valid());
+                    assert_eq!(soon(task).await.unwrap(), LossReason::Released);
+                }
+            }
+            nothing_left(&holder, &[&one, &two]).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_ends_the_handle_of_the_writer_and_the_reader_has_another() {
+    let (holder, path) = (client().await, path("handle/downgrade"));
+    let writing = read_write(&holder, &path).write().acquire().await.unwrap();
+    let handle = writing.loss();
+    let task = watching(&handle);
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(soon(task).await.unwrap(), LossReason::Released);
+    assert!(!handle.is_valid());
+    assert!(reading.loss().is_valid());
+    assert_eq!(children(&holder, &path).await.len(), 1);
+    reading.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_ends_with_the_client() {
+    let holder = client().await;
+    let guard = mutex(&holder, &path("handle/closed")).acquire().await.unwrap();
+    let task = watching(&guard.loss());
+    holder.close().await.unwrap();
+    assert_eq!(soon(task).await.unwrap(), LossReason::SessionLost(SessionEnd::Closed));
+}
