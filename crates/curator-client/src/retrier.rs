@@ -1,6 +1,7 @@
 //! The pauses between the attempts of one operation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -50,7 +51,7 @@ impl Retrier {
         if !error.is_retryable() {
             return Err(error);
         }
-        tracing::debug!(%error, retries = self.failures.retries(), "retrying, if the policy allows it");
+        tracing::debug!(%error, retries = self.failures.count(), "retrying, if the policy allows it");
         if self.again().await? { Ok(()) } else { Err(error) }
     }
 
@@ -76,6 +77,18 @@ impl Retrier {
         }
         // Timers that have ended no longer pace anything, and nothing is left that could answer.
         if self.timer.has_ended() { Err(Error::Closed) } else { Ok(true) }
+    }
+
+    /// How many consecutive failures there were, including the one at which the policy gave up.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures.count()
+    }
+
+    /// The time since the first of the consecutive failures; zero if there is none.
+    #[must_use]
+    pub fn failing_for(&self) -> Duration {
+        self.failures.elapsed(Instant::now())
     }
 
     /// Forgets the retries so far: the next failure counts as the first.

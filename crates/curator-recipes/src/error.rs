@@ -1,5 +1,7 @@
 //! What can go wrong with a lock or a shared count.
 
+use std::time::Duration;
+
 use curator_client::{Outcome, SessionEnd, ZPath};
 
 use crate::lock::owner::OwnerId;
@@ -61,6 +63,26 @@ pub enum Error {
     /// An error of the client, which a retry could not help or the retry policy did not allow.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
+    /// The lock could not be acquired, because there was no session or requests kept failing, and the retry policy gave up.
+    /// A call that retries nothing, such as `try_acquire`, fails the first time.
+    ///
+    /// With [`RetryForever`](curator_client::RetryForever), an acquire that waits never fails for this reason. The failures
+    /// are consecutive: they count from the last time that all was well.
+    #[error(
+        "cannot acquire the lock {lock}: {}{cause}",
+        repeated(*attempts, *failing_for)
+    )]
+    AcquireFailed {
+        /// The lock's full path on the server; the first one of a multi-lock.
+        lock: ZPath,
+        /// How many attempts failed, one after another.
+        attempts: u32,
+        /// The time since the first of them failed; zero if there was one.
+        failing_for: Duration,
+        /// What happened last.
+        #[source]
+        cause: Box<curator_client::Error>,
+    },
     /// The lock had been lost before its release, or before the operation that needs it.
     #[error(transparent)]
     Lost(#[from] LockLost),
@@ -193,6 +215,15 @@ impl From<curator_client::InvalidRetryPolicy> for Error {
     }
 }
 
+/// How often and for how long something failed, to stand before what happened last.
+fn repeated(attempts: u32, failing_for: Duration) -> String {
+    match attempts {
+        0 | 1 => String::new(),
+        // Nobody wants to read nanoseconds.
+        _ => format!("{attempts} attempts failed within {:.1} s, the last one with: ", failing_for.as_secs_f64()),
+    }
+}
+
 /// What else went wrong, to be appended to a message.
 fn also(errors: &[Error]) -> String {
     if errors.is_empty() { String::new() } else { format!("; the rollback also failed: {}", listed(errors)) }
@@ -226,6 +257,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Client(error) => error.is_retryable(),
+            Self::AcquireFailed { cause, .. } => cause.is_retryable(),
             Self::PlaceDeleted { .. } => true,
             Self::MultiLockMember { cause, .. } => match &**cause {
                 // Lost on the way to the next lock, not in a release.
@@ -243,6 +275,7 @@ impl Error {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Client(error) => error.outcome(),
+            Self::AcquireFailed { cause, .. } => cause.outcome(),
             Self::ReleasePending { .. } => Outcome::Unknown,
             Self::ReleasesFailed { failures } if failures.iter().any(|each| each.outcome() == Outcome::Unknown) => {
                 Outcome::Unknown
@@ -281,6 +314,32 @@ mod tests {
         assert_eq!(chain(&pending), [pending.to_string(), cause.to_string()]);
         let member = member(refused.clone());
         assert_eq!(chain(&member), [member.to_string(), refused.to_string(), cause.to_string()]);
+    }
+
+    #[test]
+    fn a_failed_acquire_names_the_lock_and_how_often_and_how_long_it_was_tried_and_its_cause() {
+        let path = ZPath::on_server("/locks/a").unwrap();
+        let failed = |attempts, failing_for, cause: &curator_client::Error| Error::AcquireFailed {
+            lock: path.clone(),
+            attempts,
+            failing_for,
+            cause: Box::new(cause.clone()),
+        };
+        let lost = curator_client::Error::OperationTimeout {
+            operation: "create",
+            path: path.clone(),
+            after: Duration::from_secs(15),
+        };
+        let once = failed(1, Duration::ZERO, &lost);
+        assert_eq!(once.to_string(), format!("cannot acquire the lock /locks/a: {lost}"));
+        let often = failed(4, Duration::from_millis(46_049), &lost);
+        let text =
+            format!("cannot acquire the lock /locks/a: 4 attempts failed within 46.0 s, the last one with: {lost}");
+        assert_eq!(chain(&often), [text, lost.to_string()]);
+        assert_eq!((often.is_retryable(), often.outcome()), (true, Outcome::Unknown));
+        let unsent = curator_client::Error::Disconnected { operation: "create", path: path.clone() };
+        assert_eq!(failed(1, Duration::ZERO, &unsent).outcome(), Outcome::NotApplied);
+        assert!(member(often).is_retryable());
     }
 
     #[test]

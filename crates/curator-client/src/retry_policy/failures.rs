@@ -9,22 +9,29 @@ use super::RetryPolicy;
 /// What a policy needs to know about consecutive failures.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    retries: u32,
+    count: u32,
     /// When the first attempt failed.
     first_failure: Option<Instant>,
 }
 
 impl Failures {
-    pub(crate) fn retries(&self) -> u32 {
-        self.retries
+    /// How many there were.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The time from the first of them to `now`.
+    pub(crate) fn elapsed(&self, now: Instant) -> Duration {
+        self.first_failure.map_or(Duration::ZERO, |first| now.saturating_duration_since(first))
     }
 
     /// Records a failure at `now`, and returns the wait before the next attempt, if the policy allows one.
     pub(crate) fn next_delay(&mut self, policy: &dyn RetryPolicy, now: Instant) -> Option<Duration> {
         let elapsed = now.saturating_duration_since(*self.first_failure.get_or_insert(now));
-        let delay = policy.next_delay(self.retries, elapsed)?;
-        self.retries = self.retries.saturating_add(1);
-        Some(delay)
+        // Each of the earlier failures was followed by a retry.
+        let retries = self.count;
+        self.count = self.count.saturating_add(1);
+        policy.next_delay(retries, elapsed)
     }
 }
 
@@ -45,7 +52,7 @@ mod tests {
         assert_eq!(failures.next_delay(&policy, failed), Some(SECOND));
         assert_eq!(failures.next_delay(&policy, failed + SECOND), Some(SECOND));
         assert_eq!(failures.next_delay(&policy, failed + 2 * SECOND), None);
-        assert_eq!(failures.retries(), 2);
+        assert_eq!((failures.count(), failures.elapsed(failed + 3 * SECOND)), (3, 3 * SECOND));
     }
 
     /// Answers with what it was told.

@@ -66,10 +66,11 @@ macro_rules! acquire_methods {
         ///
         /// # Errors
         ///
-        /// Those of the client: when there is no session, or requests fail, and its retry policy gives up; at once for an
-        /// error that a retry cannot help, such as a missing permission; [`Closed`](curator_client::Error::Closed) as soon
-        /// as the client closes. It is not an error if the session is lost while waiting: the wait starts over in the next
-        /// session, at the end of the queue.
+        /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's retry
+        /// policy gives up; with [`RetryForever`](curator_client::RetryForever) it never does, and the acquire waits through
+        /// an outage of any length. [`Client`](crate::Error::Client) at once for an error that a retry cannot help, such as
+        /// a missing permission; [`Closed`](curator_client::Error::Closed) in it as soon as the client closes. It is not an
+        /// error if the session is lost while waiting: the wait starts over in the next session, at the end of the queue.
         ///
         /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when someone keeps deleting our waiting node;
         /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, Error as ClientError, Outcome, Retrier, Session, SessionEnd, Turn, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, Outcome, Session, SessionEnd, Turn, ZPath};
 use curator_protocol::{ContenderIdentity, Contest, ContestError, LockInternalsDriver, Pace, Step, Uuid};
 
 use super::acquire_methods::Wait;
 use super::contender::{Contender, LeasesWanted};
+use super::failures::Failures;
 use super::hold::Hold;
 use super::line::{InQueue, Line};
 use super::refused::refused_before;
@@ -20,6 +21,8 @@ pub(crate) struct LockInternals {
     client: CuratorClient,
     /// The directory of each queue. Never empty.
     dirs: Arc<[ZPath]>,
+    /// The lock's own path, for messages: the first directory, unless the queue stands below the lock.
+    lock: ZPath,
     driver: Arc<dyn LockInternalsDriver>,
     data: Arc<[u8]>,
     line: Arc<Line>,
@@ -53,7 +56,14 @@ impl LockInternals {
         }
         // The same for all contenders, whatever their ids.
         let line = Line::of(client, Arc::clone(&dirs), driver.node_prefix(&Uuid::nil()));
-        Ok(Self { client: client.clone(), dirs, driver, data: Arc::clone(client.default_lock_data()), line })
+        let (lock, data) = (dirs[0].clone(), Arc::clone(client.default_lock_data()));
+        Ok(Self { client: client.clone(), dirs, lock, driver, data, line })
+    }
+
+    /// For a lock at `path` whose queue stands below it.
+    pub(crate) fn of_lock(mut self, path: &ZPath) -> Self {
+        self.lock = path.clone();
+        self
     }
 
     /// Shares the line of `other`, for kinds of nodes that stand in the same queue.
@@ -80,6 +90,11 @@ impl LockInternals {
         &self.dirs[0]
     }
 
+    /// No failures yet, of an acquire of this lock.
+    pub(crate) fn failures(&self) -> Failures<'_> {
+        Failures::new(&self.client, &self.lock)
+    }
+
     pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {
         &*self.driver
     }
@@ -92,16 +107,16 @@ impl LockInternals {
     /// hold for each of the wanted leases; or `None` if it would have to wait and may not.
     pub(crate) async fn acquire(&self, wait: Wait, wanted: Option<LeasesWanted<'_>>) -> Result<Option<Vec<Hold>>> {
         // Consecutive failures of requests, which end with a place in the queue; and deletions of that place.
-        let (mut failures, mut places_lost) = (None, None);
+        let (mut failures, mut places_lost) = (self.failures(), self.failures());
         let mut in_queue = self.line_up(wait, &mut failures).await?;
         loop {
             let session = match (self.client.try_session(), wait) {
                 (Ok(session), _) => session,
-                (Err(error), Wait::No) => return Err(error.into()),
+                (Err(error), Wait::No) => return Err(failures.at_once(error)),
                 (Err(_), Wait::Until(_)) => match self.client.session().await {
                     Ok(session) => session,
                     Err(error) => {
-                        self.retrier(&mut failures).pause(error).await?;
+                        failures.pause(error).await?;
                         continue;
                     }
                 },
@@ -111,13 +126,13 @@ impl LockInternals {
                 ContestEnd::Refused => return Ok(None),
                 ContestEnd::SessionOver(end) if wait == Wait::No || end == SessionEnd::Closed => {
                     let (operation, path, outcome) = ("wait for", self.dir().clone(), Outcome::NotApplied);
-                    return Err(ClientError::SessionEnded { operation, path, end, outcome }.into());
+                    return Err(failures.at_once(ClientError::SessionEnded { operation, path, end, outcome }));
                 }
                 ContestEnd::SessionOver(end) => {
                     tracing::debug!(dir = %self.dir(), %end, "lost the place in the queue with the session");
                 }
                 ContestEnd::PlaceDeleted => {
-                    if wait == Wait::No || !self.retrier(&mut places_lost).again().await? {
+                    if wait == Wait::No || !places_lost.again().await? {
                         return Err(Error::PlaceDeleted { dir: self.dir().clone() });
                     }
                 }
@@ -127,7 +142,7 @@ impl LockInternals {
 
     /// Waits until fewer contenders of this client stand in the queue than may. A contender that may not wait enters it
     /// at once.
-    async fn line_up(&self, wait: Wait, failures: &mut Option<Retrier>) -> Result<InQueue> {
+    async fn line_up(&self, wait: Wait, failures: &mut Failures<'_>) -> Result<InQueue> {
         if wait == Wait::No {
             return Ok(InQueue::without_line());
         }
@@ -137,17 +152,17 @@ impl LockInternals {
                 biased;
                 in_queue = &mut entering => return Ok(in_queue),
                 // A contender that waits here fails in the same cases as one in the queue.
-                error = self.without_session(failures) => self.retrier(failures).pause(error).await?,
+                error = self.without_session(failures) => failures.pause(error).await?,
             }
         }
     }
 
     /// Waits until there has been no session for too long. A new session ends the sequence of failures.
-    async fn without_session(&self, failures: &mut Option<Retrier>) -> ClientError {
+    async fn without_session(&self, failures: &mut Failures<'_>) -> ClientError {
         loop {
             match self.client.session().await {
                 Ok(session) => {
-                    *failures = None;
+                    failures.forget();
                     session.ended().await;
                 }
                 Err(error) => return error,
@@ -161,7 +176,7 @@ impl LockInternals {
         wait: Wait,
         wanted: Option<LeasesWanted<'_>>,
         in_queue: &mut InQueue,
-        failures: &mut Option<Retrier>,
+        failures: &mut Failures<'_>,
     ) -> Result<ContestEnd> {
         let id = Uuid::new_v4();
         let mut contender = Contender::new(&self.client, session, &id, &self.dirs, &*self.driver, &self.data)?;
@@ -197,7 +212,7 @@ impl LockInternals {
                     }
                     // Being able to look is not progress yet: a create, or the taking of leases, may keep failing.
                     if contender.failure.is_none() && contest.is_queued() {
-                        *failures = None;
+                        failures.forget();
                     }
                     next
                 }
@@ -206,7 +221,7 @@ impl LockInternals {
                     if let Some(refused) = refused_before(self.driver(), &contest, &mut contender, refusals).await {
                         return Err(refused);
                     }
-                    *failures = None;
+                    failures.forget();
                     tokio::select! {
                         biased;
                         seen = contender.watches.next(session) => match seen {
@@ -246,15 +261,15 @@ impl LockInternals {
         wait: Wait,
         pace: Pace,
         failure: Option<ClientError>,
-        failures: &mut Option<Retrier>,
+        failures: &mut Failures<'_>,
     ) -> Result<Result<Option<Turn>, SessionEnd>> {
         match (pace, failure) {
-            (_, Some(error)) if wait == Wait::No => return Err(error.into()),
+            (_, Some(error)) if wait == Wait::No => return Err(failures.at_once(error)),
             (Pace::Now, _) => {}
-            (Pace::Retry, Some(error)) => self.retrier(failures).pause(error).await?,
+            (Pace::Retry, Some(error)) => failures.pause(error).await?,
             // The directory disappears as often as we create it.
             (Pace::Retry, None) => {
-                if !self.retrier(failures).again().await? {
+                if !failures.again().await? {
                     let (operation, path) = ("contend for", self.dir().clone());
                     return Err(ClientError::NoNode { operation, path }.into());
                 }
@@ -265,11 +280,6 @@ impl LockInternals {
         }
         // A pipeline that fails for lack of a connection is not a failure of the lock, which waits for a connection.
         Ok(session.turn().await.map(Some))
-    }
-
-    /// The retrier for the current sequence of failures. Starts a sequence if there is none.
-    fn retrier<'r>(&self, failures: &'r mut Option<Retrier>) -> &'r mut Retrier {
-        failures.get_or_insert_with(|| self.client.retrier())
     }
 
     fn failed(&self, queue: usize, error: ContestError) -> Error {

@@ -2,6 +2,7 @@
 
 mod acquire_methods;
 mod contender;
+mod failures;
 mod guard;
 mod hold;
 mod holds;

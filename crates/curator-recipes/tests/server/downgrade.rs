@@ -374,7 +374,7 @@ async fn a_downgrade_that_is_given_up_releases_the_lock() {
         fault(&proxy, OpCode::Multi);
         proxy.swallow_next_reply(OpCode::Exists);
         let error = soon(writing.downgrade()).await.unwrap_err();
-        assert!(matches!(&error, Error::Client(_)), "{error}");
+        assert!(matches!(&error, Error::AcquireFailed { .. }), "{error}");
         soon(waiting).await.unwrap().release().await.unwrap();
         soon(holder.janitor().idle()).await;
         queue_of(&other, &path, 0).await;

@@ -63,7 +63,7 @@ async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wai
     ];
     let mut nodes = OwnNodes::new(client, session);
     nodes.add(NodeFinder::by_name(dir, name));
-    let mut retrier = client.retrier();
+    let mut failures = reader.failures();
     let mut in_doubt = false;
     loop {
         if wait != Wait::No {
@@ -102,10 +102,10 @@ async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wai
                 write.note_deletion(write.path());
                 return Err(LockLost { path: write.path().clone(), reason: LossReason::NodeDeleted }.into());
             }
-            error if wait == Wait::No => return Err(error.into()),
+            error if wait == Wait::No => return Err(failures.at_once(error)),
             error => {
                 in_doubt |= error.outcome() == Outcome::Unknown;
-                retrier.pause(error).await?;
+                failures.pause(error).await?;
             }
         }
     }

@@ -117,9 +117,9 @@ impl WriteGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lock had already been lost; and those of the client when its retry policy gives up. If
-    /// the owner already holds the read lock, those of [`LockGuard::release`]. In each case this guard is released, if
-    /// necessary in the background.
+    /// [`Error::Lost`] when the lock had already been lost; [`Error::AcquireFailed`] when the client's retry policy gives up;
+    /// [`Error::Client`] for an error that a retry cannot help. If the owner already holds the read lock, those of
+    /// [`LockGuard::release`]. In each case this guard is released, if necessary in the background.
     ///
     /// # Cancel safety
     ///

@@ -46,7 +46,7 @@ impl SemaphoreInternals {
         let child = |name| path.join(name).map_err(ClientError::from);
         let (locks_dir, leases_dir) = (child("locks")?, child("leases")?);
         let driver = Arc::new(StandardLockInternalsDriver::new());
-        let queue = LockInternals::new(client, locks_dir, driver)?;
+        let queue = LockInternals::new(client, locks_dir, driver)?.of_lock(&path);
         let lease_data = Arc::clone(client.default_lock_data());
         Ok(Self { path, queue, leases_dir, lease_data, limit, holds: Arc::default() })
     }

@@ -105,9 +105,11 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// Those of the client when there is no session and its retry policy gives up;
-    /// [`Closed`](curator_client::Error::Closed) as soon as the client closes. It is not an error if the session is lost
-    /// while waiting: the wait starts over in the next session, at the end of the queue.
+    /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's retry
+    /// policy gives up; with [`RetryForever`](curator_client::RetryForever) it never does, and the acquire waits through an
+    /// outage of any length. [`Client`](crate::Error::Client) at once for an error that a retry cannot help, such as a missing
+    /// permission; [`Closed`](curator_client::Error::Closed) in it as soon as the client closes. It is not an error if the
+    /// session is lost while waiting: the wait starts over in the next session, at the end of the queue.
     ///
     /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when someone keeps deleting our place;
     /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;

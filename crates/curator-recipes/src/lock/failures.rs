@@ -1,0 +1,62 @@
+//! The consecutive failures of one acquire, and what becomes of them when the retry policy gives up.
+
+use std::time::Duration;
+
+use curator_client::{CuratorClient, Error as ClientError, Retrier, ZPath};
+
+use crate::error::{Error, Result};
+
+/// Consecutive failures: of requests, or of finding a session.
+#[derive(Debug)]
+pub(crate) struct Failures<'a> {
+    client: &'a CuratorClient,
+    lock: &'a ZPath,
+    /// `None` while all is well.
+    retrier: Option<Retrier>,
+}
+
+impl<'a> Failures<'a> {
+    /// None yet, of an acquire of `lock`.
+    pub(crate) fn new(client: &'a CuratorClient, lock: &'a ZPath) -> Self {
+        Self { client, lock, retrier: None }
+    }
+
+    /// All is well: the next failure counts as the first.
+    pub(crate) fn forget(&mut self) {
+        self.retrier = None;
+    }
+
+    /// Waits for as long as the policy says; the next attempt is due when this returns.
+    ///
+    /// # Errors
+    ///
+    /// That the acquire has failed, when the policy gives up; `error` itself when no retry can help.
+    pub(crate) async fn pause(&mut self, error: ClientError) -> Result<()> {
+        let retrier = self.retrier();
+        let paused = retrier.pause(error).await;
+        let (attempts, failing_for) = (retrier.failures(), retrier.failing_for());
+        paused.map_err(|cause| failed(self.lock, attempts, failing_for, cause))
+    }
+
+    /// As [`pause`](Self::pause), for a failure that is not an error of the client. Returns `false` when the policy gives up.
+    pub(crate) async fn again(&mut self) -> Result<bool> {
+        Ok(self.retrier().again().await?)
+    }
+
+    /// The error of an acquire that retries nothing.
+    pub(crate) fn at_once(&self, cause: ClientError) -> Error {
+        failed(self.lock, 1, Duration::ZERO, cause)
+    }
+
+    fn retrier(&mut self) -> &mut Retrier {
+        self.retrier.get_or_insert_with(|| self.client.retrier())
+    }
+}
+
+fn failed(lock: &ZPath, attempts: u32, failing_for: Duration, cause: ClientError) -> Error {
+    // Others, such as a missing permission, say all that there is to say.
+    if !cause.is_retryable() {
+        return cause.into();
+    }
+    Error::AcquireFailed { lock: lock.clone(), attempts, failing_for, cause: Box::new(cause) }
+}
