@@ -87,7 +87,7 @@ pub use crate::lock::{
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossHandle, OwnerId, Participant, ReadLock,
     SemaphoreLease, WriteGuard, WriteLock, revoke,
 };
-pub use crate::shared_count::{SharedCount, VersionedCount};
+pub use crate::shared_count::{CountChanges, SharedCount, VersionedCount};
 
 /// The examples of the README compile.
 #[cfg(doctest)]
@@ -154,6 +154,7 @@ mod tests {
             is_send(&guard.transaction().commit());
             is_send(&guard.release());
             is_send(&count.get());
+            is_send(&count.changes().next());
         };
         let _asking = async |client: client::CuratorClient, path: client::ZPath| is_send(&revoke(&client, &path));
     }

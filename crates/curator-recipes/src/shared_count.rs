@@ -1,9 +1,12 @@
 //! A number that all processes share.
 
+mod changes;
+
 use std::sync::Arc;
 
 use curator_client::{CreateMode, Created, CuratorClient, NodePath, NodeSpec, Request, Session, Watch, ZPath};
 
+pub use self::changes::CountChanges;
 use crate::error::{Error, Result};
 
 /// A number that all processes share: an `i32` in the data of one persistent node.
@@ -25,12 +28,12 @@ use crate::error::{Error, Result};
 ///         break;
 ///     }
 /// }
-/// // Follow the changes.
-/// loop {
-///     let (now, mut watch) = count.watch().await?;
-///     println!("{} workers", now.value);
-///     watch.fired().await;
+/// // Follow the changes, until the client closes.
+/// let mut changes = count.changes();
+/// while let Some(now) = changes.next().await {
+///     println!("{} workers", now?.value);
 /// }
+/// # Ok(())
 /// # }
 /// ```
 ///
@@ -47,7 +50,8 @@ use crate::error::{Error, Result};
 /// before it where that matters. Versions start over when someone deletes the node, so a `compare_and_set` across a deletion
 /// can replace a different number that happens to have the same version.
 ///
-/// Unlike Curator's, it has no `start`, and keeps no copy up to date in the background: each call asks the server.
+/// Unlike Curator's, it has no `start`, and keeps no copy up to date in the background: each call asks the server. What a
+/// listener does there, [`changes`](Self::changes) does here.
 #[derive(Debug, Clone)]
 pub struct SharedCount {
     inner: Arc<Inner>,
@@ -140,6 +144,14 @@ impl SharedCount {
         Ok((self.parse(&data, stat.version)?, watch))
     }
 
+    /// The current value, and then the latest one after each change, until the client closes. Nothing is sent before the
+    /// stream is polled.
+    ///
+    /// It creates the node if it is missing, like [`get`](Self::get).
+    pub fn changes(&self) -> CountChanges {
+        CountChanges::of(self)
+    }
+
     /// Sets the number, whatever it was, and whatever data the node had. Creates the node if it is missing. One request,
     /// if it is not.
     ///
@@ -191,16 +203,23 @@ impl SharedCount {
 
     /// Reads the node, which is created if it is missing.
     async fn read<T>(&self, read: impl Fn(&Session, &ZPath) -> Request<T>) -> Result<T> {
-        let (path, read) = (&self.inner.path, &read);
-        let found = self.inner.client.retry(|session| async move {
-            match read(&session, path).await {
-                Err(curator_client::Error::NoNode { .. }) => {}
-                found => return found,
-            }
-            self.create_if_missing(&session).await?;
-            read(&session, path).await
-        });
-        Ok(found.await?)
+        let read = &read;
+        Ok(self.inner.client.retry(|session| async move { self.read_in(&session, read).await }).await?)
+    }
+
+    /// As [`read`](Self::read), in one session. Retries nothing.
+    async fn read_in<T>(
+        &self,
+        session: &Session,
+        read: &impl Fn(&Session, &ZPath) -> Request<T>,
+    ) -> curator_client::Result<T> {
+        let path = &self.inner.path;
+        match read(session, path).await {
+            Err(curator_client::Error::NoNode { .. }) => {}
+            found => return found,
+        }
+        self.create_if_missing(session).await?;
+        read(session, path).await
     }
 
     /// Creates the node with the seed, if it does not exist. Retries nothing.

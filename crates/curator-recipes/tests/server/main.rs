@@ -34,6 +34,7 @@ mod runtime_end;
 mod semaphore;
 mod session_loss;
 mod shared_count;
+mod shared_count_changes;
 mod stopped_holder;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,123 @@
+//! The values of a shared count, as a stream.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use curator_client::{Error as ClientError, Retrier, Session, Stat, Watch};
+use futures_core::Stream;
+use futures_util::stream::{self, StreamExt as _};
+
+use super::{SharedCount, VersionedCount};
+use crate::error::{Error, Result};
+
+/// The values of a [`SharedCount`], from now on; made by [`SharedCount::changes`].
+///
+/// A [`Stream`], and [`next`](Self::next) for those who need no more than that. The first item is the current value. After
+/// each change the count is read again, so you see the latest value and not every change. It is one request for each event.
+///
+/// It goes on through lost connections and lost sessions, however long they take, and yields no error for them. It ends when
+/// the client closes.
+///
+/// # Errors
+///
+/// [`InvalidSharedCount`](Error::InvalidSharedCount) while the node's data is not such a number; the next change is awaited
+/// nevertheless. Any other error, such as a missing permission, is one that a retry cannot help, and the last item.
+///
+/// # Cancel safety
+///
+/// Nothing is lost when the future of `next` is dropped. Dropping the stream takes the watch with it.
+#[must_use = "nothing is read before the stream is polled"]
+pub struct CountChanges {
+    values: Pin<Box<dyn Stream<Item = Result<VersionedCount>> + Send>>,
+}
+
+/// What is known between two items.
+struct Following {
+    count: SharedCount,
+    /// Never gives up: an outage is not the end of the stream.
+    retrier: Retrier,
+    watch: Option<Watch>,
+    /// What was yielded last.
+    last: Option<VersionedCount>,
+}
+
+impl CountChanges {
+    pub(super) fn of(count: &SharedCount) -> Self {
+        let retrier = count.inner.client.persistent_retrier();
+        let following = Following { count: count.clone(), retrier, watch: None, last: None };
+        let step = |following: Option<Following>| async move { following?.next().await };
+        Self { values: Box::pin(stream::unfold(Some(following), step).fuse()) }
+    }
+
+    /// Waits for the next value. Returns `None` once the client is closed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the [stream](CountChanges#errors).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Result<VersionedCount>> {
+        self.values.next().await
+    }
+}
+
+impl Stream for CountChanges {
+    type Item = Result<VersionedCount>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.values.as_mut().poll_next(cx)
+    }
+}
+
+impl std::fmt::Debug for CountChanges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CountChanges").finish_non_exhaustive()
+    }
+}
+
+impl Following {
+    /// The next item, and what follows it; `None` when the client closes.
+    async fn next(mut self) -> Option<(Result<VersionedCount>, Option<Self>)> {
+        let client = self.count.inner.client.clone();
+        let item = tokio::select! {
+            biased;
+            () = client.closing() => return None,
+            item = self.item() => item,
+        };
+        match item {
+            Err(Error::Client(ClientError::Closed)) => None,
+            Err(error @ Error::Client(_)) => Some((Err(error), None)),
+            item => Some((item, Some(self))),
+        }
+    }
+
+    async fn item(&mut self) -> Result<VersionedCount> {
+        loop {
+            if let Some(watch) = &mut self.watch {
+                watch.fired().await;
+                self.watch = None;
+            }
+            match read(&self.count).await {
+                Ok((data, stat, watch)) => {
+                    self.retrier.reset();
+                    self.watch = Some(watch);
+                    let value = self.count.parse(&data, stat.version);
+                    // A watch that was interrupted has not seen a change.
+                    if value.is_err() || value.as_ref().ok() != self.last.as_ref() {
+                        self.last = value.as_ref().ok().copied();
+                        return value;
+                    }
+                }
+                Err(error) => self.retrier.pause(error).await?,
+            }
+        }
+    }
+}
+
+/// One attempt to read the count and to watch it.
+async fn read(count: &SharedCount) -> curator_client::Result<(Vec<u8>, Stat, Watch)> {
+    let session = count.inner.client.session().await?;
+    count.read_in(&session, &Session::watch_data).await
+}
