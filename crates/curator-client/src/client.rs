@@ -11,6 +11,8 @@ use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 pub use self::builder::CuratorClientBuilder;
 pub use self::create::CreateBuilder;
 pub use self::delete::DeleteBuilder;
@@ -267,6 +269,12 @@ impl CuratorClient {
         self.inner.timer.sleep_until(deadline)
     }
 
+    /// The runtime that this client lives on, for tasks that belong to it.
+    #[must_use]
+    pub fn runtime(&self) -> &Handle {
+        self.inner.timer.runtime()
+    }
+
     /// Runs a future of this client to completion on a plain thread.
     ///
     /// # Panics
@@ -274,7 +282,7 @@ impl CuratorClient {
     /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there could stop the very
     /// runtime that the future needs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.inner.timer.runtime().block_on(future)
+        self.runtime().block_on(future)
     }
 }
 

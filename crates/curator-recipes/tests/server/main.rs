@@ -8,6 +8,7 @@
 mod acquire_failed;
 mod bad_input;
 mod cancel;
+mod cancellation_token;
 mod contract;
 mod cost;
 mod cost_of_waiting;

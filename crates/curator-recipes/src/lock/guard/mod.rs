@@ -1,6 +1,8 @@
 //! The guard of a held lock.
 
 mod loss;
+#[cfg(feature = "tokio-util")]
+mod token;
 mod transaction;
 
 use std::future::{Future, poll_fn};

@@ -1,0 +1,46 @@
+//! A cancellation token for the work under a lock.
+
+use tokio_util::sync::CancellationToken;
+
+use super::LockGuard;
+
+impl LockGuard {
+    /// A token that is cancelled as soon as the lock is no longer held, because it is lost or because its last guard is
+    /// released or dropped. Needs the feature `tokio-util`.
+    ///
+    /// Give it to whatever must stop by itself then: tasks of the service, libraries that take such a token. Whoever wants to
+    /// know why takes a [`LossHandle`](crate::LossHandle) instead, which also tells a loss from a release.
+    ///
+    /// A token is driven by a task, which this call spawns on the client's runtime. That task ends with the hold, or as soon
+    /// as the token is cancelled by someone else; so it does not outlive the client. If the runtime ends first, the token is
+    /// cancelled. Each call makes another token and another task: clone the token where you need several. Like
+    /// [`lost`](Self::lost), it may set a watch: one request. A token is as late as its task is;
+    /// [`is_valid`](Self::is_valid) and [`run`](Self::run) read the clock.
+    ///
+    /// ```no_run
+    /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), curator_recipes::Error> {
+    /// let token = guard.cancellation_token();
+    /// let worker = tokio::spawn(async move {
+    ///     token.run_until_cancelled(async { /* the work */ }).await
+    /// });
+    /// // `None` if the lock was lost first.
+    /// let done = worker.await;
+    /// # drop(done);
+    /// guard.release().await
+    /// # }
+    /// ```
+    #[must_use = "dropping the token cancels nothing"]
+    pub fn cancellation_token(&self) -> CancellationToken {
+        let (token, loss) = (CancellationToken::new(), self.loss());
+        // Cancels when it is dropped, and so also when the runtime drops the task.
+        let (cancelled, cancel) = (token.clone(), token.clone().drop_guard());
+        self.client().runtime().spawn(async move {
+            let _cancel = cancel;
+            tokio::select! {
+                _ = loss => {}
+                () = cancelled.cancelled() => {}
+            }
+        });
+        token
+    }
+}
