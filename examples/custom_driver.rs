@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
-use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after,
 };

@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::InterProcessMutex;
-use curator_recipes::client::CuratorClient;
 use curator_recipes::fencing::FencedResource;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines, Stdin, stdin};

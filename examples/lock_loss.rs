@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::InterProcessMutex;
-use curator_recipes::client::{ConnectionState, ConnectionStates, CuratorClient};
+use curator_recipes::client::{ConnectionState, ConnectionStates};
 use curator_test::Direction;
 
 const DIR: &str = "/curator-examples/lock-loss";

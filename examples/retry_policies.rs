@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::{
-    BackoffRetry, BoundedExponentialBackoffRetry, ConnectionState, CreateMode, CuratorClient, ExponentialBackoffRetry,
-    RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
+    BackoffRetry, BoundedExponentialBackoffRetry, ConnectionState, CreateMode, ExponentialBackoffRetry, RetryForever,
+    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
 
 const NODE: &str = "/curator-examples/retry-policies";
