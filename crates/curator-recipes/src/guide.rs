@@ -1,4 +1,4 @@
-//! The guide: what the locks guarantee, a page for each lock, and how to test your own service.
+//! The guide: what the locks guarantee, a page for each lock, how to run a service in production and how to test it.
 //!
 //! | Page | What it is about |
 //! |---|---|
@@ -7,7 +7,9 @@
 //! | [`mutex`], [`semaphore_mutex`], [`semaphore`], [`read_write`], [`multi_lock`] | one lock each: its nodes, requests, guarantees, caveats and errors, and what Java Curator does differently |
 //! | [`fencing`] | how a late write is refused |
 //! | [`revocation`] | how to ask a holder for its lock |
+//! | [`production`] | timeouts, starting and stopping, Kubernetes, and what the log says |
 //! | [`testing`] | servers, ensembles and a faulty network for your own tests |
+//! | [`from_curator`] | each class and method of Java Curator, and what it is here |
 //!
 //! A page names the tests that show what it says. They are in the repository, as are the architecture and the records of
 //! its decisions (ADR).
@@ -95,6 +97,28 @@ pub mod fencing {}
 /// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
 #[doc = include_str!("../docs/locks/revocation.md")]
 pub mod revocation {}
+
+/// Running a service in production: timeouts, starting and stopping, Kubernetes, and the log.
+///
+/// [assumptions]: crate::guide::guarantees#assumptions
+/// [fencing]: crate::guide::fencing
+/// [permissions]: crate::guide::guarantees#permissions
+#[doc = include_str!("../docs/production.md")]
+pub mod production {}
+
+/// For users of Java Curator: what each class and method is here.
+///
+/// [fencing]: crate::guide::fencing
+/// [java]: crate::guide::guarantees#java-curator-on-the-same-path
+/// [leader-job]: crate::guide::production#a-leader-job
+/// [multi-lock-java]: crate::guide::multi_lock#java-curator
+/// [mutex-java]: crate::guide::mutex#java-curator
+/// [read-write-java]: crate::guide::read_write#java-curator
+/// [semaphore-java]: crate::guide::semaphore#java-curator
+/// [session-lease]: crate::guide::guarantees#the-session-lease
+/// [testing]: crate::guide::testing
+#[doc = include_str!("../docs/from-curator.md")]
+pub mod from_curator {}
 
 /// Testing your own service, with the crate `curator-test`.
 #[doc = include_str!("../docs/testing.md")]
