@@ -51,6 +51,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["lock::hold", "lock::watches"],
             &["lock::own_nodes"],
             &["lock::watched_node"],
+            &["lock::log"],
             &["fencing", "lock::acquire_methods", "lock::failures", "lock::revoke", "shared_count"],
             &["error", "lock::owner"],
         ],

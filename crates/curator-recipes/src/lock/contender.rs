@@ -10,6 +10,7 @@ use curator_protocol::{
 };
 
 use super::hold::Hold;
+use super::log::AcquireLog;
 use super::own_nodes::{OwnNodes, State};
 use super::watches::Watches;
 use crate::error::Result;
@@ -155,7 +156,7 @@ impl<'a> Contender<'a> {
 
     /// Makes holds from the nodes that have won the contest: one hold for all of them, with one node in each queue; or,
     /// if they are leases, one hold for each, in which case the place in the queue is gone.
-    pub(crate) fn into_holds(mut self, won: &[OwnNode]) -> Result<Vec<Hold>> {
+    pub(crate) fn into_holds(mut self, won: &[OwnNode], log: &AcquireLog<'_>) -> Result<Vec<Hold>> {
         let token = |node: &OwnNode| FencingToken::new(node.czxid);
         if self.directories.len() == self.watches.own.len() {
             for (queue, node) in won.iter().enumerate() {
@@ -163,13 +164,13 @@ impl<'a> Contender<'a> {
             }
             // An owner has found its place in a list.
             let (nodes, watches) = (self.nodes.listed(), self.watches.own);
-            return Ok(won.first().map(token).map(|token| Hold::new(nodes, token, watches)).into_iter().collect());
+            return Ok(won.first().map(token).map(|token| Hold::new(nodes, token, watches, log)).into_iter().collect());
         }
         self.nodes.set(0, State::Idle);
         let paths = won.iter().map(|lease| self.child(1, &lease.name)).collect::<Result<_>>()?;
         self.nodes.set(1, State::Answered(paths));
         let hold = |(nodes, lease): (OwnNodes, &OwnNode)| {
-            let hold = Hold::new(nodes, token(lease), []);
+            let hold = Hold::new(nodes, token(lease), [], log);
             if self.revoked {
                 hold.note_revocation();
             }

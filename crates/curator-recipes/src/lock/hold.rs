@@ -8,8 +8,10 @@ use curator_client::{CuratorClient, Session, ZPath};
 use tokio::sync::watch;
 
 pub(crate) use self::end::HoldEnd;
+use super::log::{AcquireLog, HoldLog};
 use super::own_nodes::OwnNodes;
-use super::watched_node::{Deleted, OwnWatch, WatchedNode, watch_nodes};
+use super::owner::OwnerId;
+use super::watched_node::{Deleted, OwnWatch, Revocation, WatchedNode, watch_nodes};
 use crate::error::{LockLost, LossReason};
 use crate::fencing::FencingToken;
 
@@ -22,10 +24,10 @@ pub(crate) struct Hold {
     paths: Vec<ZPath>,
     watched: Vec<WatchedNode>,
     token: FencingToken,
-    /// Whether someone is known to have asked for the lock back.
-    revoked: Arc<watch::Sender<bool>>,
+    revocation: Arc<Revocation>,
     /// Why the lock is no longer held, once that is known: it is lost, or released, whichever comes first.
     ended: watch::Sender<Option<LockLost>>,
+    log: HoldLog,
     state: Mutex<State>,
 }
 
@@ -45,16 +47,18 @@ impl Hold {
         mut nodes: OwnNodes,
         token: FencingToken,
         watches: impl IntoIterator<Item = Option<OwnWatch>>,
+        log: &AcquireLog<'_>,
     ) -> Self {
-        let revoked = Arc::new(watch::Sender::new(false));
         let paths: Vec<_> = nodes.paths().cloned().collect();
+        let log = HoldLog::owned(log, &nodes.session, &paths, token);
+        let revocation = Arc::new(Revocation::new(log.clone()));
         let watches = watches.into_iter().chain(std::iter::repeat_with(|| None));
-        let watched = paths.iter().cloned().zip(watches).map(|(path, own)| WatchedNode::new(path, own, &revoked));
+        let watched = paths.iter().cloned().zip(watches).map(|(path, own)| WatchedNode::new(path, own, &revocation));
         let watched: Vec<_> = watched.collect();
         nodes.watched.clone_from(&watched);
         let (client, session) = (nodes.client.clone(), nodes.session.clone());
         let state = Mutex::new(State { guards: 1, nodes: Some(nodes), deleted: None });
-        Self { client, session, paths, watched, token, revoked, ended: watch::Sender::new(None), state }
+        Self { client, session, paths, watched, token, revocation, ended: watch::Sender::new(None), log, state }
     }
 
     pub(crate) fn paths(&self) -> &[ZPath] {
@@ -68,6 +72,11 @@ impl Hold {
 
     pub(crate) fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// Who acquired it.
+    pub(crate) fn owner(&self) -> &OwnerId {
+        self.log.owner()
     }
 
     pub(crate) fn client(&self) -> &CuratorClient {
@@ -84,6 +93,11 @@ impl Hold {
         let mut state = self.lock();
         let enter = state.nodes.is_some() && !lost;
         state.guards += usize::from(enter);
+        let guards = state.guards;
+        drop(state);
+        if enter {
+            self.log.entered_again(guards);
+        }
         enter
     }
 
@@ -138,17 +152,20 @@ impl Hold {
     }
 
     fn deleted(&self) -> Deleted {
-        let watching = || watch_nodes(&self.client, &self.session, &self.watched, &self.revoked);
+        let watching = || watch_nodes(&self.client, &self.session, &self.watched, &self.revocation);
         self.lock().deleted.get_or_insert_with(watching).clone()
     }
 
     /// Records why the lock is no longer held, unless that is known already. Wakes those who wait for it.
     fn note_end(&self, end: &LockLost) {
-        self.ended.send_if_modified(|known| {
+        let is_first = self.ended.send_if_modified(|known| {
             let is_first = known.is_none();
             known.get_or_insert_with(|| end.clone());
             is_first
         });
+        if is_first {
+            self.log.ended(end);
+        }
     }
 
     /// Records that the last guard gives up the nodes. If the lock is lost, that came first.
@@ -186,12 +203,12 @@ impl Hold {
 
     /// Whether someone is known to have asked for the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
-        *self.revoked.borrow()
+        self.revocation.is_asked()
     }
 
     /// Records that someone asked for the lock back before it was held, at a node that is not one of the hold's.
     pub(crate) fn note_revocation(&self) {
-        self.revoked.send_replace(true);
+        self.revocation.note();
     }
 
     /// Records that one of the nodes was found to be gone.
@@ -201,12 +218,10 @@ impl Hold {
 
     /// Waits until someone asks for the lock back.
     pub(crate) async fn revocation_requested(&self) -> Result<(), LockLost> {
-        let mut revoked = self.revoked.subscribe();
         tokio::select! {
             biased;
             lost = self.lost() => Err(lost),
-            // The sender lives in `self`, so the channel cannot be closed.
-            _ = revoked.wait_for(|revoked| *revoked) => Ok(()),
+            () = self.revocation.asked() => Ok(()),
         }
     }
 }

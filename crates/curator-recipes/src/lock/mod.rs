@@ -9,6 +9,7 @@ mod holds;
 mod inter_process_lock;
 mod internals;
 mod line;
+mod log;
 mod multi;
 mod mutex;
 mod own_nodes;

@@ -10,6 +10,7 @@ use super::guard::LockGuard;
 use super::holds::Holds;
 use super::inter_process_lock::implement_inter_process_lock;
 use super::internals::LockInternals;
+use super::log::LockKind;
 use super::owner::OwnerId;
 use super::participants::Participant;
 use super::reentrant::Reentrant;
@@ -80,7 +81,7 @@ impl InterProcessMutex {
     ///
     /// When the path is invalid, or the driver's node names cannot be used.
     pub fn with_driver(client: &CuratorClient, path: impl NodePath, driver: impl LockInternalsDriver) -> Result<Self> {
-        let internals = LockInternals::new(client, client.resolve(path)?, Arc::new(driver))?;
+        let internals = LockInternals::new(client, LockKind::Mutex, client.resolve(path)?, Arc::new(driver))?;
         Ok(Self { inner: Reentrant::new(internals) })
     }
 

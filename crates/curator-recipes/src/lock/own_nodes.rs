@@ -210,6 +210,7 @@ impl OwnNodes {
 
     /// Deletes the nodes in one request. The error contains the index of the node that it is about.
     async fn send_deletes(&self, nodes: &[ZPath]) -> Result<(), (usize, ClientError)> {
+        tracing::trace!(requests = 1, what = "delete", nodes = nodes.len(), "pipeline");
         if let [path] = nodes {
             return self.session.delete(path, None).await.map_err(|error| (0, error));
         }

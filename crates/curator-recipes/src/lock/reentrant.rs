@@ -71,7 +71,7 @@ impl Reentrant {
                 return Ok(Some(guard));
             }
             permitted()?;
-            let acquired = self.internals.acquire(wait, None).await?;
+            let acquired = self.internals.acquire(owner, wait, None).await?;
             Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| self.hold(owner, hold)))
         });
         wait.bound(self.internals.client(), acquiring).await

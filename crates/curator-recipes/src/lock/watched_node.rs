@@ -9,7 +9,38 @@ use curator_client::{CuratorClient, Session, Watch, WatchEvent, ZPath};
 use futures_util::future::{FutureExt as _, Shared, select_all};
 use tokio::sync::watch;
 
+use super::log::HoldLog;
 use super::revoke::is_revoke_request;
+
+/// Whether someone has asked for the lock back.
+#[derive(Debug)]
+pub(crate) struct Revocation {
+    asked: watch::Sender<bool>,
+    log: HoldLog,
+}
+
+impl Revocation {
+    pub(crate) fn new(log: HoldLog) -> Self {
+        Self { asked: watch::Sender::new(false), log }
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        *self.asked.borrow()
+    }
+
+    /// Someone has.
+    pub(crate) fn note(&self) {
+        if !self.asked.send_replace(true) {
+            self.log.asked_back();
+        }
+    }
+
+    /// Waits until someone has.
+    pub(crate) async fn asked(&self) {
+        // The sender lives in `self`, so the channel cannot be closed.
+        let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
+    }
+}
 
 /// A watch on a node of ours, and what was read when it was set.
 #[derive(Debug)]
@@ -52,10 +83,10 @@ struct Seen {
 }
 
 impl WatchedNode {
-    /// Sets `revoked` if someone had asked for the lock back when the watch was set.
-    pub(crate) fn new(path: ZPath, own: Option<OwnWatch>, revoked: &watch::Sender<bool>) -> Self {
+    /// Notes it if someone had asked for the lock back when the watch was set.
+    pub(crate) fn new(path: ZPath, own: Option<OwnWatch>, revocation: &Revocation) -> Self {
         if own.as_ref().is_some_and(|own| own.revoked) {
-            revoked.send_replace(true);
+            revocation.note();
         }
         let watch = own.map(|own| own.watch);
         Self { path, seen: Arc::new(Mutex::new(Seen { watch, ..Seen::default() })) }
@@ -137,27 +168,22 @@ impl Seen {
 
 /// Watches the nodes of one hold. Sets the missing watches when the result is first polled.
 ///
-/// Sets `revoked` when the data of one of them asks for the lock back.
+/// Notes it when the data of one of them asks for the lock back.
 pub(crate) fn watch_nodes(
     client: &CuratorClient,
     session: &Session,
     nodes: &[WatchedNode],
-    revoked: &Arc<watch::Sender<bool>>,
+    revocation: &Arc<Revocation>,
 ) -> Deleted {
     let watching = nodes.iter().map(|node| {
-        Box::pin(watch_node(client.clone(), session.clone(), node.clone(), Arc::clone(revoked))) as Pin<Box<_>>
+        Box::pin(watch_node(client.clone(), session.clone(), node.clone(), Arc::clone(revocation))) as Pin<Box<_>>
     });
     let watching = select_all(watching.collect::<Vec<_>>());
     let deleted: Pin<Box<dyn Future<Output = ZPath> + Send>> = Box::pin(async move { watching.await.0 });
     deleted.shared()
 }
 
-async fn watch_node(
-    client: CuratorClient,
-    session: Session,
-    node: WatchedNode,
-    revoked: Arc<watch::Sender<bool>>,
-) -> ZPath {
+async fn watch_node(client: CuratorClient, session: Session, node: WatchedNode, revocation: Arc<Revocation>) -> ZPath {
     let mut retrier = client.persistent_retrier();
     loop {
         match node.event().await {
@@ -173,7 +199,7 @@ async fn watch_node(
             Ok((data, _, watch)) => {
                 retrier.reset();
                 if is_revoke_request(&data) {
-                    revoked.send_replace(true);
+                    revocation.note();
                 }
                 node.watch(watch);
             }

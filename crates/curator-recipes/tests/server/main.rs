@@ -17,6 +17,7 @@ mod directory;
 mod downgrade;
 mod downgrade_loss;
 mod exclusive;
+mod logs;
 mod loss;
 mod loss_handle;
 mod multi_lock;

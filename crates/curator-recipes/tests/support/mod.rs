@@ -3,6 +3,7 @@
 
 mod dropped;
 mod left;
+mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
 mod still_waits;
@@ -17,6 +18,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
 pub(crate) use self::left::{free, nothing_left};
+pub(crate) use self::logs::{Line, Logs};
 pub(crate) use self::numbers::Numbers;
 pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;

@@ -13,6 +13,7 @@ use super::acquire_methods::{Wait, acquire_methods};
 use super::guard::LockGuard;
 use super::inter_process_lock::{InterProcessLock, implement_inter_process_lock};
 use super::internals::LockInternals;
+use super::log::LockKind;
 use super::owner::OwnerId;
 use super::participants::Participant;
 use super::reentrant::Reentrant;
@@ -92,7 +93,7 @@ impl InterProcessMultiLock {
         let dirs = paths.into_iter().map(|path| client.resolve(path)).collect::<Result<Vec<_>, _>>()?;
         check_paths(&dirs)?;
         let driver = Arc::new(StandardLockInternalsDriver::new());
-        let internals = LockInternals::of_dirs(client, dirs.into(), driver)?;
+        let internals = LockInternals::of_dirs(client, LockKind::MultiLock, dirs.into(), driver)?;
         Ok(Self { kind: Kind::Paths(Reentrant::new(internals)) })
     }
 

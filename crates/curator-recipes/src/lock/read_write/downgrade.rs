@@ -5,12 +5,14 @@
 use curator_client::node::find::NodeFinder;
 use curator_client::{CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath};
 use curator_protocol::{Uuid, downgraded_read_name};
+use tracing::Instrument as _;
 
 use crate::error::{LockLost, LossReason, Result};
 use crate::lock::acquire_methods::Wait;
 use crate::lock::hold::Hold;
 use crate::lock::holds::Share;
 use crate::lock::internals::LockInternals;
+use crate::lock::log::AcquireLog;
 use crate::lock::own_nodes::{OwnNodes, State};
 
 /// What happens to the write node.
@@ -42,6 +44,20 @@ pub(super) async fn downgrade(reader: &LockInternals, mut write: Share) -> Resul
 /// Creates the read node in one transaction with a check or the deletion of the write node: so the read node never
 /// exists without having held its place.
 async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wait: Wait) -> Result<Hold> {
+    let mut log = AcquireLog::asked(reader.subject(), write.owner(), wait);
+    let span = log.span().clone();
+    let created = try_create(reader, write, write_node, wait, &log).instrument(span).await;
+    log.ended(created.as_ref().map(|_| true));
+    created
+}
+
+async fn try_create(
+    reader: &LockInternals,
+    write: &Hold,
+    write_node: WriteNode,
+    wait: Wait,
+    log: &AcquireLog<'_>,
+) -> Result<Hold> {
     let (client, session, dir) = (reader.client(), write.session(), reader.dir());
     let number = reader.driver().sequence(write.path().name());
     let number = number.ok_or_else(|| reader.protocol(format!("{} has no number", write.path())))?;
@@ -89,7 +105,7 @@ async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wai
         let error = match tried {
             Ok(_) => {
                 nodes.set(0, State::Answered(vec![path]));
-                let hold = Hold::new(nodes.listed(), write.token(), []);
+                let hold = Hold::new(nodes.listed(), write.token(), [], log);
                 if write_node == WriteNode::Deleted && write.is_revoked() {
                     hold.note_revocation();
                 }

@@ -12,6 +12,7 @@ use curator_protocol::{ReadLockInternalsDriver, WriteLockInternalsDriver};
 pub use self::read::ReadLock;
 pub use self::write::{WriteGuard, WriteLock};
 use super::internals::LockInternals;
+use super::log::LockKind;
 use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::Result;
@@ -74,8 +75,9 @@ impl InterProcessReadWriteLock {
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
         let dir = client.resolve(path)?;
-        let write = LockInternals::new(client, dir.clone(), Arc::new(WriteLockInternalsDriver))?;
-        let read = LockInternals::new(client, dir, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
+        let write = LockInternals::new(client, LockKind::Write, dir.clone(), Arc::new(WriteLockInternalsDriver))?;
+        let read =
+            LockInternals::new(client, LockKind::Read, dir, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
         Ok(Self::of(Sides { read: Reentrant::new(read), write: Reentrant::new(write) }))
     }
 

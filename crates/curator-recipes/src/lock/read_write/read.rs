@@ -73,7 +73,7 @@ impl ReadLock {
                     taken => return Ok(Some(read.hold(owner, taken?).of_reentry(true))),
                 }
             }
-            let acquired = read.internals().acquire(wait, None).await?;
+            let acquired = read.internals().acquire(owner, wait, None).await?;
             Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| read.hold(owner, hold)))
         });
         wait.bound(read.internals().client(), acquiring).await

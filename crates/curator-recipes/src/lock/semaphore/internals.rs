@@ -12,6 +12,7 @@ use crate::lock::guard::LockGuard;
 use crate::lock::hold::Hold;
 use crate::lock::holds::{Holds, Share};
 use crate::lock::internals::LockInternals;
+use crate::lock::log::LockKind;
 use crate::lock::owner::OwnerId;
 use crate::lock::participants::{Numbers, Participant, read_queues};
 use crate::shared_count::SharedCount;
@@ -42,11 +43,11 @@ pub(super) enum LimitSource {
 }
 
 impl SemaphoreInternals {
-    pub(super) fn new(client: &CuratorClient, path: ZPath, limit: LimitSource) -> Result<Self> {
+    pub(super) fn new(client: &CuratorClient, kind: LockKind, path: ZPath, limit: LimitSource) -> Result<Self> {
         let child = |name| path.join(name).map_err(ClientError::from);
         let (locks_dir, leases_dir) = (child("locks")?, child("leases")?);
         let driver = Arc::new(StandardLockInternalsDriver::new());
-        let queue = LockInternals::new(client, locks_dir, driver)?.of_lock(&path);
+        let queue = LockInternals::new(client, kind, locks_dir, driver)?.of_lock(&path);
         let lease_data = Arc::clone(client.default_lock_data());
         Ok(Self { path, queue, leases_dir, lease_data, limit, holds: Arc::default() })
     }
@@ -96,7 +97,8 @@ impl SemaphoreInternals {
         };
         let wanted = LeasesWanted { quantity, directory: &self.leases_dir, data: &self.lease_data, limit, count };
         // Boxed, so that the user's future that contains it stays small.
-        let acquiring = Box::pin(self.queue.acquire(wait, Some(wanted)));
+        let asking = OwnerId::current();
+        let acquiring = Box::pin(self.queue.acquire(&asking, wait, Some(wanted)));
         let holds = wait.bound(self.client(), acquiring).await?;
         Ok(holds.map(|holds| holds.into_iter().map(|hold| self.guard(hold)).collect()))
     }

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::lock::acquire_methods::{Wait, acquire_methods};
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::implement_inter_process_lock;
+use crate::lock::log::LockKind;
 use crate::lock::owner::OwnerId;
 use crate::lock::participants::Participant;
 
@@ -48,7 +49,14 @@ impl InterProcessSemaphoreMutex {
     ///
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Ok(Self { internals: SemaphoreInternals::new(client, client.resolve(path)?, LimitSource::Fixed(1))? })
+        Ok(Self {
+            internals: SemaphoreInternals::new(
+                client,
+                LockKind::SemaphoreMutex,
+                client.resolve(path)?,
+                LimitSource::Fixed(1),
+            )?,
+        })
     }
 
     /// The same mutex, with other data in its holder's node, for [`participants`](Self::participants) to show. Defaults

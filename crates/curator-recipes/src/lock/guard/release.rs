@@ -1,0 +1,81 @@
+//! Releasing a guard, and waiting for the result.
+
+use std::time::Duration;
+
+use curator_client::Deadline;
+
+use super::LockGuard;
+use crate::error::{Error, Result};
+use crate::lock::holds::Share;
+
+impl LockGuard {
+    /// Releases this guard, and reports the result. If it is not the owner's last guard, the lock stays held, no request
+    /// is sent, and there is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`](crate::Error::Lost) when the lock had already been lost: what was done last may have been done
+    /// without it. [`Error::ReleasePending`](crate::Error::ReleasePending) when the servers cannot be reached: the
+    /// client keeps trying until the node is gone or the session is over, and
+    /// [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) shows it.
+    /// [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server does not permit it.
+    /// [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if the guard stands for several
+    /// nodes or locks; a single error is returned directly.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release continues in the background.
+    pub async fn release(self) -> Result<()> {
+        let mut failures = Vec::new();
+        for share in self.into_shares() {
+            failures.extend(share.release().await.err());
+        }
+        Error::of_releases(failures)
+    }
+
+    /// As [`release`](Self::release), for a caller that cannot wait long: what is not done after `timeout` continues in
+    /// the background. Returns all errors, in the order of the releases.
+    pub(crate) async fn release_within(self, timeout: Duration) -> Vec<Error> {
+        let deadline = Deadline::after(timeout);
+        let mut failures = Vec::new();
+        for share in self.into_shares() {
+            let (client, path) = (share.hold().client().clone(), share.hold().path().clone());
+            let overdue = || {
+                let (operation, path, after) = ("release", path.clone(), timeout);
+                curator_client::Error::OperationTimeout { operation, path, after }
+            };
+            let released = tokio::select! {
+                biased;
+                released = share.release() => released,
+                // The release continues after it is dropped.
+                () = client.closing() => Err(Error::ReleasePending { path, cause: curator_client::Error::Closed }),
+                () = client.sleep_until(deadline) => Err(Error::ReleasePending { cause: overdue(), path }),
+            };
+            match released {
+                Err(Error::ReleasesFailed { failures: several }) => failures.extend(several),
+                released => failures.extend(released.err()),
+            }
+        }
+        failures
+    }
+
+    /// The shares, the last one first.
+    fn into_shares(self) -> impl Iterator<Item = Share> {
+        let Self { first, others, .. } = self;
+        others.into_iter().rev().chain([first])
+    }
+
+    /// Releases like [`release`](Self::release), on a plain thread.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`release`](Self::release).
+    ///
+    /// # Panics
+    ///
+    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
+    pub fn blocking_release(self) -> Result<()> {
+        let client = self.client().clone();
+        client.block_on(self.release())
+    }
+}

@@ -1,0 +1,237 @@
+//! One acquire: one contest after another, until one is won.
+
+use curator_client::{Error as ClientError, Outcome, Session, SessionEnd, Turn};
+use curator_protocol::{Contest, ContestError, Pace, Step, Uuid};
+use futures_util::future::FutureExt as _;
+
+use super::LockInternals;
+use crate::error::{Error, Result};
+use crate::lock::acquire_methods::Wait;
+use crate::lock::contender::{Contender, LeasesWanted};
+use crate::lock::failures::Failures;
+use crate::lock::hold::Hold;
+use crate::lock::line::InQueue;
+use crate::lock::log::AcquireLog;
+use crate::lock::refused::refused_before;
+
+/// One acquire of a lock.
+pub(super) struct Acquiring<'a> {
+    lock: &'a LockInternals,
+    wait: Wait,
+    wanted: Option<LeasesWanted<'a>>,
+    /// Consecutive failures of requests, which end with a place in the queue.
+    failures: Failures<'a>,
+    log: AcquireLog<'a>,
+}
+
+/// How one contest in one session ended.
+enum ContestEnd {
+    Won(Vec<Hold>),
+    /// Someone is before us, and we may not wait.
+    Refused,
+    /// The session ended; the next contest is a new one, with a new id.
+    SessionOver(SessionEnd),
+    /// Someone deleted our node.
+    PlaceDeleted,
+}
+
+impl<'a> Acquiring<'a> {
+    pub(super) fn new(
+        lock: &'a LockInternals,
+        wait: Wait,
+        wanted: Option<LeasesWanted<'a>>,
+        log: AcquireLog<'a>,
+    ) -> Self {
+        Self { lock, wait, wanted, failures: lock.failures(), log }
+    }
+
+    /// See [`LockInternals::acquire`].
+    pub(super) async fn run(mut self) -> Result<Option<Vec<Hold>>> {
+        let acquired = self.acquire().await;
+        self.log.ended(acquired.as_ref().map(Option::is_some));
+        acquired
+    }
+
+    async fn acquire(&mut self) -> Result<Option<Vec<Hold>>> {
+        let (lock, wait) = (self.lock, self.wait);
+        let mut places_lost = lock.failures();
+        let mut in_queue = self.line_up().await?;
+        loop {
+            let session = match (lock.client.try_session(), wait) {
+                (Ok(session), _) => session,
+                (Err(error), Wait::No) => return Err(self.failures.at_once(error)),
+                (Err(_), Wait::Until(_)) => match lock.client.session().await {
+                    Ok(session) => session,
+                    Err(error) => {
+                        self.failures.pause(error).await?;
+                        continue;
+                    }
+                },
+            };
+            match self.run_contest(&session, &mut in_queue).await? {
+                ContestEnd::Won(holds) => return Ok(Some(holds)),
+                ContestEnd::Refused => return Ok(None),
+                ContestEnd::SessionOver(end) if wait == Wait::No || end == SessionEnd::Closed => {
+                    let (operation, path, outcome) = ("wait for", lock.dir().clone(), Outcome::NotApplied);
+                    return Err(self.failures.at_once(ClientError::SessionEnded { operation, path, end, outcome }));
+                }
+                ContestEnd::SessionOver(end) => tracing::debug!(%end, "lost the place in the queue with the session"),
+                ContestEnd::PlaceDeleted => {
+                    tracing::debug!("someone has deleted the place in the queue");
+                    if wait == Wait::No || !places_lost.again().await? {
+                        return Err(Error::PlaceDeleted { dir: lock.dir().clone() });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until fewer contenders of this client stand in the queue than may. A contender that may not wait enters it
+    /// at once.
+    async fn line_up(&mut self) -> Result<InQueue> {
+        if self.wait == Wait::No {
+            return Ok(InQueue::without_line());
+        }
+        let mut entering = std::pin::pin!(self.lock.line.enter());
+        if let Some(in_queue) = entering.as_mut().now_or_never() {
+            return Ok(in_queue);
+        }
+        self.log.waits_in_line();
+        loop {
+            tokio::select! {
+                biased;
+                in_queue = &mut entering => return Ok(in_queue),
+                // A contender that waits here fails in the same cases as one in the queue.
+                error = self.without_session() => self.failures.pause(error).await?,
+            }
+        }
+    }
+
+    /// Waits until there has been no session for too long. A new session ends the sequence of failures.
+    async fn without_session(&mut self) -> ClientError {
+        loop {
+            match self.lock.client.session().await {
+                Ok(session) => {
+                    self.failures.forget();
+                    session.ended().await;
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+
+    async fn run_contest(&mut self, session: &Session, in_queue: &mut InQueue) -> Result<ContestEnd> {
+        let (lock, id) = (self.lock, Uuid::new_v4());
+        let mut contender = Contender::new(&lock.client, session, &id, &lock.dirs, &*lock.driver, &lock.data)?;
+        let mut contest = Contest::new(id, session.id(), lock.dirs.len());
+        if let Some(wanted) = self.wanted {
+            contender = contender.with_leases(&id, &wanted)?;
+            contest = Contest::for_leases(id, session.id(), wanted.quantity, wanted.limit);
+        }
+        if self.wait == Wait::No {
+            contest = contest.without_waiting();
+        }
+        let mut refusals = None;
+        let mut step = contest.start();
+        loop {
+            step = match step {
+                Step::Send { requests, pace } => {
+                    let failure = contender.failure.take();
+                    let turn = match self.next_turn(session, pace, failure).await? {
+                        Ok(turn) => turn,
+                        Err(end) => return Ok(ContestEnd::SessionOver(end)),
+                    };
+                    let pipeline = contender.send(&requests)?;
+                    in_queue.sent();
+                    let answers = contender.answers(&requests, pipeline).await?;
+                    drop(turn);
+                    if let Some(end) = session.end() {
+                        return Ok(ContestEnd::SessionOver(end));
+                    }
+                    self.log.note_lists((lock.driver(), &lock.dirs), &contest, &requests, &answers);
+                    let next = contest.answered(lock.driver(), answers);
+                    // After a restart or a failure, what was known of the nodes before still holds.
+                    if !matches!(next, Step::Restart(_) | Step::Failed { .. }) {
+                        contender.note_nodes(&contest)?;
+                    }
+                    // Being able to look is not progress yet: a create, or the taking of leases, may keep failing.
+                    if contender.failure.is_none() && contest.is_queued() {
+                        self.failures.forget();
+                    }
+                    next
+                }
+                Step::Wait => {
+                    self.log.waits(session, &contest);
+                    let refusals = refusals.get_or_insert_with(|| lock.client.janitor().refusals(session));
+                    if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, refusals).await {
+                        return Err(refused);
+                    }
+                    self.failures.forget();
+                    tokio::select! {
+                        biased;
+                        seen = contender.watches.next(session) => match seen {
+                            Ok(event) => contest.observed(event),
+                            Err(end) => return Ok(ContestEnd::SessionOver(end)),
+                        },
+                        () = refusals.changed() => Step::Wait,
+                    }
+                }
+                Step::Won(nodes) => {
+                    // The clock is read last: everything before may have taken longer than the session's lease.
+                    if let Some(end) = session.end() {
+                        return Ok(ContestEnd::SessionOver(end));
+                    }
+                    contender.delete_surplus(&contest)?;
+                    return Ok(ContestEnd::Won(contender.into_holds(&nodes, &self.log)?));
+                }
+                Step::Refused => return Ok(ContestEnd::Refused),
+                Step::Restart(reason) => {
+                    contender.delete_surplus(&contest)?;
+                    contender.restart(reason);
+                    return Ok(ContestEnd::PlaceDeleted);
+                }
+                Step::Failed { queue, error } => return Err(self.failed(queue, error)),
+            };
+        }
+    }
+
+    /// Waits until the next pipeline may be sent: as long as the policy says, if `pace` asks for that; for a connection;
+    /// and for our turn, which must be kept until the pipeline is answered. `failure` is what was wrong with the last
+    /// pipeline. A contender that may not wait retries nothing, and does not wait here.
+    ///
+    /// The inner error means that the session ended first.
+    async fn next_turn(
+        &mut self,
+        session: &Session,
+        pace: Pace,
+        failure: Option<ClientError>,
+    ) -> Result<Result<Option<Turn>, SessionEnd>> {
+        match (pace, failure) {
+            (_, Some(error)) if self.wait == Wait::No => return Err(self.failures.at_once(error)),
+            (Pace::Now, _) => {}
+            (Pace::Retry, Some(error)) => self.failures.pause(error).await?,
+            // The directory disappears as often as we create it.
+            (Pace::Retry, None) => {
+                if !self.failures.again().await? {
+                    let (operation, path) = ("contend for", self.lock.dir().clone());
+                    return Err(ClientError::NoNode { operation, path }.into());
+                }
+            }
+        }
+        if self.wait == Wait::No {
+            return Ok(Ok(None));
+        }
+        // A pipeline that fails for lack of a connection is not a failure of the lock, which waits for a connection.
+        Ok(session.turn().await.map(Some))
+    }
+
+    fn failed(&self, queue: usize, error: ContestError) -> Error {
+        match error {
+            ContestError::SequenceOverflow(overflow) => {
+                let dir = self.lock.dirs.get(queue).unwrap_or(self.lock.dir()).clone();
+                Error::SequenceOverflow { dir, node: overflow.name }
+            }
+            error => self.lock.protocol(error),
+        }
+    }
+}

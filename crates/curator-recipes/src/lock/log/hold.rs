@@ -1,0 +1,67 @@
+//! What is told of a hold.
+
+use std::time::Instant;
+
+use curator_client::{Session, ZPath};
+use tracing::Span;
+
+use super::text::{Capped, Paths};
+use super::{AcquireLog, client_name};
+use crate::error::{LockLost, LossReason};
+use crate::fencing::FencingToken;
+use crate::lock::owner::OwnerId;
+
+/// Tells of one hold. Clones tell of the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct HoldLog {
+    span: Span,
+    owner: OwnerId,
+    /// When it began; `None` if nobody listens.
+    since: Option<Instant>,
+}
+
+impl HoldLog {
+    /// What the acquire has won.
+    pub(crate) fn owned(acquire: &AcquireLog<'_>, session: &Session, nodes: &[ZPath], token: FencingToken) -> Self {
+        let subject = acquire.subject;
+        // A root: it outlives the acquire, and often the task.
+        let span = tracing::debug_span!(
+            parent: None,
+            "hold",
+            client = client_name(subject.client),
+            kind = subject.kind.name(),
+            lock = %Paths(subject.paths),
+            owner = %acquire.owner,
+            session = format_args!("{:#x}", session.id()),
+            node = %Paths(nodes),
+            %token,
+        );
+        span.follows_from(&acquire.span);
+        let since = (!span.is_disabled()).then(Instant::now);
+        tracing::debug!(parent: &span, waited = ?acquire.waited().unwrap_or_default(), "owned");
+        Self { span, owner: acquire.owner.clone(), since }
+    }
+
+    /// Who acquired it.
+    pub(crate) fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    /// The owner has so many guards now.
+    pub(crate) fn entered_again(&self, guards: usize) {
+        tracing::debug!(parent: &self.span, guards, "entered again");
+    }
+
+    pub(crate) fn asked_back(&self) {
+        tracing::debug!(parent: &self.span, "asked to give the lock back");
+    }
+
+    /// It is lost or released, whichever comes first.
+    pub(crate) fn ended(&self, end: &LockLost) {
+        let held = || self.since.map(|since| since.elapsed()).unwrap_or_default();
+        match end.reason {
+            LossReason::Released => tracing::debug!(parent: &self.span, held = ?held(), "released"),
+            why => tracing::debug!(parent: &self.span, %why, lost = %Capped(&end.path), held = ?held(), "lost"),
+        }
+    }
+}

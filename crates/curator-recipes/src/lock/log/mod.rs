@@ -1,0 +1,52 @@
+//! What the locks tell the subscribers of `tracing`: a span for each acquire, a span for each hold, and their events.
+//!
+//! All of it is at level `debug`, and the pipelines at level `trace`. Where nobody listens, nothing is formatted or allocated
+//! and no clock is read.
+
+mod acquire;
+mod hold;
+mod text;
+
+use curator_client::{CuratorClient, ZPath};
+
+pub(crate) use self::acquire::AcquireLog;
+pub(crate) use self::hold::HoldLog;
+pub(crate) use self::text::Requests;
+
+/// A lock, as it is named.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) client: &'a CuratorClient,
+    pub(crate) kind: LockKind,
+    /// Of a multi-lock, all that it takes at once.
+    pub(crate) paths: &'a [ZPath],
+}
+
+/// What kind of lock it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LockKind {
+    Mutex,
+    Read,
+    Write,
+    Semaphore,
+    SemaphoreMutex,
+    MultiLock,
+}
+
+impl LockKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Semaphore => "semaphore",
+            Self::SemaphoreMutex => "semaphore mutex",
+            Self::MultiLock => "multi-lock",
+        }
+    }
+}
+
+/// The name of the client.
+fn client_name(_client: &CuratorClient) -> &str {
+    "curator"
+}

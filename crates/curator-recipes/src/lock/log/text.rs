@@ -1,0 +1,120 @@
+//! How the fields look. None of them is longer than some hundred bytes, whatever a path or an error contains.
+
+use std::fmt::{self, Display, Formatter, Write};
+
+use curator_client::ZPath;
+use curator_protocol::Request;
+
+/// The most bytes of one path or one error.
+const LONGEST: usize = 300;
+
+/// The most members of a list.
+const MOST: usize = 4;
+
+/// A text that is cut off if it is too long.
+pub(super) struct Capped<T>(pub(super) T);
+
+/// As much of a text as there is room for.
+struct Room<'a, 'b> {
+    formatter: &'a mut Formatter<'b>,
+    left: usize,
+}
+
+impl Write for Room<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut end = self.left.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.formatter.write_str(&text[..end])?;
+        self.left -= end;
+        // Ends the formatting of the whole text.
+        if end < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+impl<T: Display> Display for Capped<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut room = Room { formatter: f, left: LONGEST };
+        let is_whole = write!(room, "{}", self.0).is_ok();
+        if is_whole { Ok(()) } else { f.write_str("…") }
+    }
+}
+
+/// The paths, if there are not too many.
+pub(super) struct Paths<'a>(pub(super) &'a [ZPath]);
+
+impl Display for Paths<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, path) in self.0.iter().take(MOST).enumerate() {
+            let separator = if index > 0 { ", " } else { "" };
+            write!(f, "{separator}{}", Capped(path))?;
+        }
+        match self.0.len().saturating_sub(MOST) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// What the requests of a pipeline are, in order; several of one kind as one.
+pub(crate) struct Requests<'a>(pub(crate) &'a [(usize, Request)]);
+
+impl Display for Requests<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, same) in self.0.chunk_by(|(_, one), (_, next)| kind(one) == kind(next)).enumerate() {
+            let separator = if index > 0 { ", " } else { "" };
+            write!(f, "{separator}{}", kind(&same[0].1))?;
+            if same.len() > 1 {
+                write!(f, " x{}", same.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn kind(request: &Request) -> &'static str {
+    match request {
+        Request::Create => "create",
+        Request::CreateParents => "create parents",
+        Request::Sync => "sync",
+        Request::List => "list",
+        Request::WatchList => "list and watch",
+        Request::Inspect { .. } => "read",
+        Request::WatchAhead { .. } => "watch a node before ours",
+        Request::WatchOwn { .. } => "watch our node",
+        Request::Limit => "read the limit",
+        Request::WatchLimit => "read and watch the limit",
+        Request::CreateLimit => "create the limit",
+        Request::Take { .. } => "take leases",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_off_between_characters() {
+        assert_eq!(Capped("/locks/ä").to_string(), "/locks/ä");
+        let exact = "x".repeat(LONGEST);
+        assert_eq!(Capped(&exact).to_string(), exact);
+        let long = format!("{}ää", "x".repeat(LONGEST - 1));
+        assert_eq!(Capped(&long).to_string(), format!("{}…", "x".repeat(LONGEST - 1)));
+    }
+
+    #[test]
+    fn a_list_of_paths_is_cut_off() {
+        let paths = |count: usize| (0..count).map(|n| ZPath::on_server(&format!("/{n}")).unwrap()).collect::<Vec<_>>();
+        assert_eq!(Paths(&paths(1)).to_string(), "/0");
+        assert_eq!(Paths(&paths(4)).to_string(), "/0, /1, /2, /3");
+        assert_eq!(Paths(&paths(9)).to_string(), "/0, /1, /2, /3 and 5 more");
+    }
+
+    #[test]
+    fn requests_of_one_kind_are_counted() {
+        let own = |queue| (queue, Request::WatchOwn { name: "n".to_owned() });
+        let requests = [(0, Request::Create), (1, Request::Create), own(0), (0, Request::List)];
+        assert_eq!(Requests(&requests).to_string(), "create x2, watch our node, list");
+    }
+}
