@@ -45,7 +45,11 @@
 //! | several exclusive locks as one: mutexes, semaphore mutexes, write locks | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
-//! Besides the locks, there is [`SharedCount`]: a number that all processes share.
+//! Besides the locks, there is [`SharedCount`]: a number that all processes share, and its changes as a stream.
+//!
+//! # Features
+//!
+//! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer held.
 //!
 //! # What else do I need to know?
 //!
@@ -53,13 +57,16 @@
 //! |---|---|
 //! | What is guaranteed, and what can only a [`FencingToken`] give? | [`guide::guarantees`] |
 //! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
-//! | What is retried, and how often? | [`client::retry`]; an acquire waits for the *lock* as long as it takes, but fails when there is no session and the retry policy gives up |
+//! | What is retried, and how often? | [`client::retry`]; an acquire waits for the *lock* as long as it takes, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
+//! | How does a job survive an outage of any length? | the loop in [`LockGuard::run`], and [`RetryForever`](client::RetryForever) |
+//! | In which order do I stop? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
 //! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |
 //! | How do I write in ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
 //! | How does another store refuse a holder that is too late? | [`LockGuard::fencing_token`], the module [`fencing`] |
 //! | What does each lock send, and what does Java Curator do differently? | [`guide::locks`] and a page for each lock |
 //! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
+//! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold |
 //! | How do I test my own service? | [`guide::testing`] |
 
 pub mod driver;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use curator_recipes::client::SessionEnd;
-use curator_recipes::{InterProcessLock, InterProcessMultiLock, LockGuard, LossHandle, LossReason};
+use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, LockGuard, LossHandle, LossReason};
 use curator_test::{OpCode, TestingServer};
 
 use crate::support::{
@@ -159,11 +159,19 @@ async fn a_downgrade_ends_the_handle_of_the_writer_and_the_reader_has_another() 
     reading.release().await.unwrap();
 }
 
+/// The wrong order of a shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handle_ends_with_the_client() {
-    let holder = client().await;
-    let guard = mutex(&holder, &path("handle/closed")).acquire().await.unwrap();
+async fn a_client_that_closes_first_ends_handle_and_work_and_the_release_says_so() {
+    let (holder, other, path) = (client().await, client().await, path("handle/closed"));
+    let guard = mutex(&holder, &path).acquire().await.unwrap();
     let task = watching(&guard.loss());
     holder.close().await.unwrap();
-    assert_eq!(soon(task).await.unwrap(), LossReason::SessionLost(SessionEnd::Closed));
+    let closed = LossReason::SessionLost(SessionEnd::Closed);
+    assert_eq!(soon(task).await.unwrap(), closed);
+    assert_eq!(soon(guard.run(std::future::pending::<()>())).await.unwrap_err().reason, closed);
+    // The lock is free at once.
+    let next = mutex(&other, &path).try_acquire().await.unwrap().expect("it is free");
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(lost) if lost.reason == closed), "{error}");
+    next.release().await.unwrap();
 }

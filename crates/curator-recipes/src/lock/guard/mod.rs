@@ -27,6 +27,14 @@ use crate::fencing::FencingToken;
 /// *lost* while it is held: see [`lost`](Self::lost), [`is_valid`](Self::is_valid), [`run`](Self::run), and, for other
 /// tasks, [`loss`](Self::loss).
 ///
+/// # Shutdown
+///
+/// A service that stops, for example on SIGTERM, takes no more work; finishes the work under its locks, or drops it; releases
+/// its guards; and then [closes](curator_client::CuratorClient::close) the client. `close` carries out the releases of guards
+/// that were dropped. If it comes first, it ends the session: [`run`](Self::run) drops the work, the locks are free at once,
+/// and a later [`release`](Self::release) returns [`Error::Lost`](crate::Error::Lost), since it cannot tell whether all work
+/// was done in time. A process that ends without `close` keeps its locks until the session timeout.
+///
 /// The guard of a multi-lock stands for several nodes, or for several locks. It is lost when any one of them is lost.
 #[must_use = "the lock is released at once if the guard is dropped at once"]
 pub struct LockGuard {
@@ -180,6 +188,38 @@ impl LockGuard {
     /// this process was stopped in the meantime. A step that has begun is not interrupted: a future that blocks its
     /// thread, or a process that is stopped in the middle of a step, can be late. Only the
     /// [fencing token](Self::fencing_token) helps then.
+    ///
+    /// A job that runs wherever this process has the lock, and survives any outage: acquire, run, and on a loss or an error
+    /// again. With [`RetryForever`](curator_client::RetryForever) the acquire itself waits for the end of an outage.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use curator_recipes::client::{self, CuratorClient};
+    /// use curator_recipes::{Error, InterProcessMutex};
+    ///
+    /// /// Ends when the client closes, or when it is dropped.
+    /// async fn lead(client: &CuratorClient) -> Result<(), Error> {
+    ///     let leadership = InterProcessMutex::new(client, "/leaders/reports")?.non_reentrant();
+    ///     loop {
+    ///         let term = async {
+    ///             let guard = leadership.acquire().await?;
+    ///             guard.run(async { /* the job */ }).await?;
+    ///             guard.release().await
+    ///         };
+    ///         match term.await {
+    ///             Ok(()) => {}
+    ///             Err(Error::Client(client::Error::Closed)) => return Ok(()),
+    ///             // The lock is lost; or the retry policy gave up, or a permission is missing.
+    ///             Err(error) => {
+    ///                 println!("the job has to wait: {error}");
+    ///                 tokio::time::sleep(Duration::from_secs(1)).await;
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// # let _ = lead;
+    /// ```
     ///
     /// # Errors
     ///
