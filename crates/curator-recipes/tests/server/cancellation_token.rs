@@ -1,11 +1,8 @@
 //! The token is cancelled when the lock is no longer held.
 
-use curator_recipes::client::CuratorClient;
-use curator_test::TestingServer;
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{
-    LONG_SESSION, behind_proxy, builder, client, end_session, mutex, path, round_trips, soon, still_waits,
-};
+use crate::support::{behind_proxy, client, connect, end_session, mutex, path, round_trips, soon, still_waits};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_cancelled_by_a_loss() {
@@ -66,13 +63,18 @@ async fn a_token_that_is_cancelled_by_its_user_leaves_the_lock_alone() {
 /// The task goes with the runtime, and nobody would cancel the token any more.
 #[test]
 fn a_token_is_cancelled_when_the_runtime_ends() {
-    let server = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let address = server.block_on(async { TestingServer::start().await.unwrap() });
-    let clients = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (servers, clients) = (runtime(), runtime());
+    let (_server, proxy) = servers.block_on(async {
+        let server = TestingServer::start().await.unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        (server, proxy)
+    });
     let (guard, token) = clients.block_on(async {
-        let client: CuratorClient = builder(&address.connect_string(), LONG_SESSION).connect().await.unwrap();
-        let guard = mutex(&client, "/token").acquire().await.unwrap();
+        let guard = mutex(&connect(&proxy.connect_string()).await, "/token").acquire().await.unwrap();
         let token = guard.cancellation_token();
+        // By then the task waits.
+        proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
         (guard, token)
     });
     assert!(!token.is_cancelled() && guard.is_valid());
