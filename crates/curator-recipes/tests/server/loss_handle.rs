@@ -11,6 +11,7 @@ use curator_test::{OpCode, TestingServer};
 
 use crate::support::{
     behind_proxy, children, client, end_session, mutex, nothing_left, path, read_write, requests_of, soon, still_waits,
+    until,
 };
 
 /// A task that waits for the end of the lock.
@@ -93,6 +94,23 @@ async fn a_handle_ends_with_the_last_guard_and_keeps_no_lock() {
         // The handle is still there, and polled for the first time.
         assert_eq!(soon(handle).await.reason, LossReason::Released);
     }
+}
+
+/// No event of the server can tell it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_ends_with_the_last_guard_also_without_a_connection() {
+    let (proxy, holder) = behind_proxy().await;
+    let guard = mutex(&holder, &path("handle/unplugged")).acquire().await.unwrap();
+    let handle = guard.loss();
+    let task = watching(&handle);
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    until(async || holder.try_session().is_err()).await;
+    assert!(handle.is_valid());
+    drop(guard);
+    assert!(!handle.is_valid());
+    assert_eq!(soon(task).await.unwrap(), LossReason::Released);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
