@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::fmt::{Debug, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use tracing::field::{Field, Visit};
 use tracing::instrument::{WithDispatch, WithSubscriber as _};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 /// Hears what the locks say up to a level, in the futures that it [listens to](Logs::hear). Clones hear together.
@@ -23,6 +24,9 @@ struct Heard {
     spans: Mutex<HashMap<u64, Fields>>,
     lines: Mutex<Vec<Line>>,
 }
+
+/// Wants nothing, and says so each time.
+struct Deaf;
 
 /// The name of a span, or the message of an event; then its fields.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +46,10 @@ thread_local! {
 
 impl Logs {
     pub(crate) fn at(level: Level) -> Self {
+        // Where it is the only subscriber, `tracing` asks the subscriber of the thread that comes to an event first whether
+        // anybody wants it, and remembers that for all threads. With a second one, it asks each time.
+        static DEAF: Once = Once::new();
+        DEAF.call_once(|| tracing::subscriber::set_global_default(Deaf).unwrap());
         Self { level, heard: Arc::default() }
     }
 
@@ -90,7 +98,35 @@ impl Visit for Fields {
     }
 }
 
+impl Subscriber for Deaf {
+    fn register_callsite(&self, _metadata: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        false
+    }
+
+    fn new_span(&self, _attributes: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, _event: &Event<'_>) {}
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
 impl Subscriber for Logs {
+    fn register_callsite(&self, _metadata: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         *metadata.level() <= self.level && metadata.target().starts_with("curator_recipes")
     }

@@ -120,6 +120,8 @@ impl<'a> AcquireLog<'a> {
             // The hold tells of that.
             Ok(true) => {}
             Ok(false) => self.given_up("others are before it"),
+            // Which of the errors of a closing client comes first is chance.
+            Err(_) if self.asked.is_some() && is_closing(self.subject.client) => self.given_up(CLOSING),
             Err(error) => self.given_up(error),
         }
     }
@@ -145,10 +147,16 @@ impl Drop for AcquireLog<'_> {
 /// Whoever bounds an acquire drops it.
 fn why_dropped(client: &CuratorClient, wait: Wait) -> &'static str {
     match wait {
-        _ if matches!(client.try_session(), Err(ClientError::Closed)) => "the client closes",
+        _ if is_closing(client) => CLOSING,
         Wait::Until(deadline) if deadline.has_passed() => "the time is up",
         _ => "its future was dropped",
     }
+}
+
+const CLOSING: &str = "the client closes";
+
+fn is_closing(client: &CuratorClient) -> bool {
+    matches!(client.try_session(), Err(ClientError::Closed))
 }
 
 /// For how long an acquire waits.
