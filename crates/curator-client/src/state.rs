@@ -1,10 +1,16 @@
 //! The states of the connection, and how they are published.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
 
+use futures_core::Stream;
 use tokio::sync::mpsc;
 
 /// The state of the connection to the ensemble, in Curator's terms (`org.apache.curator.framework.state.ConnectionState`).
+///
+/// `Display` writes it as a word in lower case, such as `suspended`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
@@ -19,9 +25,22 @@ pub enum ConnectionState {
     Lost,
 }
 
-/// A stream of every state transition from the subscription on, in order; none is left out or merged.
+impl fmt::Display for ConnectionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // With the padding that the caller wants.
+        f.pad(match self {
+            Self::Connected => "connected",
+            Self::Suspended => "suspended",
+            Self::Reconnected => "reconnected",
+            Self::Lost => "lost",
+        })
+    }
+}
+
+/// A [`Stream`] of every state transition from the subscription on, in order; none is left out or merged.
 ///
-/// The first item is the state at the time of the subscription. Unread transitions are kept in memory.
+/// The first item is the state at the time of the subscription. Unread transitions are kept in memory. The stream ends when
+/// the client is closed. [`next`](Self::next) needs no extension trait.
 #[derive(Debug)]
 pub struct ConnectionStates {
     receiver: mpsc::UnboundedReceiver<ConnectionState>,
@@ -49,6 +68,14 @@ impl ConnectionStates {
             }
         }
         false
+    }
+}
+
+impl Stream for ConnectionStates {
+    type Item = ConnectionState;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ConnectionState>> {
+        self.get_mut().receiver.poll_recv(cx)
     }
 }
 
@@ -137,6 +164,16 @@ mod tests {
             seen.push(state);
         }
         assert_eq!(seen, [Connected, Suspended, Reconnected, Suspended, Reconnected, Suspended, Reconnected]);
+    }
+
+    #[tokio::test]
+    async fn a_subscription_is_a_stream() {
+        use futures_util::StreamExt as _;
+        let manager = ConnectionStateManager::new(ConnectionState::Suspended);
+        let words = manager.subscribe().map(|state| state.to_string());
+        manager.publish(ConnectionState::Reconnected);
+        manager.close();
+        assert_eq!(words.collect::<Vec<_>>().await, ["suspended", "reconnected"]);
     }
 
     #[tokio::test]

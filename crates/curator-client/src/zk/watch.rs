@@ -27,7 +27,7 @@ pub enum WatchEvent {
     SessionEnded,
 }
 
-/// A one-shot watch on one node.
+/// A one-shot watch on one node, and a future of its event.
 ///
 /// The server keeps it until the node changes, or until the connection breaks: then it fires with
 /// [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
@@ -46,7 +46,7 @@ impl Watch {
         Self { future: Box::pin(watcher.changed()), task, fired: None }
     }
 
-    /// Waits for the event. Later calls return the same event at once.
+    /// Waits for the event. Later calls return the same event at once. As `(&mut watch).await`.
     ///
     /// # Cancel safety
     ///
@@ -70,6 +70,15 @@ impl Watch {
         };
         self.fired = Some(event);
         Poll::Ready(event)
+    }
+}
+
+/// Like [`fired`](Watch::fired). It may be polled again after it has returned the event.
+impl Future for Watch {
+    type Output = WatchEvent;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        self.poll_fired(cx)
     }
 }
 

@@ -18,7 +18,8 @@ async fn a_change_of_the_data_is_seen() {
     let (data, stat, mut watch) = client.watch_data(&path).await.unwrap();
     assert_eq!((data.as_slice(), stat.version), (b"".as_slice(), 0));
     client.set_data(&path, "new", None).await.unwrap();
-    assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
+    assert_eq!(soon(&mut watch).await, WatchEvent::DataChanged);
+    assert_eq!(watch.await, WatchEvent::DataChanged);
 }
 
 #[tokio::test]
