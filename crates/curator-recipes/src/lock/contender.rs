@@ -38,7 +38,8 @@ pub(crate) struct Contender<'a> {
 pub(crate) struct LeasesWanted<'a> {
     pub(crate) quantity: usize,
     pub(crate) directory: &'a ZPath,
-    pub(crate) data: &'a Arc<[u8]>,
+    /// `None` means the client's default.
+    pub(crate) data: Option<&'a Arc<[u8]>>,
     pub(crate) limit: LeaseLimit,
     /// The node that contains the number of leases, if the limit is shared.
     pub(crate) count: Option<&'a SharedCount>,
@@ -78,7 +79,8 @@ impl<'a> Contender<'a> {
 
     /// Adds the directory of the wanted leases.
     pub(crate) fn with_leases(mut self, id: &Uuid, wanted: &LeasesWanted<'a>) -> Result<Self> {
-        self.add(wanted.directory, &StandardLockInternalsDriver::LEASES, id, wanted.data)?;
+        let data = wanted.data.unwrap_or_else(|| self.client.default_lock_data());
+        self.add(wanted.directory, &StandardLockInternalsDriver::LEASES, id, data)?;
         self.count = wanted.count;
         Ok(self)
     }

@@ -30,7 +30,8 @@ pub(crate) struct LockInternals {
     paths: Arc<[ZPath]>,
     kind: LockKind,
     driver: Arc<dyn LockInternalsDriver>,
-    data: Arc<[u8]>,
+    /// The data of our nodes, if it is not the client's default.
+    data: Option<Arc<[u8]>>,
     line: Arc<Line>,
 }
 
@@ -57,8 +58,8 @@ impl LockInternals {
         }
         // The same for all contenders, whatever their ids.
         let line = Line::of(client, Arc::clone(&dirs), driver.node_prefix(&Uuid::nil()));
-        let (paths, data) = (Arc::clone(&dirs), Arc::clone(client.default_lock_data()));
-        Ok(Self { client: client.clone(), dirs, paths, kind, driver, data, line })
+        let paths = Arc::clone(&dirs);
+        Ok(Self { client: client.clone(), dirs, paths, kind, driver, data: None, line })
     }
 
     /// For a lock at `path` whose queue stands below it.
@@ -74,7 +75,7 @@ impl LockInternals {
     }
 
     pub(crate) fn with_data(mut self, data: Arc<[u8]>) -> Self {
-        self.data = data;
+        self.data = Some(data);
         self
     }
 
@@ -105,8 +106,9 @@ impl LockInternals {
         &*self.driver
     }
 
+    /// The data of a node that is created now.
     pub(crate) fn data(&self) -> &Arc<[u8]> {
-        &self.data
+        self.data.as_ref().unwrap_or_else(|| self.client.default_lock_data())
     }
 
     /// Runs one contest after another until one is won. Returns a single hold; or, once first in a semaphore's queue, a

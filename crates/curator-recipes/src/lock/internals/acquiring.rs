@@ -122,7 +122,7 @@ impl<'a> Acquiring<'a> {
 
     async fn run_contest(&mut self, session: &Session, in_queue: &mut InQueue) -> Result<ContestEnd> {
         let (lock, id) = (self.lock, Uuid::new_v4());
-        let mut contender = Contender::new(&lock.client, session, &id, &lock.dirs, &*lock.driver, &lock.data)?;
+        let mut contender = Contender::new(&lock.client, session, &id, &lock.dirs, &*lock.driver, lock.data())?;
         let mut contest = Contest::new(id, session.id(), lock.dirs.len());
         if let Some(wanted) = self.wanted {
             contender = contender.with_leases(&id, &wanted)?;

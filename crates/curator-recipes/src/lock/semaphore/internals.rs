@@ -24,7 +24,8 @@ pub(crate) struct SemaphoreInternals {
     /// The queue of the contenders that want leases.
     queue: LockInternals,
     leases_dir: ZPath,
-    lease_data: Arc<[u8]>,
+    /// The data of the leases, if it is not the client's default.
+    lease_data: Option<Arc<[u8]>>,
     limit: LimitSource,
     /// Every lease has an owner of its own, so none is entered again.
     holds: Arc<Holds>,
@@ -48,12 +49,11 @@ impl SemaphoreInternals {
         let (locks_dir, leases_dir) = (child("locks")?, child("leases")?);
         let driver = Arc::new(StandardLockInternalsDriver::new());
         let queue = LockInternals::new(client, kind, locks_dir, driver)?.of_lock(&path);
-        let lease_data = Arc::clone(client.default_lock_data());
-        Ok(Self { path, queue, leases_dir, lease_data, limit, holds: Arc::default() })
+        Ok(Self { path, queue, leases_dir, lease_data: None, limit, holds: Arc::default() })
     }
 
     pub(super) fn with_lease_data(self, data: Arc<[u8]>) -> Self {
-        Self { lease_data: data, holds: Arc::default(), ..self }
+        Self { lease_data: Some(data), holds: Arc::default(), ..self }
     }
 
     pub(super) fn path(&self) -> &ZPath {
@@ -73,8 +73,9 @@ impl SemaphoreInternals {
         self.queue.dir()
     }
 
+    /// The data of a lease that is taken now.
     pub(super) fn lease_data(&self) -> &Arc<[u8]> {
-        &self.lease_data
+        self.lease_data.as_ref().unwrap_or_else(|| self.client().default_lock_data())
     }
 
     /// Acquires all the leases, each with a guard; `None` if it may not wait any longer.
@@ -95,7 +96,8 @@ impl SemaphoreInternals {
             LimitSource::Fixed(leases) => (LeaseLimit::Fixed(*leases), None),
             LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count)),
         };
-        let wanted = LeasesWanted { quantity, directory: &self.leases_dir, data: &self.lease_data, limit, count };
+        let wanted =
+            LeasesWanted { quantity, directory: &self.leases_dir, data: self.lease_data.as_ref(), limit, count };
         // Boxed, so that the user's future that contains it stays small.
         let asking = OwnerId::current();
         let acquiring = Box::pin(self.queue.acquire(&asking, wait, Some(wanted)));
