@@ -14,6 +14,8 @@ fn is_send<F: Future + Send>(_future: F) {}
 fn handles_can_be_shared() {
     send_sync::<CuratorClient>();
     send_sync::<CuratorClientBuilder>();
+    send_sync::<ClientHealth>();
+    send_sync::<ConnectionFailure>();
     send_sync::<Session>();
     send_sync::<SessionLease>();
     send_sync::<Janitor>();
@@ -66,6 +68,7 @@ fn futures_of_methods_are_send(
     error: Error,
 ) {
     is_send(builder.connect());
+    is_send(client.wait_connected(Duration::ZERO));
     is_send(client.close());
     is_send(client.closing());
     is_send(client.session());

@@ -1,8 +1,10 @@
 //! The client handle: the entry point of the crate.
 
 mod builder;
+mod connect;
 mod create;
 mod delete;
+mod health;
 mod read;
 mod retry;
 mod transaction;
@@ -16,11 +18,14 @@ use tokio::runtime::Handle;
 pub use self::builder::CuratorClientBuilder;
 pub use self::create::CreateBuilder;
 pub use self::delete::DeleteBuilder;
+pub use self::health::{ClientHealth, ConnectionFailure};
 pub use self::transaction::Transaction;
 use crate::closing::Closing;
 use crate::error::{Error, Result};
 use crate::extensions::Extensions;
 use crate::janitor::Janitor;
+use crate::journal::Journal;
+use crate::local_address::LockData;
 use crate::node::containers::ensure_containers;
 use crate::node_path::NodePath;
 use crate::operation::Acl;
@@ -54,6 +59,7 @@ pub struct CuratorClient {
 impl std::fmt::Debug for CuratorClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CuratorClient")
+            .field("name", &self.name())
             .field("connect_string", &self.inner.options.connect_string)
             .field("state", &self.connection_state())
             .finish_non_exhaustive()
@@ -67,10 +73,11 @@ struct Inner {
     closing: Closing,
     sessions: Arc<Sessions>,
     states: Arc<ConnectionStateManager>,
+    journal: Arc<Journal>,
     janitor: Janitor,
     retry_policy: Arc<dyn RetryPolicy>,
     acl: Arc<[Acl]>,
-    lock_data: Arc<[u8]>,
+    lock_data: Arc<LockData>,
     extensions: Extensions,
 }
 
@@ -85,16 +92,23 @@ impl CuratorClient {
     /// Configures a client. `connect_string` has the same form as in every ZooKeeper client:
     /// `host:port,host:port/chroot`.
     ///
-    /// An invalid connect string is reported by [`connect`](CuratorClientBuilder::connect).
+    /// An invalid connect string is reported by [`connect`](CuratorClientBuilder::connect) and
+    /// [`start`](CuratorClientBuilder::start).
     pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
         CuratorClientBuilder::new(connect_string.into())
+    }
+
+    /// The name of this client in the log; see [`CuratorClientBuilder::name`].
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.options.name
     }
 
     /// Carries out the pending deletes, then closes the session; each takes no longer than the close timeout.
     ///
     /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`] at once, in every clone,
     /// and so does every new call. A request that has been sent gets its answer, or ends with the session. Closing again
-    /// is harmless.
+    /// is harmless. A client that has no session yet does not wait for one.
     ///
     /// # Errors
     ///
@@ -243,9 +257,12 @@ impl CuratorClient {
     }
 
     /// The data of lock nodes for which none is given.
+    ///
+    /// If the builder was given none, this is the client's address, which is known as soon as it has a session; until
+    /// then, and if the address cannot be found, it is empty. So ask when you create a node.
     #[must_use]
     pub fn default_lock_data(&self) -> &Arc<[u8]> {
-        &self.inner.lock_data
+        self.inner.lock_data.get()
     }
 
     /// The ACL of nodes for which none is given.

@@ -8,9 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::ClockInstant;
+use crate::connect_string::HostPort;
+use crate::journal::Journal;
 use crate::options::SessionOptions;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
+use crate::session::OpenFailure;
 use crate::timer::{Deadline, Timer};
 use crate::zk::link::{Link, SessionKey};
 use crate::zk::task::{LinkEnd, SessionTask};
@@ -25,6 +29,7 @@ type Resumed = Result<Link, LinkEnd>;
 pub(crate) struct Connection {
     options: Arc<SessionOptions>,
     timer: Timer,
+    journal: Arc<Journal>,
     stage: Stage,
     answer_timeout: Duration,
 }
@@ -34,6 +39,7 @@ enum Stage {
     Up {
         task: SessionTask,
         key: SessionKey,
+        server: Arc<HostPort>,
         /// When it must have answered its first probe.
         unproven: Option<Deadline>,
     },
@@ -45,7 +51,8 @@ enum Stage {
 
 impl Stage {
     fn up(link: &Link, unproven: Option<Deadline>) -> Self {
-        Self::Up { task: link.task().clone(), key: link.session_key(), unproven }
+        let server = Arc::clone(link.server());
+        Self::Up { task: link.task().clone(), key: link.session_key(), server, unproven }
     }
 }
 
@@ -59,10 +66,11 @@ pub(crate) enum Change {
 
 impl Connection {
     /// For a session that has answered a probe over `link`.
-    pub(crate) fn new(options: &Arc<SessionOptions>, timer: &Timer, link: &Link) -> Self {
+    pub(crate) fn new(options: &Arc<SessionOptions>, timer: &Timer, journal: &Arc<Journal>, link: &Link) -> Self {
         Self {
             options: Arc::clone(options),
             timer: timer.clone(),
+            journal: Arc::clone(journal),
             stage: Stage::up(link, None),
             answer_timeout: ANSWER_TIMEOUT,
         }
@@ -88,10 +96,11 @@ impl Connection {
     /// Nothing is lost when the future is dropped. But a result that is dropped closes the session.
     pub(crate) async fn changed(&mut self) -> Change {
         match &mut self.stage {
-            Stage::Up { task, key, unproven } => {
+            Stage::Up { task, key, server, unproven } => {
                 let end = tokio::select! {
                     end = task.ended() => end,
                     () = passed(&self.timer, *unproven) => {
+                        self.journal.failed(&OpenFailure::unanswered(server, self.answer_timeout));
                         self.answer_timeout = self.answer_timeout.saturating_mul(2);
                         task.abort(LinkEnd::Lost);
                         LinkEnd::Lost
@@ -101,7 +110,8 @@ impl Connection {
                     self.stage = Stage::Over(end);
                     return Change::Over(end);
                 }
-                let resuming = resume(Arc::clone(&self.options), self.timer.clone(), key.clone());
+                let journal = Some(Arc::clone(&self.journal));
+                let resuming = resume(Arc::clone(&self.options), self.timer.clone(), journal, key.clone());
                 self.stage = Stage::Down(Box::pin(resuming));
                 Change::Broken
             }
@@ -128,34 +138,42 @@ async fn passed(timer: &Timer, deadline: Option<Deadline>) {
 }
 
 /// Opens another connection for the session, at once and then at the pace of `Unlimited`, until there is one or the
-/// session turns out to be over.
-async fn resume(options: Arc<SessionOptions>, timer: Timer, session: SessionKey) -> Resumed {
+/// session turns out to be over. `journal` is told what goes wrong.
+async fn resume(
+    options: Arc<SessionOptions>,
+    timer: Timer,
+    journal: Option<Arc<Journal>>,
+    session: SessionKey,
+) -> Resumed {
+    let client = &*options.name;
+    let report = |cause: &str| {
+        if let Some(journal) = &journal {
+            journal.learn(cause);
+        }
+    };
     // One pass over the servers. A silent server must not cost the session its lease; but a server may be slow.
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
-    let mut limit = ANSWER_TIMEOUT.saturating_mul(servers);
+    let mut share = ANSWER_TIMEOUT;
     // A closing client may have deletes to send before it ends the session.
-    let mut retrier = Retrier::new(Arc::new(Unlimited), &timer);
+    let mut retrier = Retrier::new(Arc::new(Unlimited), &timer, &options.name);
     loop {
-        let tried = tokio::select! {
-            biased;
-            tried = session.resume(&options) => tried.map_err(Some),
-            () = timer.sleep(limit.min(options.connection_timeout)) => Err(None),
-        };
-        match tried {
-            Ok(link) => {
-                tracing::info!(session = ?link, "the session continues over another connection");
-                return Ok(link);
-            }
-            Err(Some(error)) => {
-                tracing::debug!(%error, ?session, "cannot resume the session");
-                if let Some(end) = SessionKey::end_of_session(&error) {
+        let started = ClockInstant::now();
+        let limit = share.saturating_mul(servers).min(options.connection_timeout);
+        match session.resume(&options, &timer, limit, &report).await {
+            Ok(link) => return Ok(link),
+            Err(failure) => {
+                if let Some(end) = SessionKey::end_of_session(&failure) {
+                    tracing::debug!(client, ?session, %failure, "cannot resume the session");
                     return Err(end);
                 }
+                match &journal {
+                    Some(journal) => journal.failed(&failure.into()),
+                    None => tracing::debug!(client, ?session, %failure, "cannot resume the session to close it"),
+                }
             }
-            Err(None) => {
-                tracing::debug!(?limit, ?session, "cannot resume the session: no server answered in time");
-                limit = limit.saturating_mul(2);
-            }
+        }
+        if ClockInstant::now().saturating_duration_since(started) >= share {
+            share = share.saturating_mul(2);
         }
         // It never gives up, so the result says nothing.
         drop(retrier.again().await);
@@ -176,7 +194,7 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
         loop {
             let link = match link.take() {
                 Some(link) => link,
-                None => match resume(Arc::clone(&options), timer.clone(), key.clone()).await {
+                None => match resume(Arc::clone(&options), timer.clone(), None, key.clone()).await {
                     Ok(link) => link,
                     Err(_) => return,
                 },

@@ -99,14 +99,14 @@ pub enum Error {
         /// What would have been accepted.
         expected: &'static str,
     },
-    /// No server could be reached, or none answered the handshake, in time.
+    /// The client was not connected when its retry policy gave up.
     #[error("no session with {connect_string:?} within {after:?}: {cause}")]
     ConnectFailed {
         /// Where the client tried to connect.
         connect_string: String,
         /// How long it tried.
         after: Duration,
-        /// What happened last.
+        /// Why the last attempt failed: each server, and what was wrong with it.
         cause: String,
     },
     /// A server was reached, but refuses this client.
@@ -117,13 +117,16 @@ pub enum Error {
         /// What the server said.
         cause: String,
     },
-    /// There is no session: the last one is lost, and no new one was established in time.
-    #[error("no session with {connect_string:?} within {after:?}: the connection is down")]
+    /// There is no connection: it is down, or the client has no session yet, or has lost it. The client continues to
+    /// connect in the background.
+    #[error("no session with {connect_string:?}{}: {cause}", within(*after))]
     NotConnected {
         /// Where the client tries to connect.
         connect_string: String,
-        /// How long the call waited.
+        /// How long the call waited; zero if it may not wait.
         after: Duration,
+        /// Why the last attempt to open or to resume a session failed: each server, and what was wrong with it.
+        cause: String,
     },
     /// The connection broke before the answer arrived.
     #[error("{operation} {path}: the connection was lost before the answer arrived ({cause})")]
@@ -328,6 +331,10 @@ pub enum Error {
         /// What was received.
         cause: String,
     },
+}
+
+fn within(after: Duration) -> String {
+    if after.is_zero() { String::new() } else { format!(" within {after:?}") }
 }
 
 /// What a server needs for an operation that not all servers have.

@@ -56,9 +56,9 @@ impl Drop for Promise {
 }
 
 impl Janitor {
-    pub(crate) fn new() -> (Self, JanitorQueue) {
+    pub(crate) fn new(client: &Arc<str>) -> (Self, JanitorQueue) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let ledger = Arc::new(Ledger::new());
+        let ledger = Arc::new(Ledger::new(client));
         (Self { jobs: sender, ledger: Arc::clone(&ledger) }, JanitorQueue { jobs: receiver, ledger })
     }
 

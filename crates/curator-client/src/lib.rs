@@ -27,12 +27,37 @@
 //! | Question | Answer |
 //! |---|---|
 //! | How do I connect, and with which options? | [`CuratorClientBuilder`] |
+//! | Can my service start before its ensemble? | [`CuratorClientBuilder::start`] |
+//! | What do I tell a readiness probe? | [`CuratorClient::health`] |
+//! | What is logged? | [below](#log) |
 //! | Is the session alive? Was it lost? | [`SessionLease`], [`ConnectionStates`], [`Session::ended`] |
 //! | What is retried, and how often? | [`retry`] |
 //! | Can I repeat a failed call? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
 //! | How do several requests cost one round trip? | [`Session`] |
 //! | What became of a delete whose connection broke? | [`Janitor`] |
 //! | How is a node found whose create was not answered? | [`node::find`], by its protected name: [`ProtectionId`] |
+//!
+//! # Log
+//!
+//! By [`tracing`]. Every event has the field `client`: the [name](CuratorClientBuilder::name) of the client. At `info` there is one
+//! event for each thing that becomes of the client's session. Session ids are written as ZooKeeper's own log has them.
+//!
+//! | Event at `info` | Fields | What has happened |
+//! |---|---|---|
+//! | `session opened` | `session`, `server`, `timeout`, `lasted` | the client has its first session. `timeout` is what the server granted, `lasted` how long it took |
+//! | `session suspended` | `session`, `why` | [`Suspended`](ConnectionState::Suspended): the connection broke, or the server is slow to answer |
+//! | `not connected` | `lasted`, `cause` | the first attempt to connect has failed; then once a minute. `cause` names each server, and what is wrong with it |
+//! | `session resumed over another connection` | `session`, `server`, `lasted` | [`Reconnected`](ConnectionState::Reconnected): the session goes on, with its nodes and locks |
+//! | `session confirmed` | `session`, `lasted` | the same, over the connection that it had |
+//! | `session lost` | `session`, `why`, `suspended_for`, `cause` | [`Lost`](ConnectionState::Lost): the session is over, and its nodes and locks are gone |
+//! | `session opened in place of the lost one` | `session`, `server`, `timeout`, `lasted` | [`Reconnected`](ConnectionState::Reconnected), in a new session |
+//! | `client closed` | `confirmed` | the client was closed; whether the server has confirmed the end of the session |
+//!
+//! `warn` means that a node could not be deleted. `debug` has each attempt to connect, each probe that fails and each retry;
+//! `trace` has each request, with its path and size. No data, credentials or session passwords are logged.
+//!
+//! The client crate `zookeeper-client` logs every connection by itself, at `info` and `warn`. A filter such as
+//! `info,zookeeper_client=error` leaves that out.
 
 #[cfg(test)]
 mod auto_traits;
@@ -44,16 +69,20 @@ mod connection;
 mod error;
 mod extensions;
 mod janitor;
+mod journal;
+mod local_address;
 pub mod node;
 mod node_path;
 mod operation;
 mod options;
+mod outage;
 mod path;
 mod retrier;
 mod retry_policy;
 mod session;
 mod session_lease;
 mod sessions;
+mod shortened;
 mod state;
 mod supervisor;
 mod timer;
@@ -73,7 +102,9 @@ pub mod retry {
     };
 }
 
-pub use crate::client::{CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, Transaction};
+pub use crate::client::{
+    ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, Transaction,
+};
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
 pub use crate::error::{Error, Outcome, Result, SessionEnd};

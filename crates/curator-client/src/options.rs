@@ -1,5 +1,6 @@
 //! The options of a client's sessions, validated by the builder.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connect_string::ConnectString;
@@ -8,12 +9,14 @@ use crate::error::Error;
 /// How a client opens its sessions, and what limits their requests.
 #[derive(Debug)]
 pub(crate) struct SessionOptions {
+    /// The client's name, for the log.
+    pub(crate) name: Arc<str>,
     /// As written by the user; used in errors.
     pub(crate) connect_string: String,
     pub(crate) servers: ConnectString,
     pub(crate) auth: Vec<Credentials>,
     pub(crate) session_timeout: Duration,
-    /// How long one pass over the servers may take, and how long an operation waits for a connection.
+    /// How long one attempt to open a session may take, and how long an attempt of an operation waits for a connection.
     pub(crate) connection_timeout: Duration,
     /// How long a closing client waits for the janitor, and then again for the server.
     pub(crate) close_timeout: Duration,
@@ -26,15 +29,9 @@ pub(crate) struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// No session could be opened; `cause` is what happened last.
-    pub(crate) fn connect_failed(&self, cause: impl Into<String>) -> Error {
-        let (connect_string, after) = (self.connect_string.clone(), self.connection_timeout);
-        Error::ConnectFailed { connect_string, after, cause: cause.into() }
-    }
-
-    /// There was no connection within `after`.
-    pub(crate) fn not_connected(&self, after: Duration) -> Error {
-        Error::NotConnected { connect_string: self.connect_string.clone(), after }
+    /// There was no connection within `after`, because of `cause`.
+    pub(crate) fn not_connected(&self, after: Duration, cause: String) -> Error {
+        Error::NotConnected { connect_string: self.connect_string.clone(), after, cause }
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::closing::Closing;
 use crate::error::{Error, Result};
 use crate::retry_policy::{Failures, RetryPolicy};
+use crate::shortened::Shortened;
 use crate::timer::Timer;
 
 /// The retries of one operation: how many there were, and how long it has been failing.
@@ -21,6 +22,8 @@ use crate::timer::Timer;
 pub struct Retrier {
     policy: Arc<dyn RetryPolicy>,
     timer: Timer,
+    /// The client's name, for the log.
+    client: Arc<str>,
     /// What ends the pauses early.
     closing: Option<Closing>,
     failures: Failures,
@@ -28,8 +31,9 @@ pub struct Retrier {
 
 impl Retrier {
     /// The pauses continue while the client closes: for work that a closing client waits for.
-    pub(crate) fn new(policy: Arc<dyn RetryPolicy>, timer: &Timer) -> Self {
-        Self { policy, timer: timer.clone(), closing: None, failures: Failures::default() }
+    pub(crate) fn new(policy: Arc<dyn RetryPolicy>, timer: &Timer, client: &Arc<str>) -> Self {
+        let (timer, client) = (timer.clone(), Arc::clone(client));
+        Self { policy, timer, client, closing: None, failures: Failures::default() }
     }
 
     /// Makes pauses end with [`Error::Closed`] as soon as the client starts to close.
@@ -51,7 +55,8 @@ impl Retrier {
         if !error.is_retryable() {
             return Err(error);
         }
-        tracing::debug!(%error, retries = self.failures.count(), "retrying, if the policy allows it");
+        let (client, retries) = (&*self.client, self.failures.count());
+        tracing::debug!(client, error = %Shortened(&error), retries, "retrying, if the policy allows it");
         if self.again().await? { Ok(()) } else { Err(error) }
     }
 

@@ -379,7 +379,7 @@ fn nanos(duration: Duration) -> u64 {
 /// The standard library seeds its hash maps so that their order cannot be guessed, and every new `RandomState` is
 /// different: the hash of nothing under such a key is random enough to spread out some retries. It needs no state that
 /// threads would share, and no further dependency.
-fn chance() -> u64 {
+pub(crate) fn chance() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

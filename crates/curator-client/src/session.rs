@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
+pub(crate) use self::open::OpenFailure;
 pub use self::requests::Request;
 pub use self::turns::Turn;
 use self::turns::{LONGEST, Turns};
@@ -241,6 +242,16 @@ impl Session {
     /// The session's connection, unless the session is over.
     pub(crate) fn link(&self) -> Option<Link> {
         self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many watches wait for their event.
+    pub(crate) fn watches(&self) -> usize {
+        self.link().map(|link| link.task().watches()).unwrap_or_default()
+    }
+
+    /// The server of the current connection, or of the last one; empty when the session is over.
+    pub(crate) fn server(&self) -> String {
+        self.link().map(|link| link.server().to_string()).unwrap_or_default()
     }
 
     /// Continues with another connection. A session that is over stays over, and is closed.

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::closing::Closing;
 use crate::error::{Error, Result, SessionEnd};
+use crate::journal::Journal;
 use crate::options::SessionOptions;
 use crate::session::Session;
 use crate::timer::Timer;
@@ -17,17 +18,30 @@ pub(crate) struct Sessions {
     options: Arc<SessionOptions>,
     timer: Timer,
     closing: Closing,
+    journal: Arc<Journal>,
     current: watch::Sender<Option<Session>>,
 }
 
 impl Sessions {
-    pub(crate) fn new(options: Arc<SessionOptions>, timer: Timer, closing: Closing) -> Self {
-        Self { options, timer, closing, current: watch::Sender::new(None) }
+    pub(crate) fn new(options: Arc<SessionOptions>, timer: Timer, closing: Closing, journal: Arc<Journal>) -> Self {
+        Self { options, timer, closing, journal, current: watch::Sender::new(None) }
     }
 
-    /// Makes `session` the current one.
-    pub(crate) fn replace(&self, session: Session) {
-        self.current.send_replace(Some(session));
+    /// Makes `session` the current one, and calls `announce` before anyone can see it. Whoever then acts on the
+    /// announcement finds the session.
+    pub(crate) fn replace(&self, session: Session, announce: impl FnOnce()) {
+        self.current.send_modify(|current| {
+            *current = Some(session);
+            announce();
+        });
+    }
+
+    /// Ends the current session for everyone who holds a handle, without closing it on the servers.
+    pub(crate) fn finish(&self) {
+        let current = self.current.borrow().clone();
+        if let Some(session) = current {
+            session.finish(SessionEnd::Closed);
+        }
     }
 
     /// The current session, unless it has ended; its connection may be down.
@@ -40,21 +54,26 @@ impl Sessions {
         if self.closing.has_begun() {
             return Err(Error::Closed);
         }
-        self.current().filter(Session::is_connected).ok_or_else(|| self.options.not_connected(Duration::ZERO))
+        self.current().filter(Session::is_connected).ok_or_else(|| self.not_connected(Duration::ZERO))
     }
 
     /// The current session, once it has a connection; waits for that no longer than the connection timeout.
     pub(crate) async fn connected(&self) -> Result<Session> {
+        self.connected_within(self.options.connection_timeout).await
+    }
+
+    /// As [`connected`](Self::connected), but waits no longer than `limit`.
+    pub(crate) async fn connected_within(&self, limit: Duration) -> Result<Session> {
         tokio::select! {
             biased;
             () = self.closing.begun() => Err(Error::Closed),
-            session = self.connected_even_while_closing() => session,
+            session = self.in_time(limit, self.next_connected()) => session?,
         }
     }
 
     /// As [`connected`](Self::connected), for work that a closing client waits for.
     pub(crate) async fn connected_even_while_closing(&self) -> Result<Session> {
-        self.in_time(self.next_connected()).await?
+        self.in_time(self.options.connection_timeout, self.next_connected()).await?
     }
 
     /// Waits until `session` has a connection or has ended, no longer than the connection timeout.
@@ -62,7 +81,7 @@ impl Sessions {
         tokio::select! {
             biased;
             () = self.closing.begun() => Err(Error::Closed),
-            connected = self.in_time(session.connected()) => connected,
+            connected = self.in_time(self.options.connection_timeout, session.connected()) => connected,
         }
     }
 
@@ -78,12 +97,15 @@ impl Sessions {
         }
     }
 
-    async fn in_time<T>(&self, connected: impl Future<Output = T>) -> Result<T> {
-        let limit = self.options.connection_timeout;
+    async fn in_time<T>(&self, limit: Duration, connected: impl Future<Output = T>) -> Result<T> {
         tokio::select! {
             biased;
             connected = connected => Ok(connected),
-            () = self.timer.sleep(limit) => Err(self.options.not_connected(limit)),
+            () = self.timer.sleep(limit) => Err(self.not_connected(limit)),
         }
+    }
+
+    fn not_connected(&self, after: Duration) -> Error {
+        self.options.not_connected(after, self.journal.cause())
     }
 }

@@ -8,12 +8,17 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
+use crate::clock::ClockInstant;
+
 /// The state of the connection to the ensemble, in Curator's terms (`org.apache.curator.framework.state.ConnectionState`).
 ///
 /// `Display` writes it as a word in lower case, such as `suspended`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
+    /// Not connected yet: the client was just [started](crate::CuratorClientBuilder::start), and has had no session.
+    /// Curator has no state for this.
+    Connecting,
     /// Connected for the first time.
     Connected,
     /// The connection is down, or the session has not been confirmed recently. Locks are still held, but if you cannot
@@ -29,6 +34,7 @@ impl fmt::Display for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // With the padding that the caller wants.
         f.pad(match self {
+            Self::Connecting => "connecting",
             Self::Connected => "connected",
             Self::Suspended => "suspended",
             Self::Reconnected => "reconnected",
@@ -88,16 +94,33 @@ pub(crate) struct ConnectionStateManager {
 #[derive(Debug)]
 struct Inner {
     current: ConnectionState,
+    /// When the current state began.
+    since: ClockInstant,
     subscribers: Option<Vec<mpsc::UnboundedSender<ConnectionState>>>,
+}
+
+impl Inner {
+    fn set(&mut self, state: ConnectionState) {
+        if self.current != state {
+            (self.current, self.since) = (state, ClockInstant::now());
+        }
+    }
 }
 
 impl ConnectionStateManager {
     pub(crate) fn new(current: ConnectionState) -> Self {
-        Self { inner: Mutex::new(Inner { current, subscribers: Some(Vec::new()) }) }
+        let (since, subscribers) = (ClockInstant::now(), Some(Vec::new()));
+        Self { inner: Mutex::new(Inner { current, since, subscribers }) }
     }
 
     pub(crate) fn current(&self) -> ConnectionState {
         self.lock().current
+    }
+
+    /// The current state, and when it began.
+    pub(crate) fn current_since(&self) -> (ConnectionState, ClockInstant) {
+        let inner = self.lock();
+        (inner.current, inner.since)
     }
 
     pub(crate) fn subscribe(&self) -> ConnectionStates {
@@ -118,8 +141,7 @@ impl ConnectionStateManager {
         if inner.current == state {
             return;
         }
-        tracing::info!(from = ?inner.current, to = ?state, "connection state");
-        inner.current = state;
+        inner.set(state);
         if let Some(subscribers) = &mut inner.subscribers {
             subscribers.retain(|subscriber| subscriber.send(state).is_ok());
         }
@@ -135,7 +157,7 @@ impl ConnectionStateManager {
     /// Ends every subscription: that is how subscribers learn of it. From now on, the current state is `Lost`.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
-        inner.current = ConnectionState::Lost;
+        inner.set(ConnectionState::Lost);
         inner.subscribers = None;
     }
 
@@ -169,11 +191,11 @@ mod tests {
     #[tokio::test]
     async fn a_subscription_is_a_stream() {
         use futures_util::StreamExt as _;
-        let manager = ConnectionStateManager::new(ConnectionState::Suspended);
+        let manager = ConnectionStateManager::new(ConnectionState::Connecting);
         let words = manager.subscribe().map(|state| state.to_string());
-        manager.publish(ConnectionState::Reconnected);
+        manager.publish(ConnectionState::Connected);
         manager.close();
-        assert_eq!(words.collect::<Vec<_>>().await, ["suspended", "reconnected"]);
+        assert_eq!(words.collect::<Vec<_>>().await, ["connecting", "connected"]);
     }
 
     #[tokio::test]

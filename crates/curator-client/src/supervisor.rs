@@ -13,7 +13,9 @@ use tokio::task::JoinSet;
 use crate::clock::ClockInstant;
 use crate::closing::Closing;
 use crate::connection::{Change, Connection, close_session};
-use crate::error::{Result, SessionEnd};
+use crate::error::SessionEnd;
+use crate::journal::{Doubt, Journal};
+use crate::local_address::LockData;
 use crate::options::SessionOptions;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
@@ -24,106 +26,80 @@ use crate::timer::{Deadline, Timer};
 use crate::zk::link::Link;
 use crate::zk::task::LinkEnd;
 
-/// Owns the current session.
+/// Opens the sessions of a client, one after another, and keeps each of them alive.
 ///
 /// Ends when the client closes. If the runtime drops it instead, the session nevertheless ends for everyone.
 pub(crate) struct Supervisor {
-    options: Arc<SessionOptions>,
-    timer: Timer,
-    closing: Closing,
-    sessions: Arc<Sessions>,
-    states: Arc<ConnectionStateManager>,
-    /// This session has answered a probe.
-    session: Session,
-    /// Sessions that are over here, and are being closed on the servers, so that no one has to wait for their nodes.
-    /// Each one finally tells whether it is over there, too.
-    given_up: FuturesUnordered<BoxFuture<'static, bool>>,
+    pub(crate) options: Arc<SessionOptions>,
+    pub(crate) timer: Timer,
+    pub(crate) closing: Closing,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) states: Arc<ConnectionStateManager>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) lock_data: Arc<LockData>,
 }
 
-impl Supervisor {
-    /// Opens the first session: the client is connected when this returns.
-    ///
-    /// # Errors
-    ///
-    /// When no session is established within the connection timeout, or at once when the server refuses the credentials.
-    pub(crate) async fn connect(
-        options: &Arc<SessionOptions>,
-        timer: &Timer,
-        closing: &Closing,
-        sessions: &Arc<Sessions>,
-        states: &Arc<ConnectionStateManager>,
-    ) -> Result<Self> {
-        let mut retrier = Retrier::new(Arc::new(Unlimited), timer).until(closing);
-        let mut last = None;
-        let opening = async {
-            loop {
-                match Session::open(1, options, timer).await {
-                    Ok(session) => return Ok(session),
-                    Err(error) => {
-                        last = Some(error.clone());
-                        retrier.pause(error).await?;
-                    }
-                }
-            }
-        };
-        let session = tokio::select! {
-            session = opening => session,
-            () = timer.sleep(options.connection_timeout) => {
-                Err(last.unwrap_or_else(|| options.connect_failed("no server answered the handshake")))
-            }
-        };
-        let session = session?;
-        sessions.replace(session.clone());
-        Ok(Self {
-            options: Arc::clone(options),
-            timer: timer.clone(),
-            closing: closing.clone(),
-            sessions: Arc::clone(sessions),
-            states: Arc::clone(states),
-            session,
-            given_up: FuturesUnordered::new(),
-        })
-    }
+/// Sessions that are over here, and are being closed on the servers, so that no one has to wait for their nodes. Each one
+/// finally tells whether it is over there, too.
+type GivenUp = FuturesUnordered<BoxFuture<'static, bool>>;
 
+impl Supervisor {
     /// Keeps a session open until `drained` completes, that is, until the client closes and nothing is left to do in the
     /// session.
     ///
     /// The tasks of `worker` end with this one, however it ends.
-    pub(crate) async fn run(mut self, drained: impl Future<Output = ()>, worker: JoinSet<()>) {
+    pub(crate) async fn run(self, drained: impl Future<Output = ()>, worker: JoinSet<()>) {
         // Dropping it aborts its tasks.
         let _worker = worker;
-        let mut drained = pin!(drained);
-        loop {
-            let end = self.keep(drained.as_mut()).await;
-            let link = self.session.finish(end);
+        let drained = pin!(drained);
+        let confirmed = tokio::select! {
+            biased;
+            confirmed = self.work(drained) => confirmed,
+            never = self.journal.remind(&self.timer) => match never {},
+        };
+        self.journal.closed(confirmed);
+        self.finish(confirmed);
+    }
+
+    /// Returns whether the servers have confirmed that all sessions are over.
+    async fn work(&self, mut drained: Pin<&mut impl Future<Output = ()>>) -> bool {
+        let mut given_up = GivenUp::new();
+        let mut epoch = 1;
+        while let Some(session) = self.open(epoch, &mut given_up).await {
+            self.journal.opened(&session);
+            let state = if epoch == 1 { ConnectionState::Connected } else { ConnectionState::Reconnected };
+            self.sessions.replace(session.clone(), || self.states.publish(state));
+            let end = self.keep(&session, drained.as_mut(), &mut given_up).await;
+            let link = session.finish(end);
             if end != SessionEnd::Closed {
-                tracing::warn!(session = format_args!("{:#x}", self.session.id()), %end, "session lost");
+                self.journal.lost(&session, end);
                 self.states.publish(ConnectionState::Lost);
             }
             if let Some(link) = link {
-                self.give_up(link);
+                self.give_up(&session, link, &given_up);
             }
             if end == SessionEnd::Closed {
                 break;
             }
-            let Some(session) = self.reopen().await else { break };
-            self.session = session;
-            self.sessions.replace(self.session.clone());
-            self.states.publish(ConnectionState::Reconnected);
+            epoch += 1;
         }
-        let confirmed = tokio::select! {
+        tokio::select! {
             biased;
-            confirmed = self.given_up.by_ref().fold(true, |all, is_over| ready(all & is_over)) => confirmed,
+            confirmed = given_up.fold(true, |all, is_over| ready(all & is_over)) => confirmed,
             () = self.timer.sleep(self.options.close_timeout) => false,
-        };
-        self.finish(confirmed);
+        }
     }
 
     /// Keeps the session until it ends, and returns why it ended.
-    async fn keep(&mut self, mut drained: Pin<&mut impl Future<Output = ()>>) -> SessionEnd {
-        let Self { options, timer, states, session, given_up, .. } = self;
+    async fn keep(
+        &self,
+        session: &Session,
+        mut drained: Pin<&mut impl Future<Output = ()>>,
+        given_up: &mut GivenUp,
+    ) -> SessionEnd {
+        let Self { options, timer, states, journal, .. } = self;
         let Some(link) = session.link() else { return SessionEnd::Expired };
-        let mut connection = Connection::new(options, timer, &link);
+        let mut connection = Connection::new(options, timer, journal, &link);
         drop(link);
         let interval = session.lease().probe_interval();
         let mut probes = FuturesUnordered::new();
@@ -143,24 +119,29 @@ impl Supervisor {
                 biased;
                 () = &mut drained => return SessionEnd::Closed,
                 change = connection.changed() => {
-                    match change {
+                    let doubt = match change {
                         Change::Over(LinkEnd::AuthFailed) => return SessionEnd::AuthFailed,
                         Change::Over(_) => return SessionEnd::Expired,
                         // Before anything else is sent: anyone who sees "connected" may rely on it.
-                        Change::Broken => session.set_connected(false),
+                        Change::Broken => {
+                            session.set_connected(false);
+                            Doubt::ConnectionBroke
+                        }
                         Change::Resumed(link) => {
                             let granted = link.session_timeout();
                             session.replace_link(link);
                             if granted < session.timeout() {
                                 return SessionEnd::TimeoutLowered { granted };
                             }
+                            journal.resumed(session);
                             next_probe = Deadline::after(Duration::ZERO);
+                            Doubt::NewConnection
                         }
-                    }
+                    };
                     // The answers to what was sent over the old connection are lost.
                     awaited = None;
                     connected_since = ClockInstant::now();
-                    Some(connected_since)
+                    Some((connected_since, doubt))
                 }
                 Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
                     Ok(()) => {
@@ -171,14 +152,16 @@ impl Supervisor {
                             connection.confirmed();
                         }
                         if session.is_valid() && session.is_connected() && sent >= doubt_since {
+                            journal.confirmed(session);
                             states.publish_confirmed();
                         }
                         None
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "probe failed");
+                        tracing::debug!(client = &*options.name, %error, "probe failed");
                         // The end of an older probe means nothing: a later one has been answered, or will be.
-                        awaited.take_if(|awaited| *awaited <= sent).map(|_| ClockInstant::now())
+                        let awaited = awaited.take_if(|awaited| *awaited <= sent);
+                        awaited.map(|_| (ClockInstant::now(), Doubt::ProbeFailed(error)))
                     }
                 },
                 () = timer.sleep_until(next_probe) => {
@@ -190,50 +173,56 @@ impl Supervisor {
                         awaited = Some(now);
                         probes.push(session.probe());
                     }
-                    overdue.then_some(now)
+                    overdue.then_some((now, Doubt::ProbeOverdue))
                 }
                 Some(_) = given_up.next(), if !given_up.is_empty() => None,
                 () = timer.sleep(left) => None,
             };
-            if let Some(since) = in_doubt {
+            if let Some((since, doubt)) = in_doubt {
                 doubt_since = since;
+                journal.doubted(session, &doubt);
                 states.publish(ConnectionState::Suspended);
             }
         }
     }
 
     /// Makes sure that the session of `link` ends on the servers too; tries for as long as it can be alive there.
-    fn give_up(&self, link: Link) {
+    fn give_up(&self, session: &Session, link: Link, given_up: &GivenUp) {
         // The servers round it up to their next tick, and the timeout is at least two ticks.
-        let limit = self.session.timeout() * 3 / 2;
+        let limit = session.timeout() * 3 / 2;
         let closed = close_session(Arc::clone(&self.options), self.timer.clone(), link, limit);
-        self.given_up.push(Box::pin(closed));
+        given_up.push(Box::pin(closed));
     }
 
-    /// Opens sessions until one is established. `None` when the client closes.
-    async fn reopen(&mut self) -> Option<Session> {
-        let Self { options, timer, closing, session, given_up, .. } = self;
-        let mut retrier = Retrier::new(Arc::new(Unlimited), timer).until(closing);
-        let reopening = async {
+    /// Tries to open a session until one is established. `None` when the client closes.
+    async fn open(&self, epoch: u64, given_up: &mut GivenUp) -> Option<Session> {
+        let Self { options, timer, journal, .. } = self;
+        let report = |cause: &str| journal.learn(cause);
+        let mut retrier = Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
+        let opening = async {
             loop {
-                let opened = tokio::select! {
-                    biased;
-                    () = closing.begun() => return None,
-                    opened = Session::open(session.epoch() + 1, options, timer) => opened,
-                };
-                match opened {
-                    Ok(session) => return Some(session),
+                match Session::open(epoch, options, timer, &report).await {
+                    Ok(session) => {
+                        if let Some(link) = session.link() {
+                            self.lock_data.find_out(link.server(), timer).await;
+                        }
+                        return Some(session);
+                    }
                     // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
                     // the client tries again.
-                    Err(error) => retrier.pause(options.connect_failed(error.to_string())).await.ok()?,
+                    Err(failure) => {
+                        journal.failed(&failure);
+                        retrier.again().await.ok()?;
+                    }
                 }
             }
         };
-        let mut reopening = pin!(reopening);
+        let mut opening = pin!(opening);
         loop {
             tokio::select! {
                 biased;
-                session = &mut reopening => return session,
+                () = self.closing.begun() => return None,
+                session = &mut opening => return session,
                 Some(_) = given_up.next(), if !given_up.is_empty() => {}
             }
         }
@@ -247,7 +236,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        self.session.finish(SessionEnd::Closed);
+        self.sessions.finish();
         // Before the timers end: those who wait look at this first.
         self.closing.begin();
         self.timer.end();

@@ -1,32 +1,26 @@
-//! Configuration, checked when the client connects.
+//! Configuration, checked when the client starts.
 
-use std::net::{IpAddr, UdpSocket};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
-use super::{CuratorClient, Inner, in_namespace};
-use crate::closing::Closing;
+use super::in_namespace;
 use crate::connect_string::ConnectString;
 use crate::error::{Error, Result};
-use crate::extensions::Extensions;
-use crate::janitor::Janitor;
 use crate::operation::{Acl, AuthId, Permission};
 use crate::options::{Credentials, SessionOptions};
+use crate::path::ZPath;
 use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
-use crate::sessions::Sessions;
-use crate::state::{ConnectionState, ConnectionStateManager};
-use crate::supervisor::Supervisor;
-use crate::timer::Timer;
 
-/// Configures and connects a [`CuratorClient`].
+/// Configures and starts a [`CuratorClient`](crate::CuratorClient): [`connect`](Self::connect) waits for its first session,
+/// [`start`](Self::start) does not.
 ///
 /// After Curator's `CuratorFrameworkFactory.Builder`, with its defaults.
 #[derive(Debug, Clone)]
-#[must_use = "nothing happens before `connect` is awaited"]
+#[must_use = "nothing happens before `start`, or before `connect` is awaited"]
 pub struct CuratorClientBuilder {
+    name: Option<String>,
     connect_string: String,
     session_timeout: Duration,
     connection_timeout: Duration,
@@ -51,6 +45,7 @@ const JUTE_MAXBUFFER: usize = 0xf_ffff;
 impl CuratorClientBuilder {
     pub(super) fn new(connect_string: String) -> Self {
         Self {
+            name: None,
             connect_string,
             session_timeout: Duration::from_secs(60),
             connection_timeout: Duration::from_secs(15),
@@ -66,6 +61,13 @@ impl CuratorClientBuilder {
         }
     }
 
+    /// Sets the client's name, which is the field `client` of all that it logs. From 1 to 100 characters. Defaults to
+    /// `client-1`, `client-2` and so on: unique in the process.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Sets how long a server waits for a sign of life before it expires the session. From 100 ms to a day. Defaults to
     /// 60 s.
     ///
@@ -75,17 +77,17 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets how long [`connect`](Self::connect) may take, and how long an operation waits for a connection when there is
-    /// none. From 1 ms to a day. Defaults to 15 s.
+    /// Sets how long an attempt of an operation waits for a connection when there is none; before the next attempt, the
+    /// retry policy is asked. [`connect`](Self::connect) waits in the same way. From 1 ms to a day. Defaults to 15 s.
     ///
-    /// Each server gets an equal share of it. A connection that is silent for that long (or for 2/5 of the session
+    /// An attempt to open a session takes no longer either; each server gets an equal share of it. A connection that is silent for that long (or for 2/5 of the session
     /// timeout, if that is shorter) counts as broken.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
     }
 
-    /// Sets how long [`CuratorClient::close`] waits for pending deletes, and then for the server. From 1 ms to a day.
+    /// Sets how long [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes, and then for the server. From 1 ms to a day.
     /// Defaults to 5 s.
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
@@ -111,7 +113,7 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets when failed operations are retried. Defaults to `ExponentialBackoffRetry` from 100 ms, three times.
+    /// Sets when failed operations are retried, including [`connect`](Self::connect). Defaults to `ExponentialBackoffRetry` from 100 ms, three times.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.retry_policy = Some(Arc::new(policy));
         self
@@ -137,43 +139,24 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the data of lock nodes for which none is given. Defaults to this machine's address as the servers see it, as
-    /// in Curator.
+    /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here
+    /// it is the address towards the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
         self.lock_data = Some(data.into());
         self
     }
 
-    /// Connects. The client lives on the runtime on which this is called.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and [`Error::InvalidOption`] before
-    /// anything is sent; [`Error::ConnectFailed`] when no session is established within the connection timeout;
-    /// [`Error::ConnectRefused`] when a server refuses the credentials.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, a session without nodes may stay on the server until it times out.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    pub async fn connect(self) -> Result<CuratorClient> {
-        let servers = self.validate()?;
+    /// Checks the options, without using the network.
+    pub(super) fn validate(self) -> Result<ValidOptions> {
+        let servers = self.check()?;
         let root = in_namespace(self.namespace.as_deref().unwrap_or_default(), servers.chroot())?;
         let acl = self.acl.unwrap_or_else(|| Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
-        let lock_data = match self.lock_data {
-            Some(data) => data,
-            None => {
-                local_address(&servers).await.map(|address| address.to_string()).unwrap_or_default().into_bytes().into()
-            }
-        };
         let retry_policy = match self.retry_policy {
             Some(policy) => policy,
             None => Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?),
         };
         let options = Arc::new(SessionOptions {
+            name: self.name.unwrap_or_else(next_name).into(),
             connect_string: self.connect_string,
             servers,
             auth: self.auth,
@@ -184,35 +167,10 @@ impl CuratorClientBuilder {
             max_request_size: self.max_request_size,
             max_requests_in_flight: self.max_requests_in_flight,
         });
-        let timer = Timer::new(tokio::runtime::Handle::current());
-        let closing = Closing::new();
-        let sessions = Arc::new(Sessions::new(Arc::clone(&options), timer.clone(), closing.clone()));
-        let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connected));
-        let (janitor, queue) = Janitor::new();
-        let supervisor = Supervisor::connect(&options, &timer, &closing, &sessions, &states).await?;
-        // Not earlier, so that a connect that fails or is dropped leaves no task behind.
-        let mut worker = JoinSet::new();
-        worker.spawn(queue.work(Arc::clone(&sessions), timer.clone()));
-        let drained = drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
-        // The client owns this task: it ends with `close`, or when the last handle is dropped.
-        tokio::spawn(supervisor.run(drained, worker));
-        let inner = Inner {
-            options,
-            timer,
-            closing,
-            sessions,
-            states,
-            janitor,
-            retry_policy,
-            acl,
-            lock_data,
-            extensions: Extensions::default(),
-        };
-        Ok(CuratorClient { inner: Arc::new(inner), root })
+        Ok(ValidOptions { options, retry_policy, root, acl, lock_data: self.lock_data })
     }
 
-    /// Checks the options, without using the network.
-    fn validate(&self) -> Result<ConnectString> {
+    fn check(&self) -> Result<ConnectString> {
         let servers = ConnectString::parse(&self.connect_string)?;
         check("session timeout", self.session_timeout, SESSION_TIMEOUTS, "from 100 ms to 24 hours")?;
         check("connection timeout", self.connection_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
@@ -223,6 +181,13 @@ impl CuratorClientBuilder {
         check("maximum request size", self.max_request_size, 1024..=usize::MAX, "at least 1024 bytes")?;
         // The upper bound is that of a tokio semaphore.
         check("maximum requests in flight", self.max_requests_in_flight, 16..=usize::MAX >> 3, "at least 16")?;
+        if let Some(name) = &self.name
+            && (name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control))
+        {
+            let expected = "from 1 to 100 characters, and no control characters";
+            let value = name.escape_debug().take(100).collect();
+            return Err(Error::InvalidOption { option: "name", value, expected });
+        }
         if self.acl.as_ref().is_some_and(|acl| acl.is_empty()) {
             return Err(Error::InvalidOption {
                 option: "default ACL",
@@ -234,14 +199,20 @@ impl CuratorClientBuilder {
     }
 }
 
-/// Waits until the client starts to close, and then until the janitor has nothing left to do, but no longer than
-/// `limit`.
-async fn drained(closing: Closing, janitor: Janitor, timer: Timer, limit: Duration) {
-    closing.begun().await;
-    tokio::select! {
-        () = janitor.idle() => {}
-        () = timer.sleep(limit) => {}
-    }
+/// What a client is made of.
+pub(super) struct ValidOptions {
+    pub(super) options: Arc<SessionOptions>,
+    pub(super) retry_policy: Arc<dyn RetryPolicy>,
+    /// The chroot, and the namespace below it.
+    pub(super) root: ZPath,
+    pub(super) acl: Arc<[Acl]>,
+    pub(super) lock_data: Option<Arc<[u8]>>,
+}
+
+/// A name that no other client of this process has been given here.
+fn next_name() -> String {
+    static CLIENTS: AtomicU64 = AtomicU64::new(1);
+    format!("client-{}", CLIENTS.fetch_add(1, Ordering::Relaxed))
 }
 
 fn check<T: PartialOrd + std::fmt::Debug>(
@@ -256,21 +227,10 @@ fn check<T: PartialOrd + std::fmt::Debug>(
     Err(Error::InvalidOption { option, value: format!("{value:?}"), expected })
 }
 
-/// This machine's address as the servers see it. Nothing is sent: a datagram socket only looks up the route.
-async fn local_address(servers: &ConnectString) -> Option<IpAddr> {
-    let server = servers.hosts().first()?;
-    let lookup = tokio::net::lookup_host((server.host(), server.port()));
-    // A nicety, which must not prevent anyone from connecting.
-    let address = tokio::time::timeout(Duration::from_secs(1), lookup).await.ok()?.ok()?.next()?;
-    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(address).ok()?;
-    Some(socket.local_addr().ok()?.ip())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CuratorClient;
 
     async fn refusal(builder: CuratorClientBuilder) -> String {
         builder.connect().await.unwrap_err().to_string()
@@ -291,6 +251,10 @@ mod tests {
         assert!(refusal(builder().default_acl(acl)).await.contains("default ACL []"));
         assert!(refusal(builder().namespace("a//b")).await.contains("/a//b"));
         assert!(refusal(CuratorClient::builder("h:0")).await.contains("h:0"));
+        for name in ["", "a\nb", &"x".repeat(101)] {
+            let expected = "expected from 1 to 100 characters, and no control characters";
+            assert!(refusal(builder().name(name)).await.ends_with(expected), "{name:?}");
+        }
     }
 
     #[test]
@@ -305,10 +269,10 @@ mod tests {
     #[tokio::test]
     async fn an_unreachable_server_is_an_error_in_time() {
         // Port 1 on loopback: nothing listens there.
-        let builder = CuratorClient::builder("127.0.0.1:1").connection_timeout(Duration::from_millis(200));
+        let builder = CuratorClient::builder("127.0.0.1:1").connection_timeout(Duration::from_millis(50));
         let error = builder.connect().await.unwrap_err();
         assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
         assert!(error.is_retryable());
-        assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+        assert!(error.to_string().ends_with(": 127.0.0.1:1: connection refused"), "{error}");
     }
 }

@@ -1,13 +1,14 @@
 //! The ledger of deletes that are not done yet, which can be read by everyone.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use super::refused::Refused;
 use crate::error::Error;
 use crate::session::Session;
+use crate::shortened::Shortened;
 
 /// A delete that is not done yet.
 #[derive(Debug, Clone)]
@@ -21,9 +22,14 @@ pub struct PendingDelete {
     pub given_up: bool,
 }
 
+/// How many of the deletes that are left at the end are logged.
+const MOST_LOGGED: usize = 10;
+
 /// The deletes that are pending or were given up: an entry for each, by its id.
 #[derive(Debug)]
 pub(super) struct Ledger {
+    /// The client's name, for the log.
+    client: Arc<str>,
     entries: Mutex<Entries>,
     /// How many are pending.
     count: watch::Sender<usize>,
@@ -47,8 +53,13 @@ pub(super) struct Entry {
 }
 
 impl Ledger {
-    pub(super) fn new() -> Self {
-        Self { entries: Mutex::default(), count: watch::Sender::new(0), refusals: watch::Sender::new(()) }
+    pub(super) fn new(client: &Arc<str>) -> Self {
+        let (count, refusals) = (watch::Sender::new(0), watch::Sender::new(()));
+        Self { client: Arc::clone(client), entries: Mutex::default(), count, refusals }
+    }
+
+    pub(super) fn client(&self) -> Arc<str> {
+        Arc::clone(&self.client)
     }
 
     /// How many deletes are still being worked on.
@@ -106,8 +117,9 @@ impl Ledger {
         let Some(mut entry) = entries.pending.remove(&id) else { return };
         entry.delete.given_up = true;
         let PendingDelete { path, last_error, .. } = &entry.delete;
-        let error = last_error.as_ref().map(tracing::field::display);
-        tracing::warn!(path, error, "cannot delete a node; it stays until its session is over");
+        let (path, error) = (Shortened(path), last_error.as_ref().map(Shortened).map(tracing::field::display));
+        let client = &*self.client;
+        tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
         entries.refused.add(id, entry);
         self.count(&entries);
         drop(entries);
@@ -119,13 +131,20 @@ impl Ledger {
         let mut entries = self.lock();
         let Entries { pending, refused, .. } = std::mem::take(&mut *entries);
         let pending = pending.values().map(|entry| &entry.delete);
-        for PendingDelete { path, last_error, .. } in pending.chain(refused.iter().map(|(_, delete)| delete)) {
-            let last_error = last_error.as_ref().map(tracing::field::display);
+        let mut left = pending.chain(refused.iter().map(|(_, delete)| delete));
+        for PendingDelete { path, last_error, .. } in left.by_ref().take(MOST_LOGGED) {
+            let (client, path) = (&*self.client, Shortened(path));
+            let last_error = last_error.as_ref().map(Shortened).map(tracing::field::display);
             tracing::warn!(
-                path,
+                client,
+                %path,
                 last_error,
                 "not deleted before the client closed; an ephemeral node is removed when its session ends"
             );
+        }
+        let more = left.count();
+        if more > 0 {
+            tracing::warn!(client = &*self.client, more, "more nodes were not deleted before the client closed");
         }
         self.count(&entries);
     }

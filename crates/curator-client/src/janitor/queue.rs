@@ -102,7 +102,8 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl JanitorQueue {
     /// Works until the task is aborted, which the supervisor does at the end.
     pub(crate) async fn work(mut self, sessions: Arc<Sessions>, timer: Timer) {
-        let worker = Arc::new(Worker { sessions, timer, ledger: Arc::clone(&self.ledger) });
+        let worker =
+            Arc::new(Worker { sessions, timer, client: self.ledger.client(), ledger: Arc::clone(&self.ledger) });
         let mut under_way: FuturesUnordered<Work> = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -129,6 +130,7 @@ impl Drop for JanitorQueue {
 struct Worker {
     sessions: Arc<Sessions>,
     timer: Timer,
+    client: Arc<str>,
     ledger: Arc<Ledger>,
 }
 
@@ -245,7 +247,7 @@ impl Worker {
 
     /// Continues while the client closes, because a closing client waits for the deletes.
     fn retrier(&self) -> Retrier {
-        Retrier::new(Arc::new(Unlimited), &self.timer)
+        Retrier::new(Arc::new(Unlimited), &self.timer, &self.client)
     }
 }
 

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn of_what_belongs_to_no_session_the_latest_are_remembered() {
-        let ledger = Ledger::new();
+        let ledger = Ledger::new(&Arc::from("test"));
         for number in 0..MOST_OF_NO_SESSION + 7 {
             let id = ledger.add(number.to_string(), None);
             assert_eq!(ledger.pending(), 1);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_is_pending_and_what_was_given_up_is_listed_in_the_order_of_its_coming() {
-        let ledger = Ledger::new();
+        let ledger = Ledger::new(&Arc::from("test"));
         let ids = ["a", "b", "c"].map(|path| ledger.add(path.to_owned(), None));
         ledger.give_up(ids[1]);
         assert_eq!(ledger.pending(), 2);

@@ -1,44 +1,70 @@
 //! Opening a session.
 
+use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Session;
-use crate::clock::ClockInstant;
-use crate::error::{Error, Result};
+use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
-use crate::timer::Timer;
-use crate::zk::link::Link;
+use crate::timer::{Deadline, Timer};
+use crate::zk::link::{ConnectFailure, Link, Report};
+
+/// Why a session was not opened, or not resumed.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenFailure {
+    /// Each server, and what was wrong with it.
+    pub(crate) cause: String,
+    /// Whether a server refuses this client.
+    pub(crate) is_refusal: bool,
+}
+
+impl From<ConnectFailure> for OpenFailure {
+    fn from(failure: ConnectFailure) -> Self {
+        Self { cause: failure.to_string(), is_refusal: failure.is_refusal() }
+    }
+}
+
+impl OpenFailure {
+    fn new(server: &HostPort, problem: impl Display) -> Self {
+        Self { cause: format!("{server}: connected, but {problem}"), is_refusal: false }
+    }
+
+    /// The server has accepted the session, and has not answered the first request within `limit`.
+    pub(crate) fn unanswered(server: &HostPort, limit: Duration) -> Self {
+        Self::new(server, format_args!("no answer to the first request within {limit:?}"))
+    }
+}
 
 impl Session {
-    /// Makes one attempt to open a session, no longer than the connection timeout.
-    pub(crate) async fn open(epoch: u64, options: &Arc<SessionOptions>, timer: &Timer) -> Result<Self> {
-        let connect_sent = ClockInstant::now();
-        let attempt = async {
-            let link = match Link::open(options).await {
-                Ok(link) => link,
-                Err(error) if Link::is_refusal(&error) => {
-                    return Err(Error::ConnectRefused {
-                        connect_string: options.connect_string.clone(),
-                        cause: error.to_string(),
-                    });
-                }
-                Err(error) => return Err(options.connect_failed(error.to_string())),
-            };
-            let session = Self::new(epoch, link, connect_sent, options, timer);
-            let (sent, answer) = session.probe().await;
-            answer.map_err(|error| options.connect_failed(error.to_string()))?;
-            session.lease().probe_answered(sent);
-            // Other servers were tried first and did not answer, or the answers were slow. The next two probes have to
-            // be answered within what is left of the lease, so it is better to start over.
-            if session.lease().remaining() < session.timeout() / 2 {
-                return Err(options.connect_failed("the handshake took too long for the session to be reliable"));
+    /// Makes one attempt to open a session, no longer than the connection timeout. Meanwhile `report` is told what is
+    /// known of the servers.
+    pub(crate) async fn open(
+        epoch: u64,
+        options: &Arc<SessionOptions>,
+        timer: &Timer,
+        report: &Report<'_>,
+    ) -> Result<Self, OpenFailure> {
+        let deadline = Deadline::after(options.connection_timeout);
+        let (link, connect_sent) = Link::open(options, timer, report).await?;
+        let server = Arc::clone(link.server());
+        report(&OpenFailure::new(&server, "no answer to the first request yet").cause);
+        let session = Self::new(epoch, link, connect_sent, options, timer);
+        let (sent, answer) = tokio::select! {
+            biased;
+            probed = session.probe() => probed,
+            () = timer.sleep_until(deadline) => {
+                return Err(OpenFailure::unanswered(&server, options.connection_timeout));
             }
-            session.set_connected(true);
-            Ok(session)
         };
-        tokio::select! {
-            opened = attempt => opened,
-            () = timer.sleep(options.connection_timeout) => Err(options.connect_failed("no server answered the handshake")),
+        answer.map_err(|error| OpenFailure::new(&server, error))?;
+        session.lease().probe_answered(sent);
+        // The answers were slow. The next two probes have to be answered within what is left of the lease, so it is
+        // better to start over.
+        if session.lease().remaining() < session.timeout() / 2 {
+            return Err(OpenFailure::new(&server, "the handshake took too long for the session to be reliable"));
         }
+        session.set_connected(true);
+        Ok(session)
     }
 }

@@ -16,6 +16,7 @@ use crate::operation::{
     TransactionResult,
 };
 use crate::path::ZPath;
+use crate::shortened::Shortened;
 use crate::zk::error::translate;
 use crate::zk::link::{Answer, Link};
 use crate::zk::watch::Watch;
@@ -206,7 +207,9 @@ impl Session {
         if !(*self.inner.connected.borrow() && link.end().is_none()) {
             return Request::failed(Error::Disconnected { operation, path: path.clone() });
         }
-        let after = self.inner.options.operation_timeout.unwrap_or(self.inner.timeout);
+        let (after, client) =
+            (self.inner.options.operation_timeout.unwrap_or(self.inner.timeout), &*self.inner.options.name);
+        tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Shortened(path), size, "request");
         self.answer_to(operation, path, call(&link), after, permit)
     }
 

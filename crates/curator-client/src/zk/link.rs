@@ -1,5 +1,6 @@
 //! One connection of a session, with requests that are sent by the call.
 
+mod hosts;
 mod open;
 
 use std::sync::Arc;
@@ -9,10 +10,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use zookeeper_client::{Acls, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError};
 
+pub(crate) use self::hosts::{ConnectFailure, Report};
 pub(crate) use self::open::SessionKey;
 use super::start::{start, unwinding};
 use super::task::{LinkEnd, SessionTask};
 use super::watch::Watch;
+use crate::connect_string::HostPort;
 use crate::operation::{CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
 
@@ -23,6 +26,7 @@ use crate::path::ZPath;
 pub(crate) struct Link {
     pub(super) client: Client,
     task: SessionTask,
+    server: Arc<HostPort>,
     /// Whether the connected server is certainly as up to date as the servers that the session was connected to before.
     caught_up: Arc<AtomicBool>,
 }
@@ -33,6 +37,11 @@ pub(crate) type Answer<T> = BoxFuture<'static, Result<T, ZkError>>;
 impl Link {
     pub(crate) fn session_id(&self) -> i64 {
         self.client.session_id().0
+    }
+
+    /// The server, as the connect string names it.
+    pub(crate) fn server(&self) -> &Arc<HostPort> {
+        &self.server
     }
 
     /// The timeout that the server of this connection granted.

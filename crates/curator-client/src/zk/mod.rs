@@ -18,6 +18,7 @@
 //! | a request over `jute.maxbuffer` breaks the connection and fails everything in flight | `session/requests.rs`: sizes are checked first |
 //! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
 //! | it waits for a silent server longer than a whole connect may take | [`link`]: each server gets its share |
+//! | it does not tell which server failed, nor why | `link/hosts.rs`: it is given one server at a time, and one that fails is looked at |
 //! | a TTL of less than a millisecond becomes no TTL at all | [`link`]: refused |
 //! | dropping the last handle closes the session only in the background | `connection.rs`: `close` waits for the server's confirmation |
 //! | a one-shot watch removes a persistent one on the same path (ZOOKEEPER-4466) | one-shot watches only |

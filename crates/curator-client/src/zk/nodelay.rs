@@ -8,6 +8,7 @@
 //! Where this is not possible, everything still works, with up to twice the round trips.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connect_string::ConnectString;
@@ -19,11 +20,13 @@ const LONGEST: Duration = Duration::from_secs(1);
 ///
 /// A process may have many descriptors, and the names of the servers have to be looked up: that is done on a thread that
 /// may block, and has been handed to it when this returns.
-pub(crate) fn set_nodelay(servers: &ConnectString) -> impl Future<Output = ()> + Send + use<> {
-    let servers = servers.clone();
+pub(crate) fn set_nodelay(client: &Arc<str>, servers: &ConnectString) -> impl Future<Output = ()> + Send + use<> {
+    let (client, servers) = (Arc::clone(client), servers.clone());
     let set = tokio::task::spawn_blocking(move || match set(&addresses(&servers)) {
-        Ok(sockets) => tracing::trace!(sockets, "TCP_NODELAY set"),
-        Err(error) => tracing::debug!(%error, "cannot set TCP_NODELAY: pipelined requests may take two round trips"),
+        Ok(sockets) => tracing::trace!(%client, sockets, "TCP_NODELAY set"),
+        Err(error) => {
+            tracing::debug!(%client, %error, "cannot set TCP_NODELAY: pipelined requests may take two round trips");
+        }
     });
     async move {
         // When the runtime is ending, no one needs the option any more.
@@ -79,7 +82,8 @@ mod tests {
         let to_server = TcpStream::connect(server.local_addr().unwrap()).unwrap();
         let to_other = TcpStream::connect(other.local_addr().unwrap()).unwrap();
         assert!(!to_server.nodelay().unwrap());
-        set_nodelay(&ConnectString::parse(&server.local_addr().unwrap().to_string()).unwrap()).await;
+        let servers = ConnectString::parse(&server.local_addr().unwrap().to_string()).unwrap();
+        set_nodelay(&Arc::from("test"), &servers).await;
         assert!(to_server.nodelay().unwrap());
         assert!(!to_other.nodelay().unwrap());
     }

@@ -9,6 +9,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -42,6 +43,8 @@ struct Shared {
     /// `None` when the task is over. Locked while it is polled.
     work: Mutex<Option<Work>>,
     end: watch::Sender<Option<LinkEnd>>,
+    /// How many watches wait for their event.
+    watches: AtomicUsize,
 }
 
 impl SessionTask {
@@ -55,7 +58,11 @@ impl SessionTask {
     }
 
     fn new<S>(work: Work, state: S) -> (Self, Running<S>) {
-        let shared = Arc::new(Shared { work: Mutex::new(Some(work)), end: watch::Sender::new(None) });
+        let shared = Arc::new(Shared {
+            work: Mutex::new(Some(work)),
+            end: watch::Sender::new(None),
+            watches: AtomicUsize::new(0),
+        });
         (Self { shared: Arc::clone(&shared) }, Running { shared, state })
     }
 
@@ -78,6 +85,17 @@ impl SessionTask {
         end.unwrap_or(LinkEnd::Lost)
     }
 
+    /// How many watches wait for their event. None does once the task is over.
+    pub(crate) fn watches(&self) -> usize {
+        if self.end().is_some() { 0 } else { self.shared.watches.load(Ordering::Relaxed) }
+    }
+
+    /// Counts a watch until the result is dropped.
+    pub(super) fn count_watch(&self) -> CountedWatch {
+        self.shared.watches.fetch_add(1, Ordering::Relaxed);
+        CountedWatch(Arc::clone(&self.shared))
+    }
+
     /// Runs `look` while the task cannot end.
     ///
     /// For calls in which the crate would panic if its task were gone. `look` must be short, and must not block.
@@ -92,6 +110,15 @@ impl SessionTask {
             None => Ok(look()),
             Some(end) => Err(end),
         }
+    }
+}
+
+/// A watch that waits for its event.
+pub(super) struct CountedWatch(Arc<Shared>);
+
+impl Drop for CountedWatch {
+    fn drop(&mut self) {
+        self.0.watches.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -175,8 +202,6 @@ impl spawns::Spawn for Catcher {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use futures_util::FutureExt as _;
     use tokio::sync::{mpsc, oneshot};
 

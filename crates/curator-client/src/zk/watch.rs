@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
 
-use super::task::{LinkEnd, SessionTask};
+use super::task::{CountedWatch, LinkEnd, SessionTask};
 
 /// What a watch saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,11 +39,14 @@ pub struct Watch {
     /// The task of the connection on which the watch was set.
     task: SessionTask,
     fired: Option<WatchEvent>,
+    /// Until it has fired.
+    counted: Option<CountedWatch>,
 }
 
 impl Watch {
     pub(super) fn new(watcher: OneshotWatcher, task: SessionTask) -> Self {
-        Self { future: Box::pin(watcher.changed()), task, fired: None }
+        let counted = Some(task.count_watch());
+        Self { future: Box::pin(watcher.changed()), task, fired: None, counted }
     }
 
     /// Waits for the event. Later calls return the same event at once. As `(&mut watch).await`.
@@ -69,6 +72,7 @@ impl Watch {
             Err(LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed) => WatchEvent::SessionEnded,
         };
         self.fired = Some(event);
+        self.counted = None;
         Poll::Ready(event)
     }
 }

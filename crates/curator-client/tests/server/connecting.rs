@@ -3,22 +3,25 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use curator_client::{CuratorClient, Error, Outcome};
+use curator_client::{CuratorClient, Error, Outcome, RetryForever, RetryNTimes};
 use curator_test::{Direction, FaultProxy, TestingServer};
 
 use crate::support::{SLACK, builder, proxy, soon, until};
 
 const CONNECTION: Duration = Duration::from_millis(800);
 
-async fn fails_in_time(connect_string: String, session_timeout: Duration) {
+/// A connect whose policy allows no retry.
+async fn fails_in_time(connect_string: String, session_timeout: Duration, expected: &str) {
     let started = Instant::now();
     let connect =
         CuratorClient::builder(&connect_string).session_timeout(session_timeout).connection_timeout(CONNECTION);
-    let error = soon(connect.connect()).await.unwrap_err();
+    let connect = connect.retry_policy(RetryNTimes::new(0, CONNECTION).unwrap()).connect();
+    let error = soon(connect).await.unwrap_err();
     let took = started.elapsed();
     assert!((CONNECTION..CONNECTION + SLACK).contains(&took), "{error} after {took:?}");
-    assert!(matches!(error, Error::ConnectFailed { after: CONNECTION, .. }), "{error}");
-    assert!(error.to_string().contains(&connect_string), "{error}");
+    let Error::ConnectFailed { after, cause, .. } = &error else { panic!("{error}") };
+    assert!((CONNECTION..=took).contains(after), "{error}");
+    assert!(cause.starts_with(&format!("{connect_string}: {expected}")), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
     assert!(error.is_retryable());
 }
@@ -27,7 +30,7 @@ async fn fails_in_time(connect_string: String, session_timeout: Duration) {
 async fn a_connect_to_nobody_ends_at_the_connection_timeout() {
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
-    fails_in_time(proxy.connect_string(), Duration::from_secs(60)).await;
+    fails_in_time(proxy.connect_string(), Duration::from_secs(60), "connection refused").await;
 }
 
 #[tokio::test]
@@ -35,7 +38,8 @@ async fn a_connect_to_a_black_hole_ends_at_the_connection_timeout() {
     let proxy = proxy().await;
     proxy.black_hole(Direction::Both);
     for session_timeout in [1, 60] {
-        fails_in_time(proxy.connect_string(), Duration::from_secs(session_timeout)).await;
+        let silent = "connected, but no answer to the handshake";
+        fails_in_time(proxy.connect_string(), Duration::from_secs(session_timeout), silent).await;
     }
 }
 
@@ -43,14 +47,16 @@ async fn a_connect_to_a_black_hole_ends_at_the_connection_timeout() {
 async fn a_connect_to_a_server_that_says_nothing_ends_at_the_connection_timeout() {
     // The system accepts the connection; nobody reads from it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    fails_in_time(listener.local_addr().unwrap().to_string(), Duration::from_secs(60)).await;
+    let silent = "connected, but no answer to the handshake";
+    fails_in_time(listener.local_addr().unwrap().to_string(), Duration::from_secs(60), silent).await;
 }
 
 #[tokio::test]
 async fn a_connect_to_a_server_that_answers_no_request_ends_at_the_connection_timeout() {
     let proxy = proxy().await;
     proxy.hold_replies(curator_test::OpCode::Sync);
-    fails_in_time(proxy.connect_string(), Duration::from_secs(60)).await;
+    let silent = "connected, but no answer to the first request";
+    fails_in_time(proxy.connect_string(), Duration::from_secs(60), silent).await;
 }
 
 #[tokio::test]
@@ -85,7 +91,10 @@ async fn one_dead_server_among_others_does_not_matter() {
 async fn a_server_that_refuses_the_credentials_is_an_error_at_once() {
     let connect_string = TestingServer::shared().await.connect_string();
     let started = Instant::now();
-    let error = builder(&connect_string).authorization("no-such-scheme", "x").connect().await.unwrap_err();
+    // However patient the client is.
+    let policy = RetryForever::new(Duration::from_secs(3_600)).unwrap();
+    let connect = builder(&connect_string).retry_policy(policy).authorization("no-such-scheme", "x").connect();
+    let error = soon(connect).await.unwrap_err();
     assert!(matches!(error, Error::ConnectRefused { .. }), "{error}");
     assert!(started.elapsed() < Duration::from_secs(10));
     assert!(!error.is_retryable());
@@ -116,7 +125,8 @@ async fn a_connect_that_failed_or_was_dropped_leaves_no_task_behind() {
     proxy.refuse(true).unwrap();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();
-    let connect = || builder(proxy.connect_string()).connection_timeout(CONNECTION).connect();
+    let policy = || RetryNTimes::new(0, CONNECTION).unwrap();
+    let connect = || builder(proxy.connect_string()).connection_timeout(CONNECTION).retry_policy(policy()).connect();
     connect().await.unwrap_err();
     until(async || tasks() == before).await;
     tokio::time::timeout(Duration::from_millis(100), connect()).await.unwrap_err();

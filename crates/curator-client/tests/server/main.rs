@@ -12,10 +12,12 @@ mod create;
 mod data;
 mod deadlines;
 mod deletes;
+mod health;
 mod hostile;
 mod joint_deletes;
 mod lease;
 mod limits;
+mod log;
 mod multi_read;
 mod namespaces;
 mod pipeline;
@@ -26,6 +28,7 @@ mod retries;
 mod runtimes;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod sandbox;
+mod starting;
 mod states;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,8 @@
 //! What the tests share.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
+pub(crate) mod log;
+
 use std::time::{Duration, Instant};
 
 use curator_client::{

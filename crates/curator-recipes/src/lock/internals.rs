@@ -106,7 +106,7 @@ impl LockInternals {
         &*self.driver
     }
 
-    /// The data of a node that is created now.
+    /// The data of a node that is created now: the client may not know its address before it has a session.
     pub(crate) fn data(&self) -> &Arc<[u8]> {
         self.data.as_ref().unwrap_or_else(|| self.client.default_lock_data())
     }

@@ -95,6 +95,7 @@ async fn lock_data_over_the_limit_is_refused_before_it_is_sent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn absurd_options_and_unreachable_servers_are_errors_in_time() {
     let server = TestingServer::shared().await.connect_string();
+    let no_retry = || client::RetryNTimes::new(0, Duration::from_secs(1)).unwrap();
     for timeout in [Duration::ZERO, Duration::MAX] {
         let error = builder(&server, timeout).connect().await.unwrap_err();
         assert!(matches!(&error, client::Error::InvalidOption { .. }), "{error}");
@@ -103,8 +104,8 @@ async fn absurd_options_and_unreachable_servers_are_errors_in_time() {
     for malformed in
         ["", ",", "host:", "host:port", "host:0", "host:65536", ":2181", "[::1", "h1,,h2", "h:1/a//b", "h:1/"]
     {
-        let refused =
-            soon(CuratorClient::builder(malformed).connection_timeout(Duration::from_secs(1)).connect()).await;
+        let connect = CuratorClient::builder(malformed).connection_timeout(Duration::from_secs(1));
+        let refused = soon(connect.retry_policy(no_retry()).connect()).await;
         match refused {
             Err(client::Error::InvalidConnectString(error)) => {
                 assert!(error.to_string().contains(malformed), "{malformed:?}: {error}");
@@ -115,8 +116,8 @@ async fn absurd_options_and_unreachable_servers_are_errors_in_time() {
         }
     }
     // Nobody listens on port 1.
-    let error = soon(CuratorClient::builder("127.0.0.1:1").connection_timeout(Duration::from_millis(300)).connect());
-    let error = error.await.unwrap_err();
+    let connect = CuratorClient::builder("127.0.0.1:1").connection_timeout(Duration::from_millis(300));
+    let error = soon(connect.retry_policy(no_retry()).connect()).await.unwrap_err();
     assert!(matches!(&error, client::Error::ConnectFailed { .. }), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
 }

@@ -37,6 +37,7 @@ mod semaphore;
 mod session_loss;
 mod shared_count;
 mod shared_count_changes;
+mod starting;
 mod stopped_holder;
 #[path = "../support/mod.rs"]
 mod support;

@@ -6,35 +6,42 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Connector, Error as ZkError, MultiWriteError, SessionInfo};
 
+use super::hosts::{ConnectFailure, Pass, Report};
 use super::{Answer, Link};
+use crate::clock::ClockInstant;
+use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
+use crate::timer::Timer;
 use crate::zk::error::is_word_of_the_server;
 use crate::zk::nodelay::set_nodelay;
 use crate::zk::start::start;
 use crate::zk::task::{LinkEnd, SessionTask, catch_task};
 
 impl Link {
-    /// Opens a session: one pass over the servers, no longer than the session timeout.
-    pub(crate) async fn open(options: &SessionOptions) -> Result<Self, ZkError> {
-        let link = Self::connect(connector(options), options, true).await?;
+    /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns an instant before
+    /// its connect request was sent. Meanwhile `report` is told what is known of the servers.
+    pub(crate) async fn open(
+        options: &SessionOptions,
+        timer: &Timer,
+        report: &Report<'_>,
+    ) -> Result<(Self, ClockInstant), ConnectFailure> {
+        let connector = || connector(options);
+        let share = share(options, options.connection_timeout);
+        let servers = options.servers.hosts();
+        let opened = Pass { servers, share, timer, report, connector: &connector, caught_up: true }.run().await?;
         // Awaited, or the first pipeline would take two round trips.
-        set_nodelay(&options.servers).await;
-        Ok(link)
+        set_nodelay(&options.name, &options.servers).await;
+        Ok(opened)
     }
 
-    async fn connect(connector: Connector, options: &SessionOptions, caught_up: bool) -> Result<Self, ZkError> {
-        let (client, work) = catch_task(connector.connect(&options.servers.hosts_string())).await;
+    pub(super) async fn connect(connector: Connector, server: &HostPort, caught_up: bool) -> Result<Self, ZkError> {
+        let (client, work) = catch_task(connector.connect(&server.to_string())).await;
         let client = client?;
         let work =
             work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
         let task = SessionTask::spawn(work, client.state_watcher());
-        Ok(Self { client, task, caught_up: Arc::new(AtomicBool::new(caught_up)) })
-    }
-
-    /// Whether retrying is pointless.
-    pub(crate) fn is_refusal(error: &ZkError) -> bool {
-        matches!(error, ZkError::AuthFailed | ZkError::BadArguments(_))
+        Ok(Self { client, task, server: Arc::new(server.clone()), caught_up: Arc::new(AtomicBool::new(caught_up)) })
     }
 
     /// The key by which this connection's session can be resumed.
@@ -77,22 +84,32 @@ pub(crate) struct SessionKey {
 }
 
 impl SessionKey {
-    /// Opens another connection for the session, whose last one has ended: one pass over the servers.
+    /// Opens another connection for the session, whose last one has ended: one pass over the servers, no longer than
+    /// `limit`. Meanwhile `report` is told what is known of the servers.
     ///
     /// The server negotiates the session's timeout again. Nothing may be awaited between the end of this and the use of
     /// the result: dropping the result closes the session.
-    pub(crate) async fn resume(&self, options: &SessionOptions) -> Result<Link, ZkError> {
-        let connector = connector(options).with_session_timeout(self.timeout).with_session(self.session.clone());
-        let link = Link::connect(connector, options, false).await?;
-        drop(set_nodelay(&options.servers));
+    pub(crate) async fn resume(
+        &self,
+        options: &SessionOptions,
+        timer: &Timer,
+        limit: Duration,
+        report: &Report<'_>,
+    ) -> Result<Link, ConnectFailure> {
+        let connector = || connector(options).with_session_timeout(self.timeout).with_session(self.session.clone());
+        let (servers, share) = (options.servers.hosts(), share(options, limit));
+        let (link, _) = Pass { servers, share, timer, report, connector: &connector, caught_up: false }.run().await?;
+        drop(set_nodelay(&options.name, &options.servers));
         Ok(link)
     }
 
     /// What a failed [`resume`](Self::resume) says about the session, if anything.
-    pub(crate) fn end_of_session(error: &ZkError) -> Option<LinkEnd> {
-        match error {
-            ZkError::SessionExpired | ZkError::SessionMoved => Some(LinkEnd::Expired),
-            ZkError::AuthFailed => Some(LinkEnd::AuthFailed),
+    pub(crate) fn end_of_session(failure: &ConnectFailure) -> Option<LinkEnd> {
+        match failure {
+            ConnectFailure::Answered { error: ZkError::SessionExpired | ZkError::SessionMoved, .. } => {
+                Some(LinkEnd::Expired)
+            }
+            ConnectFailure::Answered { error: ZkError::AuthFailed, .. } => Some(LinkEnd::AuthFailed),
             _ => None,
         }
     }
@@ -104,15 +121,22 @@ impl std::fmt::Debug for SessionKey {
     }
 }
 
+/// How long one server may take, where all of them together may take `limit`.
+fn share(options: &SessionOptions, limit: Duration) -> Duration {
+    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
+    let share = (limit / servers.max(1)).min(options.session_timeout / 5 * 2);
+    // In whole milliseconds, because errors name it.
+    let rest = Duration::from_nanos(u64::from(share.subsec_nanos() % 1_000_000));
+    share.saturating_sub(rest).max(Duration::from_millis(1))
+}
+
 /// The connector with which every connection of a client is opened.
 ///
-/// The crate waits 2/5 of the session timeout for a silent server, both while connecting and when connected. That may be
-/// longer than the whole connect may take, so each server gets at most its share of that time: a dead one leaves time
-/// for the others.
+/// The crate waits 2/5 of the session timeout for a server that is silent, also later. That may be longer than the whole
+/// connect may take, so it waits no longer than a server's share of that.
 fn connector(options: &SessionOptions) -> Connector {
     let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
-    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
-    let share = options.connection_timeout / servers.max(1);
+    let share = share(options, options.connection_timeout);
     if share < options.session_timeout / 5 * 2 {
         connector = connector.with_connection_timeout(share);
     }

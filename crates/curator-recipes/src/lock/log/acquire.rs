@@ -7,8 +7,8 @@ use curator_client::{CuratorClient, Deadline, Error as ClientError, Session, ZPa
 use curator_protocol::{Answer, Contest, LockInternalsDriver, Queue, Request, Verdict};
 use tracing::Span;
 
+use super::Subject;
 use super::text::{Capped, Paths};
-use super::{Subject, client_name};
 use crate::error::Error;
 use crate::lock::acquire_methods::Wait;
 use crate::lock::owner::OwnerId;
@@ -41,7 +41,7 @@ impl<'a> AcquireLog<'a> {
     pub(crate) fn asked(subject: Subject<'a>, owner: &'a OwnerId, wait: Wait) -> Self {
         let span = tracing::debug_span!(
             "acquire",
-            client = client_name(subject.client),
+            client = subject.client.name(),
             kind = subject.kind.name(),
             lock = %Paths(subject.paths),
             %owner,

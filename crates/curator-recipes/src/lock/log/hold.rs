@@ -5,8 +5,8 @@ use std::time::Instant;
 use curator_client::{Session, ZPath};
 use tracing::Span;
 
+use super::AcquireLog;
 use super::text::{Capped, Paths};
-use super::{AcquireLog, client_name};
 use crate::error::{LockLost, LossReason};
 use crate::fencing::FencingToken;
 use crate::lock::owner::OwnerId;
@@ -28,7 +28,7 @@ impl HoldLog {
         let span = tracing::debug_span!(
             parent: None,
             "hold",
-            client = client_name(subject.client),
+            client = subject.client.name(),
             kind = subject.kind.name(),
             lock = %Paths(subject.paths),
             owner = %acquire.owner,

@@ -45,8 +45,3 @@ impl LockKind {
         }
     }
 }
-
-/// The name of the client.
-fn client_name(_client: &CuratorClient) -> &str {
-    "curator"
-}

@@ -73,7 +73,7 @@ impl SemaphoreInternals {
         self.queue.dir()
     }
 
-    /// The data of a lease that is taken now.
+    /// The data of a lease that is taken now: the client may not know its address before it has a session.
     pub(super) fn lease_data(&self) -> &Arc<[u8]> {
         self.lease_data.as_ref().unwrap_or_else(|| self.client().default_lock_data())
     }

@@ -1,0 +1,168 @@
+//! How a client comes to its first session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::builder::CuratorClientBuilder;
+use super::{CuratorClient, Inner};
+use crate::clock::ClockInstant;
+use crate::closing::Closing;
+use crate::error::{Error, Result};
+use crate::extensions::Extensions;
+use crate::janitor::Janitor;
+use crate::journal::Journal;
+use crate::local_address::LockData;
+use crate::sessions::Sessions;
+use crate::state::{ConnectionState, ConnectionStateManager};
+use crate::supervisor::Supervisor;
+use crate::timer::Timer;
+
+impl CuratorClientBuilder {
+    /// Creates a client that connects in the background, for as long as it lives: a service can start before its ensemble
+    /// does. The client lives on the runtime on which this is called.
+    ///
+    /// Until it has its first session, its state is [`Connecting`](ConnectionState::Connecting), and its operations wait
+    /// for a session as they do during an outage: each attempt no longer than the connection timeout, with the retry policy
+    /// between attempts. [`CuratorClient::wait_connected`] waits for the first session, and
+    /// [`connect`](Self::connect) does both. Even if the servers refuse its credentials, the client keeps trying.
+    ///
+    /// After Curator's `CuratorFramework.start()`.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use curator_client::CuratorClient;
+    ///
+    /// # async fn example() -> Result<(), curator_client::Error> {
+    /// let client = CuratorClient::builder("zk1,zk2,zk3").name("orders").start()?;
+    /// if let Err(error) = client.wait_connected(Duration::from_secs(10)).await {
+    ///     // Names each server, and what is wrong with it. The client keeps trying.
+    ///     eprintln!("{error}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and [`Error::InvalidOption`]. Nothing has
+    /// been sent then.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub fn start(self) -> Result<CuratorClient> {
+        let client = self.validate()?;
+        let (options, timer) = (client.options, Timer::new(tokio::runtime::Handle::current()));
+        let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name)));
+        let (session_options, for_sessions) = (Arc::clone(&options), Arc::clone(&journal));
+        let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), for_sessions));
+        let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));
+        let lock_data = Arc::new(LockData::new(client.lock_data));
+        let (janitor, queue) = Janitor::new(&options.name);
+        let mut worker = JoinSet::new();
+        worker.spawn(queue.work(Arc::clone(&sessions), timer.clone()));
+        let drained = drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
+        let supervisor = Supervisor {
+            options: Arc::clone(&options),
+            timer: timer.clone(),
+            closing: closing.clone(),
+            sessions: Arc::clone(&sessions),
+            states: Arc::clone(&states),
+            journal: Arc::clone(&journal),
+            lock_data: Arc::clone(&lock_data),
+        };
+        journal.started(&options.servers);
+        // The client owns this task: it ends with `close`, or when the last handle is dropped.
+        tokio::spawn(supervisor.run(drained, worker));
+        let inner = Inner {
+            options,
+            timer,
+            closing,
+            sessions,
+            states,
+            journal,
+            janitor,
+            retry_policy: client.retry_policy,
+            acl: client.acl,
+            lock_data,
+            extensions: Extensions::default(),
+        };
+        Ok(CuratorClient { inner: Arc::new(inner), root: client.root })
+    }
+
+    /// Creates a client and waits for its first session. The client lives on the runtime on which this is called.
+    ///
+    /// It waits as any operation does: each attempt no longer than the connection timeout, with the client's retry policy
+    /// between attempts. So with [`RetryForever`](crate::RetryForever) this waits for as long as it takes. With the default
+    /// policy and connection timeout it gives up after about a minute. To have the client at once, use
+    /// [`start`](Self::start).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Self::start) at once; [`Error::ConnectRefused`] as soon as a server refuses the credentials;
+    /// [`Error::ConnectFailed`] when the policy gives up, with each server and what was wrong with it.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, or returns an error, the client ends. A session without nodes may stay on the server
+    /// until it times out.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn connect(self) -> Result<CuratorClient> {
+        let client = self.start()?;
+        client.first_session().await?;
+        Ok(client)
+    }
+}
+
+impl CuratorClient {
+    /// Waits until there is a session with a connection, but no longer than `timeout`. For a client that has just been
+    /// [started](CuratorClientBuilder::start), and after an outage.
+    ///
+    /// After Curator's `CuratorFramework.blockUntilConnected`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotConnected`] with the cause: each server, and what was wrong with it. [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait_connected(&self, timeout: Duration) -> Result<()> {
+        self.inner.sessions.connected_within(timeout).await.map(drop)
+    }
+
+    /// Waits for the first session, unless a server refuses this client or the retry policy gives up.
+    async fn first_session(&self) -> Result<()> {
+        let (started, connect_string) = (ClockInstant::now(), || self.inner.options.connect_string.clone());
+        let connected = self.retry(|_session| std::future::ready(Ok(())));
+        let error = tokio::select! {
+            biased;
+            connected = connected => match connected {
+                Err(Error::NotConnected { cause, .. }) => {
+                    // Nobody wants to know it to the nanosecond.
+                    let after = ClockInstant::now().saturating_duration_since(started).as_millis();
+                    let after = Duration::from_millis(u64::try_from(after).unwrap_or(u64::MAX));
+                    Error::ConnectFailed { connect_string: connect_string(), after, cause }
+                }
+                connected => return connected,
+            },
+            cause = self.inner.journal.refused() => Error::ConnectRefused { connect_string: connect_string(), cause },
+        };
+        Err(error)
+    }
+}
+
+/// Waits until the client starts to close, and then until the janitor has nothing left to do, but no longer than
+/// `limit`.
+async fn drained(closing: Closing, janitor: Janitor, timer: Timer, limit: Duration) {
+    closing.begun().await;
+    tokio::select! {
+        () = janitor.idle() => {}
+        () = timer.sleep(limit) => {}
+    }
+}

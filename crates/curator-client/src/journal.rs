@@ -1,0 +1,287 @@
+//! What becomes of a client's sessions: as lines of the log, and as what errors and health checks say.
+//!
+//! All lines at `info` are written here, one for each thing that happens. `docs/production.md` explains them to operators.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::field::DebugValue;
+
+use crate::clock::ClockInstant;
+use crate::error::{Error, SessionEnd};
+use crate::outage::Outage;
+use crate::session::{OpenFailure, Session};
+use crate::shortened::Shortened;
+use crate::timer::Timer;
+
+/// Why a session that is not lost cannot be relied on.
+#[derive(Debug, Clone)]
+pub(crate) enum Doubt {
+    ConnectionBroke,
+    /// The session has another connection, over which nothing has been answered yet.
+    NewConnection,
+    ProbeFailed(Error),
+    ProbeOverdue,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConnectionBroke => f.write_str("the connection broke"),
+            Self::NewConnection => f.write_str("the connection is a new one"),
+            Self::ProbeFailed(error) => write!(f, "{error}"),
+            Self::ProbeOverdue => f.write_str("the server is slow to answer"),
+        }
+    }
+}
+
+/// The cause of an outage in which no attempt has come to anything yet.
+const NOTHING_KNOWN: &str = "no server has answered yet";
+
+/// Written by the supervisor and the connection, and read by everyone.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    client: Arc<str>,
+    record: watch::Sender<Record>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    outage: Option<Outage>,
+    /// Whether the last attempt to open a session was refused by a server.
+    is_refused: bool,
+    /// Whether the session has another connection since the outage began.
+    is_resumed: bool,
+    /// What went wrong last, and when.
+    pub(crate) last_failure: Option<(String, ClockInstant)>,
+    /// How often a session was continued over another connection.
+    pub(crate) resumed: u64,
+    /// How many sessions were opened in place of a lost one.
+    pub(crate) replaced: u64,
+}
+
+impl Record {
+    fn note(&mut self, cause: &str, now: ClockInstant) {
+        self.last_failure = Some((cause.to_owned(), now));
+    }
+
+    fn cause(&self) -> Option<&str> {
+        self.outage.as_ref()?.cause()
+    }
+}
+
+impl Journal {
+    /// For a client that has no session yet.
+    pub(crate) fn new(client: &Arc<str>) -> Self {
+        let record = Record {
+            outage: Some(Outage::begin(ClockInstant::now(), None)),
+            is_refused: false,
+            is_resumed: false,
+            last_failure: None,
+            resumed: 0,
+            replaced: 0,
+        };
+        Self { client: Arc::clone(client), record: watch::Sender::new(record) }
+    }
+
+    pub(crate) fn record(&self) -> Record {
+        self.record.borrow().clone()
+    }
+
+    /// Why there is no connection.
+    pub(crate) fn cause(&self) -> String {
+        let record = self.record.borrow();
+        let unknown = if record.outage.is_some() { NOTHING_KNOWN } else { "the connection is down" };
+        record.cause().unwrap_or(unknown).to_owned()
+    }
+
+    /// Waits until a server refuses this client, and returns its words.
+    pub(crate) async fn refused(&self) -> String {
+        // The sender lives in `self`, so the channel cannot be closed while this waits.
+        let refused = self.record.subscribe().wait_for(|record| record.is_refused).await.map(|record| record.clone());
+        refused.ok().and_then(|record| record.cause().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// A client has been started.
+    pub(crate) fn started(&self, servers: &impl fmt::Display) {
+        tracing::debug!(client = %self.client, servers = %Shortened(servers), "connecting");
+    }
+
+    /// More is known about an attempt to connect that is still being made.
+    pub(crate) fn learn(&self, cause: &str) {
+        self.record.send_if_modified(|record| {
+            if let Some(outage) = &mut record.outage {
+                outage.learn(cause);
+            }
+            // Nobody waits for that.
+            false
+        });
+    }
+
+    /// An attempt to open a session, or to resume it, has failed.
+    pub(crate) fn failed(&self, failure: &OpenFailure) {
+        let now = ClockInstant::now();
+        let (client, OpenFailure { cause, is_refusal }) = (&*self.client, failure);
+        let lasted = self.change(|record| {
+            record.is_refused = *is_refusal;
+            record.note(cause, now);
+            let outage = record.outage.as_mut()?;
+            outage.failed(cause, now).then(|| outage.lasted(now))
+        });
+        let cause = Shortened(cause);
+        match lasted.map(Rounded) {
+            Some(lasted) => tracing::info!(client, ?lasted, %cause, "not connected"),
+            None => tracing::debug!(client, %cause, "the attempt to connect failed"),
+        }
+    }
+
+    /// The session cannot be relied on until it is [confirmed](Self::confirmed).
+    pub(crate) fn doubted(&self, session: &Session, doubt: &Doubt) {
+        let (now, client, session) = (ClockInstant::now(), &*self.client, Id(session));
+        let is_new = self.change(|record| {
+            let is_new = record.outage.is_none();
+            if is_new {
+                let cause = doubt.to_string();
+                record.note(&cause, now);
+                record.outage = Some(Outage::begin(now, Some(cause)));
+                record.is_resumed = false;
+            }
+            is_new
+        });
+        if is_new {
+            tracing::info!(client, %session, why = %Shortened(doubt), "session suspended");
+        } else {
+            tracing::debug!(client, %session, why = %Shortened(doubt), "session still suspended");
+        }
+    }
+
+    /// The session has another connection, over which nothing has been answered yet.
+    pub(crate) fn resumed(&self, session: &Session) {
+        tracing::debug!(client = &*self.client, session = %Id(session), "the session has another connection");
+        self.change(|record| record.is_resumed = true);
+    }
+
+    /// The session has answered.
+    pub(crate) fn confirmed(&self, session: &Session) {
+        // After nearly every probe there is nothing to do.
+        if self.record.borrow().outage.is_none() {
+            return;
+        }
+        let (outage, is_resumed) = self.change(|record| {
+            let is_resumed = std::mem::take(&mut record.is_resumed);
+            record.resumed += u64::from(is_resumed);
+            (record.outage.take(), is_resumed)
+        });
+        let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
+        if is_resumed {
+            let server = session.server();
+            tracing::info!(client, session = %id, server, lasted, "session resumed over another connection");
+        } else {
+            tracing::info!(client, session = %id, lasted, "session confirmed");
+        }
+    }
+
+    /// The session is over.
+    pub(crate) fn lost(&self, session: &Session, end: SessionEnd) {
+        let (now, why) = (ClockInstant::now(), end.to_string());
+        let outage = self.change(|record| {
+            record.note(&why, now);
+            record.is_resumed = false;
+            record.outage.get_or_insert_with(|| Outage::begin(now, Some(why.clone())));
+            record.outage.clone()
+        });
+        let (client, session) = (&*self.client, Id(session));
+        // Why it was not confirmed in time.
+        let failed = outage.as_ref().filter(|outage| outage.has_failed());
+        let cause = failed.and_then(Outage::cause).map(Shortened).map(tracing::field::display);
+        tracing::info!(client, %session, why, suspended_for = lasted(outage.as_ref()), cause, "session lost");
+    }
+
+    /// A session was opened.
+    pub(crate) fn opened(&self, session: &Session) {
+        let is_first = session.epoch() == 1;
+        let outage = self.change(|record| {
+            record.is_refused = false;
+            record.replaced += u64::from(!is_first);
+            record.outage.take()
+        });
+        let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
+        let (server, timeout) = (session.server(), session.timeout());
+        if is_first {
+            tracing::info!(client, session = %id, server, ?timeout, lasted, "session opened");
+        } else {
+            tracing::info!(client, session = %id, server, ?timeout, lasted, "session opened in place of the lost one");
+        }
+    }
+
+    /// The client is closed.
+    pub(crate) fn closed(&self, confirmed: bool) {
+        tracing::info!(client = %self.client, confirmed, "client closed");
+    }
+
+    /// Writes a line about an outage whenever one is due.
+    pub(crate) async fn remind(&self, timer: &Timer) -> Infallible {
+        let mut changes = self.record.subscribe();
+        loop {
+            let next_line = changes.borrow_and_update().outage.as_ref().map(Outage::next_line);
+            let due = async {
+                match next_line {
+                    Some(next_line) => timer.sleep(next_line.remaining()).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                // The sender lives in `self`, so the channel cannot be closed.
+                _ = changes.changed() => {}
+                () = due => self.remind_now(),
+            }
+        }
+    }
+
+    fn remind_now(&self) {
+        let now = ClockInstant::now();
+        let due = self.change(|record| {
+            let outage = record.outage.as_mut()?;
+            outage.is_due(now).then(|| outage.clone())
+        });
+        if let Some(outage) = due {
+            let (client, cause) = (&*self.client, Shortened(outage.cause().unwrap_or(NOTHING_KNOWN)));
+            tracing::info!(client, lasted = lasted(Some(&outage)), %cause, "not connected");
+        }
+    }
+
+    /// Changes the record. Lines are written afterwards: who reads them may ask for the client's health.
+    fn change<T: Default>(&self, change: impl FnOnce(&mut Record) -> T) -> T {
+        let mut result = T::default();
+        self.record.send_modify(|record| result = change(record));
+        result
+    }
+}
+
+/// How long an outage has lasted, as the value of a field.
+fn lasted(outage: Option<&Outage>) -> Option<DebugValue<Rounded>> {
+    outage.map(|outage| tracing::field::debug(Rounded(outage.lasted(ClockInstant::now()))))
+}
+
+/// The id of a session, as ZooKeeper's own logs have it.
+struct Id<'a>(&'a Session);
+
+impl fmt::Display for Id<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0.id())
+    }
+}
+
+/// In whole milliseconds.
+struct Rounded(Duration);
+
+impl fmt::Debug for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = Duration::from_nanos(u64::from(self.0.subsec_nanos() % 1_000_000));
+        write!(f, "{:?}", self.0.saturating_sub(rest))
+    }
+}

@@ -1,0 +1,110 @@
+//! An outage: since when, why, and when the log says so again.
+
+use std::time::Duration;
+
+use crate::clock::ClockInstant;
+
+/// The pause between two lines of the log about one outage.
+const PACE: Duration = Duration::from_secs(60);
+
+/// The time during which a client has no confirmed connection: before its first session, in doubt, or after a loss.
+///
+/// Reads no clock: every method is told what time it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Outage {
+    since: ClockInstant,
+    /// What is known about it. Until an attempt has failed, what is known of the one that is being made.
+    cause: Option<String>,
+    has_failed: bool,
+    next_line: ClockInstant,
+}
+
+impl Outage {
+    pub(crate) fn begin(now: ClockInstant, cause: Option<String>) -> Self {
+        Self { since: now, cause, has_failed: false, next_line: now + PACE }
+    }
+
+    pub(crate) fn lasted(&self, now: ClockInstant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
+    pub(crate) fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
+    }
+
+    /// Whether an attempt to end it has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// More is known of the attempt that is being made. A failed one, in which all servers were tried, says more.
+    pub(crate) fn learn(&mut self, cause: &str) {
+        if !self.has_failed {
+            self.cause = Some(cause.to_owned());
+        }
+    }
+
+    /// An attempt to end it has failed. Returns whether to log that: the first one is, and then one a minute.
+    pub(crate) fn failed(&mut self, cause: &str, now: ClockInstant) -> bool {
+        self.cause = Some(cause.to_owned());
+        if !std::mem::replace(&mut self.has_failed, true) {
+            self.next_line = now;
+        }
+        self.is_due(now)
+    }
+
+    /// When the next line is due.
+    pub(crate) fn next_line(&self) -> ClockInstant {
+        self.next_line
+    }
+
+    /// Whether a line is due. If so, the next one is due a minute later.
+    pub(crate) fn is_due(&mut self, now: ClockInstant) -> bool {
+        let is_due = now >= self.next_line;
+        if is_due {
+            self.next_line = now + PACE;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_is_logged_at_once_and_then_there_is_a_line_a_minute() {
+        let start = ClockInstant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut outage = Outage::begin(start, None);
+        assert_eq!(outage.next_line(), after(60));
+        let lines: Vec<_> = (1..=150).filter(|second| outage.failed("refused", after(*second))).collect();
+        assert_eq!(lines, [1, 61, 121]);
+        assert_eq!(outage.next_line(), after(181));
+        assert_eq!((outage.cause(), outage.lasted(after(150))), (Some("refused"), Duration::from_secs(150)));
+    }
+
+    #[test]
+    fn what_a_whole_attempt_has_shown_is_kept_until_the_next_has_failed() {
+        let now = ClockInstant::now();
+        let mut outage = Outage::begin(now, Some("the connection broke".to_owned()));
+        outage.learn("zk1: no answer yet");
+        assert_eq!(outage.cause(), Some("zk1: no answer yet"));
+        outage.failed("zk1: no answer; zk2: refused", now);
+        outage.learn("zk2: refused");
+        assert_eq!(outage.cause(), Some("zk1: no answer; zk2: refused"));
+    }
+
+    #[test]
+    fn an_outage_in_which_nothing_fails_has_a_line_a_minute_too() {
+        let start = ClockInstant::now();
+        let mut outage = Outage::begin(start, Some("no answer".to_owned()));
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let lines: Vec<_> = (0..=150).filter(|second| outage.is_due(after(*second))).collect();
+        assert_eq!(lines, [60, 120]);
+        // What goes wrong now is new.
+        assert!(outage.failed("refused", after(150)));
+        assert!(!outage.failed("refused", after(209)));
+        assert!(outage.failed("refused", after(210)));
+    }
+}

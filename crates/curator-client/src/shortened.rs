@@ -1,0 +1,30 @@
+//! Text for the log that may be long.
+
+use std::fmt;
+
+/// The beginning of a text: a thousand characters, and then `…`. Costs nothing until it is written.
+#[derive(Debug)]
+pub(crate) struct Shortened<T>(pub(crate) T);
+
+/// In characters.
+const LONGEST: usize = 1_000;
+
+impl<T: fmt::Display> fmt::Display for Shortened<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.to_string();
+        let is_whole = text.chars().nth(LONGEST).is_none();
+        if is_whole { f.write_str(&text) } else { write!(f, "{text:.LONGEST$}…") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_off_between_characters() {
+        let text = "é".repeat(LONGEST);
+        assert_eq!(Shortened(&text).to_string(), text);
+        assert_eq!(Shortened(format!("{text}é")).to_string(), format!("{text}…"));
+    }
+}

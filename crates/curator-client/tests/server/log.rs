@@ -1,0 +1,130 @@
+//! What an operator reads.
+
+use curator_client::ConnectionState::{Lost, Reconnected, Suspended};
+use curator_client::CuratorClient;
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use tracing::Level;
+
+use crate::support::log::{Line, all_lines_of, lines_of, listen};
+use crate::support::{builder, end_session, soon, unique_path, until};
+
+/// A client whose lines are kept.
+async fn client(name: &str) -> (FaultProxy, CuratorClient) {
+    listen();
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = builder(proxy.connect_string()).name(name).connect().await.unwrap();
+    (proxy, client)
+}
+
+fn messages(lines: &[Line]) -> Vec<&str> {
+    lines.iter().map(|line| line.message.as_str()).collect()
+}
+
+#[tokio::test]
+async fn the_life_of_sessions_has_a_line_for_each_thing_that_happens() {
+    let (proxy, client) = client("life").await;
+    let mut states = client.connection_states();
+    let session = client.session().await.unwrap();
+    proxy.cut();
+    assert!(soon(states.wait_for(Reconnected)).await);
+    end_session(TestingServer::shared().await, &proxy).await;
+    assert!(soon(states.wait_for(Lost)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
+    let next = client.session().await.unwrap();
+    client.close().await.unwrap();
+    let lines = lines_of("life");
+    assert_eq!(
+        messages(&lines),
+        [
+            "session opened",
+            "session suspended",
+            "session resumed over another connection",
+            // What the server says when it ends a session is that the connection is closed.
+            "session suspended",
+            "session lost",
+            "session opened in place of the lost one",
+            "client closed"
+        ],
+        "{lines:#?}"
+    );
+    assert!(lines.iter().all(|line| line.level == Level::INFO), "{lines:#?}");
+    let field = |line: usize, name: &str| lines[line].fields.get(name).cloned().unwrap_or_default();
+    let (first, second) = (format!("{:#x}", session.id()), format!("{:#x}", next.id()));
+    for line in 0..5 {
+        assert_eq!(field(line, "session"), first);
+    }
+    assert_eq!(field(5, "session"), second);
+    assert_eq!(field(0, "server"), proxy.connect_string());
+    assert_eq!(field(0, "timeout"), "20s");
+    assert_eq!(field(1, "why"), "the connection broke");
+    assert!(field(2, "lasted").ends_with("ms"), "{:?}", lines[2]);
+    assert_eq!(field(4, "why"), "the server ended it");
+    assert_eq!(field(6, "confirmed"), "true");
+}
+
+#[tokio::test]
+async fn an_outage_is_logged_with_its_cause_once_and_not_at_each_attempt() {
+    let (proxy, client) = client("outage").await;
+    let mut states = client.connection_states();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    let failed =
+        || all_lines_of("outage").iter().filter(|line| line.message == "the attempt to connect failed").count();
+    until(async || failed() >= 3).await;
+    proxy.refuse(false).unwrap();
+    assert!(soon(states.wait_for(Reconnected)).await);
+    let lines = lines_of("outage");
+    let expected = ["session opened", "session suspended", "not connected", "session resumed over another connection"];
+    assert_eq!(messages(&lines), expected, "{lines:#?}");
+    assert_eq!(lines[2].fields["cause"], format!("{}: connection refused", proxy.connect_string()));
+    assert!(lines[2].fields.contains_key("lasted"), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn a_start_without_an_ensemble_is_logged_once_until_there_is_one() {
+    listen();
+    let server = TestingServer::start().await.unwrap();
+    server.stop().await.unwrap();
+    let client = builder(server.connect_string()).name("early").start().unwrap();
+    let failed = || all_lines_of("early").iter().filter(|line| line.message == "the attempt to connect failed").count();
+    until(async || failed() >= 3).await;
+    server.restart().await.unwrap();
+    let mut states = client.connection_states();
+    assert!(soon(states.wait_for(curator_client::ConnectionState::Connected)).await);
+    let lines = lines_of("early");
+    assert_eq!(messages(&lines), ["not connected", "session opened"], "{lines:#?}");
+    assert_eq!(lines[0].fields["cause"], format!("{}: connection refused", server.connect_string()));
+    assert!(lines[1].fields.contains_key("lasted"), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn a_doubt_that_ends_on_the_same_connection_is_logged_as_such() {
+    listen();
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = builder(proxy.connect_string()).session_timeout(std::time::Duration::from_secs(6)).name("slow");
+    let client = client.connect().await.unwrap();
+    let mut states = client.connection_states();
+    proxy.hold_replies(OpCode::Sync);
+    assert!(soon(states.wait_for(Suspended)).await);
+    proxy.release_held();
+    assert!(soon(states.wait_for(Reconnected)).await);
+    let lines = lines_of("slow");
+    assert_eq!(messages(&lines), ["session opened", "session suspended", "session confirmed"], "{lines:#?}");
+    assert_eq!(lines[1].fields["why"], "the server is slow to answer");
+}
+
+#[tokio::test]
+async fn no_secret_is_logged() {
+    listen();
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = builder(proxy.connect_string()).name("secretive").authorization("digest", "user:hush-hush");
+    let client = client.connect().await.unwrap();
+    client.create().for_path(unique_path("node"), "silent-data").await.unwrap();
+    let mut states = client.connection_states();
+    proxy.cut();
+    assert!(soon(states.wait_for(Reconnected)).await);
+    client.close().await.unwrap();
+    let lines = format!("{:?}", all_lines_of("secretive"));
+    assert!(lines.contains("session opened") && lines.contains("create"), "{lines}");
+    assert!(!lines.contains("hush") && !lines.contains("silent-data"), "{lines}");
+}

@@ -1,0 +1,204 @@
+//! Clients that start before their ensemble does.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use curator_client::ConnectionState::{Connected, Connecting, Lost};
+use curator_client::{CuratorClient, CuratorClientBuilder, Error, RetryForever, RetryNTimes, RetryPolicy};
+use curator_test::TestingServer;
+
+use crate::support::{DEFAULT_TIMEOUT, builder, expect, proxy, soon, until, within};
+
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Gives up after so many retries, and counts how often it was asked.
+#[derive(Debug, Clone, Default)]
+struct Counting {
+    retries: u32,
+    asked: Arc<AtomicU32>,
+}
+
+impl Counting {
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl RetryPolicy for Counting {
+    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        (retries < self.retries).then_some(PAUSE)
+    }
+}
+
+/// A server that is down, and a client of it that is impatient within an attempt.
+async fn nobody_there() -> (TestingServer, CuratorClientBuilder) {
+    let server = TestingServer::start().await.unwrap();
+    server.stop().await.unwrap();
+    let client = builder(server.connect_string()).connection_timeout(Duration::from_millis(50));
+    (server, client)
+}
+
+#[tokio::test]
+async fn a_connect_waits_for_its_ensemble_as_long_as_the_policy_says() {
+    let (server, client) = nobody_there().await;
+    let patient = Counting { retries: u32::MAX, ..Counting::default() };
+    let connecting = tokio::spawn(client.connection_timeout(PAUSE).retry_policy(patient.clone()).connect());
+    until(async || patient.asked() >= 10).await;
+    server.restart().await.unwrap();
+    let client = soon(connecting).await.unwrap().unwrap();
+    assert_eq!(client.connection_state(), Connected);
+    assert_eq!(client.session().await.unwrap().epoch(), 1);
+    client.get_data("/").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connect_gives_up_when_the_policy_does() {
+    let (_server, client) = nobody_there().await;
+    for retries in [0, 3] {
+        let policy = Counting { retries, ..Counting::default() };
+        let error = soon(client.clone().retry_policy(policy.clone()).connect()).await.unwrap_err();
+        assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
+        assert!(error.to_string().ends_with("connection refused"), "{error}");
+        assert_eq!(policy.asked(), retries + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_started_client_works_as_soon_as_its_ensemble_does() {
+    let (server, client) = nobody_there().await;
+    let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
+    let mut states = client.connection_states();
+    expect(&mut states, Connecting).await;
+    assert!(client.current_session().is_none());
+    assert!(matches!(client.try_session(), Err(Error::NotConnected { .. })));
+    assert_eq!(&**client.default_lock_data(), b"");
+    let read = tokio::spawn({
+        let client = client.clone();
+        async move { client.get_data("/").await }
+    });
+    let error = client.wait_connected(PAUSE).await.unwrap_err();
+    assert!(matches!(error, Error::NotConnected { after: PAUSE, .. }), "{error}");
+    assert!(error.is_retryable());
+    server.restart().await.unwrap();
+    client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
+    assert_eq!(client.connection_state(), Connected);
+    expect(&mut states, Connected).await;
+    soon(read).await.unwrap().unwrap();
+    assert_eq!(client.try_session().unwrap().epoch(), 1);
+    assert_eq!(&**client.default_lock_data(), b"127.0.0.1");
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_operation_without_a_session_fails_with_what_is_wrong() {
+    let (server, client) = nobody_there().await;
+    let client = client.retry_policy(RetryNTimes::new(2, PAUSE).unwrap()).start().unwrap();
+    let error = soon(client.get_data("/")).await.unwrap_err();
+    let expected = format!("within 50ms: {}: connection refused", server.connect_string());
+    assert!(error.to_string().ends_with(&expected), "{error}");
+}
+
+#[tokio::test]
+async fn during_an_outage_an_operation_fails_with_what_is_wrong() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).connection_timeout(Duration::from_millis(500));
+    let client = client.retry_policy(RetryNTimes::new(0, PAUSE).unwrap()).connect().await.unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    let expected = format!("{}: connection refused", proxy.connect_string());
+    // At first the request may find its connection broken under it.
+    until(async || soon(client.get_data("/")).await.is_err_and(|error| error.to_string().ends_with(&expected))).await;
+    proxy.refuse(false).unwrap();
+    client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
+    assert_eq!(client.session().await.unwrap().epoch(), 1);
+}
+
+#[tokio::test]
+async fn each_server_is_named_with_what_is_wrong_with_it() {
+    // Nobody listens on port 1; and the system accepts connections from which nobody reads.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap();
+    let connect_string = format!("127.0.0.1:1,no-such-host.invalid,{silent}/app");
+    let client = CuratorClient::builder(connect_string).connection_timeout(Duration::from_millis(1_500)).start();
+    let client = client.unwrap();
+    let mut cause = String::new();
+    until(async || {
+        let Err(Error::NotConnected { cause: latest, .. }) = client.wait_connected(PAUSE).await else { panic!() };
+        cause = latest;
+        cause.contains("within")
+    })
+    .await;
+    let [refused, unknown, silent_problem] = &*cause.split("; ").collect::<Vec<_>>() else { panic!("{cause}") };
+    assert_eq!(*refused, "127.0.0.1:1: connection refused");
+    // Where no name server answers, that is all there is to say.
+    let is_unknown = ["cannot be resolved (", "no address found within 500ms"].map(|problem| unknown.contains(problem));
+    assert!(unknown.starts_with("no-such-host.invalid:2181: ") && is_unknown != [false; 2], "{unknown}");
+    assert_eq!(*silent_problem, format!("{silent}: connected, but no answer to the handshake within 500ms"));
+}
+
+#[tokio::test]
+async fn a_started_client_that_is_refused_keeps_trying_and_says_why() {
+    let client = builder(TestingServer::shared().await.connect_string()).authorization("no-such-scheme", "x");
+    let client = client.start().unwrap();
+    let error = client.wait_connected(Duration::from_secs(1)).await.unwrap_err();
+    let Error::NotConnected { cause, .. } = &error else { panic!("{error}") };
+    assert!(cause.contains("auth"), "{error}");
+    assert_eq!(client.connection_state(), Connecting);
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn closing_a_client_that_has_never_been_connected_takes_no_time() {
+    let (_server, client) = nobody_there().await;
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hanging = builder(silent.local_addr().unwrap().to_string());
+    for client in [client, hanging] {
+        let client = client.retry_policy(RetryForever::new(DEFAULT_TIMEOUT).unwrap()).start().unwrap();
+        let mut states = client.connection_states();
+        expect(&mut states, Connecting).await;
+        let waiting = tokio::spawn({
+            let client = client.clone();
+            async move { (client.get_data("/").await, client.wait_connected(DEFAULT_TIMEOUT).await) }
+        });
+        tokio::task::yield_now().await;
+        // Far less than the close timeout.
+        within(Duration::from_secs(2), client.close()).await.unwrap();
+        let (read, waited) = soon(waiting).await.unwrap();
+        assert!(matches!((read, waited), (Err(Error::Closed), Err(Error::Closed))));
+        assert_eq!(soon(states.next()).await, None);
+        assert_eq!(client.connection_state(), Lost);
+        assert!(matches!(client.session().await, Err(Error::Closed)));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_dropped_before_its_first_session_leaves_no_task_behind() {
+    let (_server, client) = nobody_there().await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let client = client.start().unwrap();
+    assert!(tasks() > before);
+    drop(client);
+    until(async || tasks() == before).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_runtime_ends_a_client_that_has_never_been_connected() {
+    let (_server, client) = nobody_there().await;
+    let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let client = {
+        let _inside = home.enter();
+        client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap()
+    };
+    let reading = tokio::spawn({
+        let client = client.clone();
+        async move { client.get_data("/").await }
+    });
+    tokio::task::spawn_blocking(move || home.shutdown_timeout(DEFAULT_TIMEOUT)).await.unwrap();
+    assert!(matches!(soon(reading).await.unwrap(), Err(Error::Closed)));
+    assert!(matches!(client.wait_connected(DEFAULT_TIMEOUT).await, Err(Error::Closed)));
+    assert_eq!(client.connection_state(), Lost);
+}
