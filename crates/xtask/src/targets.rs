@@ -25,11 +25,12 @@ pub(crate) const CONFORMANCE: &str = "conformance";
 pub(crate) const INTEROP: &str = "interop";
 
 /// All test targets of the workspace. Packages share names: each may have a target `server`.
-const KNOWN: [(&str, Needs); 9] = [
+const KNOWN: [(&str, Needs); 10] = [
     (SERVER, Needs::Either),
     ("crowd", Needs::Either),
     (CONFORMANCE, Needs::Either),
     ("run", Needs::Either),
+    ("service", Needs::Either),
     (INTEROP, Needs::One),
     ("embedded", Needs::Embedded),
     ("real", Needs::Real),
