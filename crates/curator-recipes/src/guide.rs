@@ -103,6 +103,7 @@ pub mod revocation {}
 /// [assumptions]: crate::guide::guarantees#assumptions
 /// [fencing]: crate::guide::fencing
 /// [permissions]: crate::guide::guarantees#permissions
+/// [revocation]: crate::guide::revocation
 #[doc = include_str!("../docs/production.md")]
 pub mod production {}
 
