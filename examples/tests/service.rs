@@ -21,7 +21,7 @@ struct Service {
 }
 
 impl Service {
-    /// Starts it, and waits until it listens. Real servers grant no session timeout below 4 s.
+    /// Starts it, and waits until it listens. The session timeout is in seconds.
     async fn start(connect_string: String, session_timeout: u32) -> Self {
         let this_test = std::env::current_exe().unwrap();
         let profile = this_test.parent().and_then(|deps| deps.parent()).expect("tests are built into `deps`");
@@ -55,21 +55,28 @@ impl Service {
         Self { process, address: address.unwrap(), printed }
     }
 
-    async fn connection(&self) -> Connection {
-        Connection(BufReader::new(soon(TcpStream::connect(&self.address)).await.unwrap()))
-    }
-
     /// A request on a connection of its own.
     async fn answers(&self, request: &str, body: &str) -> (u16, String) {
-        self.connection().await.answers(request, body).await
+        Connection::to(&self.address).await.answers(request, body).await
     }
 
-    async fn says(&self, request: &str, status: u16, beginning: &str) {
+    /// Repeats a request until it is answered in this way. Returns the rest of the answer.
+    async fn says(&self, request: &str, status: u16, beginning: &str) -> String {
+        let mut rest = String::new();
         until(async || {
             let (answered, body) = self.answers(request, "").await;
-            answered == status && body.starts_with(beginning)
+            let found = body.strip_prefix(beginning).filter(|_| answered == status);
+            rest = found.unwrap_or_default().trim().to_owned();
+            found.is_some()
         })
         .await;
+        rest
+    }
+
+    /// Waits until the job of this process has its lock, and returns the token.
+    async fn leads(&self) -> i64 {
+        let leads = self.says("GET /job", 200, "leads with token ").await;
+        leads.split_once(':').and_then(|(token, _)| token.parse().ok()).unwrap_or_else(|| panic!("{leads}"))
     }
 
     /// As a container's runtime asks it to stop.
@@ -91,6 +98,10 @@ impl Service {
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
+    async fn to(address: &str) -> Self {
+        Self(BufReader::new(soon(TcpStream::connect(address)).await.unwrap()))
+    }
+
     /// `request` is a method, a path, and any headers, as in `PUT /orders/7\r\nFencing-Token: 12`.
     async fn answers(&mut self, request: &str, body: &str) -> (u16, String) {
         soon(self.exchange(request, body)).await.unwrap()
@@ -125,7 +136,7 @@ async fn requests_exclude_each_other_on_one_connection_too() {
     let service = Service::start(server.connect_string(), 20).await;
     service.says("GET /health/ready", 200, "").await;
 
-    let mut connection = service.connection().await;
+    let mut connection = Connection::to(&service.address).await;
     let (status, token) = connection.answers("POST /orders/7/reservation", "").await;
     assert_eq!(status, 201, "{token}");
     assert_eq!(connection.answers("POST /orders/7/reservation", "").await.0, 409);
@@ -159,7 +170,7 @@ async fn it_starts_without_its_servers_and_is_ready_when_they_are_there() {
 
     network.refuse(false).unwrap();
     service.says("GET /health/ready", 200, "").await;
-    service.says("GET /job", 200, "leads").await;
+    service.leads().await;
     assert_eq!(service.answers("POST /orders/7", "tea").await, (200, "tea\n".to_owned()));
 }
 
@@ -167,10 +178,10 @@ async fn it_starts_without_its_servers_and_is_ready_when_they_are_there() {
 async fn after_an_outage_the_job_has_a_new_lock_and_late_writes_are_refused() {
     let server = TestingServer::start().await.unwrap();
     let network = FaultProxy::start(server.address()).unwrap();
-    let service = Service::start(network.connect_string(), 4).await;
-    service.says("GET /job", 200, "leads").await;
-    let before = leader_token(&service).await;
-    let (_, late) = service.answers("POST /orders/7/reservation", "").await;
+    // Short, as its end is waited for; long enough for a machine that is busy.
+    let service = Service::start(network.connect_string(), 6).await;
+    let before = service.leads().await;
+    let late = service.says("POST /orders/7/reservation", 201, "").await;
 
     network.black_hole(Direction::Both);
     service.says("GET /health/ready", 503, "").await;
@@ -180,22 +191,11 @@ async fn after_an_outage_the_job_has_a_new_lock_and_late_writes_are_refused() {
 
     network.heal();
     service.says("GET /health/ready", 200, "").await;
-    service.says("GET /job", 200, "leads").await;
-    assert!(leader_token(&service).await > before);
-    service.says("POST /orders/7/reservation", 201, "").await;
-    let (status, token) = service.answers("POST /orders/7/reservation", "").await;
-    assert_eq!(status, 409, "{token}");
-    assert_eq!(service.answers("DELETE /orders/7/reservation", "").await.0, 204);
+    assert!(service.leads().await > before);
     assert_eq!(service.answers("POST /orders/7", "milk").await, (200, "milk\n".to_owned()));
-    let late = format!("PUT /orders/7\r\nFencing-Token: {}", late.trim());
+    let late = format!("PUT /orders/7\r\nFencing-Token: {late}");
     assert_eq!(service.answers(&late, "water").await.0, 409);
     assert_eq!(service.answers("GET /orders/7", "").await.1, "milk\n");
-}
-
-/// From `leads with token 12: 3 items`.
-async fn leader_token(service: &Service) -> i64 {
-    let (_, leads) = service.answers("GET /job", "").await;
-    leads.split([' ', ':']).nth(3).and_then(|token| token.parse().ok()).unwrap_or_else(|| panic!("{leads}"))
 }
 
 #[tokio::test]
@@ -206,11 +206,21 @@ async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order(
     let order = InterProcessMutex::new(&other, "/curator-examples/service/orders/7").unwrap();
     // So long that none of its nodes can go by itself while this test runs.
     let service = Service::start(server.connect_string(), 40).await;
-    service.says("GET /job", 200, "leads").await;
+    service.leads().await;
     assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 201);
-    let mut waiting = service.connection().await;
-    let waiting = tokio::spawn(async move { waiting.answers("POST /orders/7", "tea").await });
-    until(async || order.participants().await.unwrap().len() == 2).await;
+    let wait = || {
+        let address = service.address.clone();
+        tokio::spawn(async move { Connection::to(&address).await.answers("POST /orders/7", "tea").await })
+    };
+    let mut waiting = wait();
+    until(async || {
+        // It waits for a second, which can be over before anyone has looked.
+        if waiting.is_finished() {
+            waiting = wait();
+        }
+        order.participants().await.unwrap().len() == 2
+    })
+    .await;
 
     service.terminate();
     let (status, _) = waiting.await.unwrap();
