@@ -64,6 +64,8 @@
 //! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |
 //! | How do I write in ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
 //! | How does another store refuse a holder that is too late? | [`LockGuard::fencing_token`], the module [`fencing`] |
+//! | Which timeouts, which retry policy, what on Kubernetes, and what does the log mean? | [`guide::production`] |
+//! | I know Java Curator: what is it here? | [`guide::from_curator`] |
 //! | What does each lock send, and what does Java Curator do differently? | [`guide::locks`] and a page for each lock |
 //! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
 //! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold |
