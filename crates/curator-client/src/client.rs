@@ -40,8 +40,10 @@ use crate::timer::{Deadline, Timer};
 /// A client of a ZooKeeper ensemble: one session, kept alive, and replaced when it is lost.
 ///
 /// Clones share the session. Call [`close`](Self::close) when you are done: ephemeral nodes are then removed at once. If
-/// the last clone is dropped without it, the session is closed in the background, provided that the runtime lives long
-/// enough.
+/// the last clone is dropped without it, the session is closed in the background. If the runtime ends first, as at the end
+/// of a test, the request to close the session is still sent if the connection is up, but nobody waits for the answer.
+///
+/// The client's time is real time, even in a test that pauses tokio's clock.
 ///
 /// After Curator's `CuratorFramework`.
 ///

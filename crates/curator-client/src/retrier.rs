@@ -1,9 +1,7 @@
 //! The pauses between the attempts of one operation.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::closing::Closing;
 use crate::error::{Error, Result};

@@ -5,10 +5,9 @@ mod requests;
 mod turns;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
-use tokio::time::Instant;
 
 pub(crate) use self::open::OpenFailure;
 pub use self::requests::Request;

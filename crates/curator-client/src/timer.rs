@@ -1,17 +1,21 @@
-//! Timers that also work outside the runtime.
+//! Timers that also work outside the runtime, and while its clock is paused.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::task::Poll;
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
 /// Makes timers on the runtime on which the client was connected, no matter where they are polled.
 ///
 /// `tokio::time::sleep` panics outside a runtime, and a plain thread may wait for a lock. A timer also panics when it is
 /// polled after the end of its runtime; from then on it is therefore no longer polled, and counts as expired.
+///
+/// The timers run in real time. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime is
+/// idle, for example while an answer is on its way: no server would ever be in time, and no session would live. The
+/// network is not simulated, so neither is its time.
 #[derive(Debug, Clone)]
 pub(crate) struct Timer {
     runtime: Handle,
@@ -28,14 +32,11 @@ impl Timer {
     }
 
     pub(crate) fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let _inside = self.runtime.enter();
-        self.until_the_end(tokio::time::sleep(duration.min(FAR)))
+        self.until(Instant::now() + duration.min(FAR))
     }
 
     pub(crate) fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
-        let _inside = self.runtime.enter();
-        let at = deadline.at.unwrap_or_else(|| Instant::now() + FAR);
-        self.until_the_end(tokio::time::sleep_until(at))
+        self.until(deadline.at.unwrap_or_else(|| Instant::now() + FAR))
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
@@ -52,18 +53,60 @@ impl Timer {
         *self.ended.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn until_the_end(&self, sleep: tokio::time::Sleep) -> impl Future<Output = ()> + Send + use<> {
-        // A timer is large, and a future that waits for it should not be.
-        let mut sleep = Box::pin(sleep);
+    fn until(&self, at: Instant) -> impl Future<Output = ()> + Send + use<> {
+        let _inside = self.runtime.enter();
+        let mut sleep = Sleep::until(at);
         let ended = Arc::clone(&self.ended);
         std::future::poll_fn(move |cx| {
             let ended = ended.read().unwrap_or_else(PoisonError::into_inner);
-            if *ended { Poll::Ready(()) } else { sleep.as_mut().poll(cx) }
+            if *ended { Poll::Ready(()) } else { sleep.poll(cx) }
         })
     }
 }
 
+/// A timer in real time. Boxed: a timer is large, and a future that waits for it should not be.
+enum Sleep {
+    Tokio(Instant, Pin<Box<tokio::time::Sleep>>),
+    /// For a clock that is paused: a timer that tokio does not control.
+    Paused(Box<async_io::Timer>),
+}
+
+impl Sleep {
+    /// Must be called inside the runtime.
+    fn until(at: Instant) -> Self {
+        let before = Instant::now();
+        let tokio = tokio::time::Instant::now().into_std();
+        // Otherwise the clock is paused, or it was: then it runs again, but is no longer the system's.
+        if before <= tokio && tokio <= Instant::now() {
+            Self::Tokio(at, Box::pin(tokio::time::sleep_until(at.into())))
+        } else {
+            Self::paused(at)
+        }
+    }
+
+    fn paused(at: Instant) -> Self {
+        Self::Paused(Box::new(async_io::Timer::at(at)))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Tokio(at, sleep) => {
+                ready!(sleep.as_mut().poll(cx));
+                if *at <= Instant::now() {
+                    return Poll::Ready(());
+                }
+                // The clock has been paused since, and has jumped.
+                *self = Self::paused(*at);
+                self.poll(cx)
+            }
+            Self::Paused(timer) => Pin::new(&mut **timer).poll(cx).map(drop),
+        }
+    }
+}
+
 /// One point in time for a whole operation, however many requests it makes, on the monotonic clock.
+///
+/// The time is real time, also where a test has paused tokio's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     at: Option<Instant>,
@@ -126,7 +169,7 @@ mod tests {
             let mut future = std::pin::pin!(future);
             let thread = std::thread::current();
             let waker = std::task::Waker::from(Arc::new(Unpark(thread)));
-            while future.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() {
+            while future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
                 std::thread::park_timeout(Duration::from_secs(5));
             }
         }
@@ -136,6 +179,37 @@ mod tests {
                 self.0.unpark();
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_neither_hurries_a_timer_nor_stops_it() {
+        let (timer, time) = (Timer::new(Handle::current()), Duration::from_millis(20));
+        let began = Instant::now();
+        timer.sleep(time).await;
+        assert!(began.elapsed() >= time);
+        let deadline = Deadline::after(time);
+        timer.sleep_until(deadline).await;
+        assert!(deadline.has_passed() && began.elapsed() >= 2 * time);
+        // While a blocking task runs, the paused clock does not even jump.
+        let (finish, wait) = std::sync::mpsc::channel::<()>();
+        let blocking = tokio::task::spawn_blocking(move || wait.recv());
+        curator_test::soon(timer.sleep(time)).await;
+        finish.send(()).unwrap();
+        blocking.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_is_paused_later_does_not_hurry_a_timer() {
+        let (timer, time) = (Timer::new(Handle::current()), Duration::from_millis(20));
+        let began = Instant::now();
+        let sleep = timer.sleep(time);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        sleep.await;
+        assert!(began.elapsed() >= time);
+        tokio::time::resume();
+        timer.sleep(time).await;
+        assert!(began.elapsed() >= 2 * time);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::{sleep, timeout},
 };
 
 use crate::{
@@ -13,6 +12,7 @@ use crate::{
     error::Error,
     op_code::OpCode,
     proxy::{ConnectResponse, ReplyHeader},
+    real_time::{sleep, timeout},
 };
 
 /// A server that is up answers in milliseconds.

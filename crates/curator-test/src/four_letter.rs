@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
 };
 
-use crate::error::Error;
+use crate::{error::Error, real_time::timeout};
 
 /// A running server answers in milliseconds; a paused one never does.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);

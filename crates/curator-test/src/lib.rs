@@ -42,6 +42,7 @@ mod op_code;
 mod ports;
 mod proxy;
 mod real;
+mod real_time;
 mod report;
 mod server;
 mod serving_thread;

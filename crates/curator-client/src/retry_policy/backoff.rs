@@ -98,9 +98,9 @@ impl<B> fmt::Debug for BackoffRetry<B> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Instant;
 
     use proptest::prelude::*;
-    use tokio::time::Instant;
 
     use super::super::Failures;
     use super::*;

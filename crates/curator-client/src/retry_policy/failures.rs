@@ -1,8 +1,6 @@
 //! Consecutive failures.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::RetryPolicy;
 

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 /// How many callers may have a [`Turn`] at once: enough to keep a server busy, and few enough that a probe is answered
 /// soon.

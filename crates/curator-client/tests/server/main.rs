@@ -20,6 +20,7 @@ mod limits;
 mod log;
 mod multi_read;
 mod namespaces;
+mod paused_clock;
 mod pipeline;
 mod recovery;
 mod refusals;

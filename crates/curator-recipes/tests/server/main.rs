@@ -25,6 +25,7 @@ mod namespaces;
 mod non_reentrant;
 mod overflow;
 mod participants;
+mod paused_clock;
 mod read_write;
 mod reentry;
 mod refused;

@@ -14,8 +14,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::timeout;
-
 pub use faults::Direction;
 pub(crate) use frame::{ConnectResponse, ReplyHeader};
 
@@ -27,6 +25,7 @@ use crate::{
     OpCode, SessionCredentials,
     error::Error,
     ports::Port,
+    real_time::timeout,
     serving_thread::{LONGEST_DELAY, ServingThread},
 };
 

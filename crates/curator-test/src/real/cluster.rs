@@ -7,6 +7,7 @@ use crate::{
     four_letter::Mode,
     ports::Port,
     real::{Distribution, RealServer},
+    real_time,
     server::{TestingServer, settings::Settings},
 };
 
@@ -145,7 +146,7 @@ impl TestingCluster {
             if let Some(leader) = self.leader_now().await {
                 return Ok(leader);
             }
-            tokio::time::sleep(POLL).await;
+            real_time::sleep(POLL).await;
         }
         Err(Error::timeout("a leader", TIMEOUT))
     }

@@ -13,7 +13,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::Error;
+use crate::{error::Error, real_time};
 
 /// How often we check a process that is about to end.
 const POLL: Duration = Duration::from_millis(5);
@@ -141,7 +141,7 @@ impl Process {
             if let Some(status) = self.status() {
                 return Ok(status);
             }
-            tokio::time::sleep(POLL).await;
+            real_time::sleep(POLL).await;
         }
         self.kill()
     }

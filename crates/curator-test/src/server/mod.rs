@@ -12,7 +12,7 @@ use crate::{
     embedded::EmbeddedServer,
     error::Error,
     real::{Distribution, RealServer},
-    report,
+    real_time, report,
 };
 
 mod builder;
@@ -278,7 +278,7 @@ impl TestingServer {
     }
 
     /// Waits until the server is ready: standalone, or as part of an ensemble that has a quorum. A server that is not ready
-    /// yet is polled, which needs tokio's timers.
+    /// yet is polled.
     ///
     /// # Errors
     ///
@@ -298,7 +298,7 @@ impl TestingServer {
                 }
                 return Ok(());
             }
-            tokio::time::sleep(POLL).await;
+            real_time::sleep(POLL).await;
         }
         let log = self.as_real().map(RealServer::log_tail).unwrap_or_default();
         Err(Error::NotServing { address: self.address(), waited: START_TIMEOUT, log })
