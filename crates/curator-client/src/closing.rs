@@ -42,6 +42,10 @@ impl Closing {
         *self.progress.borrow() != Progress::Open
     }
 
+    pub(crate) fn has_finished(&self) -> bool {
+        matches!(*self.progress.borrow(), Progress::Finished { .. })
+    }
+
     /// Waits until the client starts to close.
     pub(crate) async fn begun(&self) {
         // The sender lives in `self`, so the channel cannot be closed while this waits.

@@ -223,6 +223,18 @@ impl Journal {
         tracing::info!(client = %self.client, confirmed, "client closed");
     }
 
+    /// The runtime has ended before the client was closed.
+    pub(crate) fn cut_short(&self, session: &Session) {
+        let (client, id, timeout) = (&*self.client, Id(session), session.timeout());
+        tracing::warn!(
+            client,
+            session = %id,
+            ?timeout,
+            "the runtime ended before the client was closed: unless the servers still learn of it, the session keeps its \
+             nodes and locks until its timeout"
+        );
+    }
+
     /// Writes a line about an outage whenever one is due.
     pub(crate) async fn remind(&self, timer: &Timer) -> Infallible {
         let mut changes = self.record.subscribe();

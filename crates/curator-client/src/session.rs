@@ -19,6 +19,7 @@ use crate::options::SessionOptions;
 use crate::session_lease::SessionLease;
 use crate::timer::Timer;
 use crate::zk::link::Link;
+use crate::zk::task::SessionTask;
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
@@ -76,8 +77,8 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     fn new(epoch: u64, link: Link, connect_sent: ClockInstant, options: &Arc<SessionOptions>, timer: &Timer) -> Self {
-        let timeout = link.session_timeout();
-        Self {
+        let (timeout, task) = (link.session_timeout(), link.task().clone());
+        let session = Self {
             inner: Arc::new(Inner {
                 epoch,
                 session_id: link.session_id(),
@@ -91,7 +92,9 @@ impl Session {
                 in_flight: Arc::new(Semaphore::new(options.max_requests_in_flight)),
                 turns: Arc::default(),
             }),
-        }
+        };
+        session.end_with_the_runtime_of(&task);
+        session
     }
 
     /// The number of this session among its client's sessions, counted from 1.
@@ -255,6 +258,7 @@ impl Session {
 
     /// Continues with another connection. A session that is over stays over, and is closed.
     pub(crate) fn replace_link(&self, link: Link) {
+        self.end_with_the_runtime_of(link.task());
         let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = match &mut *current {
             Some(current) => std::mem::replace(current, link),
@@ -262,6 +266,16 @@ impl Session {
         };
         drop(current);
         drop(unused);
+    }
+
+    fn end_with_the_runtime_of(&self, task: &SessionTask) {
+        // Weak, because the session owns the connection, and that its task.
+        let inner = Arc::downgrade(&self.inner);
+        task.let_go_by(move || {
+            if let Some(inner) = inner.upgrade() {
+                drop(Self { inner }.finish(SessionEnd::Closed));
+            }
+        });
     }
 
     /// Ends the session for everyone who holds a handle. The first reason is kept.

@@ -36,12 +36,12 @@ impl Sessions {
         });
     }
 
-    /// Ends the current session for everyone who holds a handle, without closing it on the servers.
-    pub(crate) fn finish(&self) {
-        let current = self.current.borrow().clone();
-        if let Some(session) = current {
-            session.finish(SessionEnd::Closed);
-        }
+    /// Ends the current session for everyone who holds a handle, without waiting for the servers. Returns it, unless it had
+    /// been lost before.
+    pub(crate) fn finish(&self) -> Option<Session> {
+        let session = self.current.borrow().clone()?;
+        drop(session.finish(SessionEnd::Closed));
+        Some(session).filter(|session| session.end() == Some(SessionEnd::Closed))
     }
 
     /// The current session, unless it has ended; its connection may be down.

@@ -236,7 +236,10 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        self.sessions.finish();
+        let is_cut_short = !self.closing.has_finished();
+        if let Some(session) = self.sessions.finish().filter(|_| is_cut_short) {
+            self.journal.cut_short(&session);
+        }
         // Before the timers end: those who wait look at this first.
         self.closing.begin();
         self.timer.end();

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -45,6 +45,8 @@ struct Shared {
     end: watch::Sender<Option<LinkEnd>>,
     /// How many watches wait for their event.
     watches: AtomicUsize,
+    /// Drops the handles to the connection.
+    let_go: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl SessionTask {
@@ -62,8 +64,14 @@ impl SessionTask {
             work: Mutex::new(Some(work)),
             end: watch::Sender::new(None),
             watches: AtomicUsize::new(0),
+            let_go: Mutex::default(),
         });
         (Self { shared: Arc::clone(&shared) }, Running { shared, state })
+    }
+
+    /// Sets how the handles to the connection are dropped when the runtime ends under the task. The last call counts.
+    pub(crate) fn let_go_by(&self, let_go: impl FnOnce() + Send + 'static) {
+        *self.shared.let_go.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(let_go));
     }
 
     /// Ends the task as it stands: its connection is dropped, no more of its pending requests are sent, and the session
@@ -152,7 +160,20 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
 
 impl<S> Drop for Running<S> {
     /// The end of the runtime ends the work, even if there are handles; there is no one left to resume the session.
+    ///
+    /// The session is closed if that is possible without waiting: once nobody has a handle to the connection any more, one
+    /// last poll writes the request to the socket, unless that is full. It does not need the runtime, because the crate
+    /// does its I/O on `async-io`.
     fn drop(&mut self) {
+        if self.shared.lock().is_some() {
+            let let_go = self.shared.let_go.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(let_go) = let_go {
+                let_go();
+            }
+            if let Some(work) = &mut *self.shared.lock() {
+                let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
+        }
         self.shared.finish(LinkEnd::Closed);
     }
 }

@@ -179,16 +179,35 @@ async fn a_client_on_a_current_thread_runtime_closes_in_block_on() {
     assert_eq!(direct().await.check_exists(&node).await.unwrap(), None);
 }
 
+/// A server that grants sessions for longer than any test waits.
+async fn patient_server() -> TestingServer {
+    TestingServer::builder().property("maxSessionTimeout", "600000").start().await.unwrap()
+}
+
+const FOR_EVER: Duration = Duration::from_secs(600);
+
 #[tokio::test]
-async fn a_runtime_that_just_stops_leaves_the_session_to_its_timeout() {
-    let home = multi_thread();
-    let connect = builder(TestingServer::shared().await.connect_string()).session_timeout(Duration::from_secs(1));
-    let client = home.spawn(connect.connect()).await.unwrap().unwrap();
-    let node = ephemeral(&client).await;
-    home.shutdown_timeout_in_the_background();
-    drop(client);
-    let observer = direct().await;
-    until(async || observer.check_exists(&node).await.unwrap().is_none()).await;
+async fn a_runtime_that_just_stops_closes_the_session() {
+    let server = patient_server().await;
+    let observer = builder(server.connect_string()).connect().await.unwrap();
+    for keeps_handles in [false, true] {
+        for home in [multi_thread(), Builder::new_current_thread().enable_all().build().unwrap()] {
+            let connect_string = server.connect_string();
+            let (node, kept) = on_a_plain_thread(move || {
+                let (node, handles) = home.block_on(async {
+                    let client = builder(connect_string).session_timeout(FOR_EVER).connect().await.unwrap();
+                    let session = client.session().await.unwrap();
+                    assert_eq!(session.timeout(), FOR_EVER);
+                    let node = ephemeral(&client).await;
+                    let (_, _, watch) = client.watch_data(&node).await.unwrap();
+                    (node, (client, session, watch))
+                });
+                (node, keeps_handles.then_some(handles))
+            });
+            until(async || observer.check_exists(&node).await.unwrap().is_none()).await;
+            drop(kept);
+        }
+    }
 }
 
 trait Shutdown {

@@ -1,14 +1,15 @@
-//! The end of a runtime under plain threads that wait for a lock: they are told, and nothing panics on the way.
+//! The end of a runtime: who waits is told, nothing panics on the way, and what it held is free.
 
 use std::panic::{set_hook, take_hook};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use curator_recipes::Error;
 use curator_recipes::client::Error as ClientError;
 use curator_test::TestingServer;
 
-use crate::support::{client, connect, mutex, path, queue_of};
+use crate::support::{builder, client, connect, mutex, path, queue_of, soon};
 
 /// The threads of this test, by their name: other tests run beside it, and may panic where they have to.
 const NAME: &str = "the-end-of-a-runtime";
@@ -49,4 +50,29 @@ async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
         held.release().await.unwrap();
     }
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
+}
+
+/// As in a test that fails, or ends without `close`.
+#[tokio::test]
+async fn a_lock_that_a_runtime_held_is_free_at_once() {
+    // So long that no test waits for it.
+    let session_timeout = Duration::from_secs(600);
+    let server = TestingServer::builder().property("maxSessionTimeout", "600000").start().await.unwrap();
+    let next = connect(&server.connect_string()).await;
+    for panics in [false, true] {
+        let (connect_string, path) = (server.connect_string(), path("runtime-end"));
+        let locked = path.clone();
+        let ended = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let client = builder(&connect_string, session_timeout).connect().await.unwrap();
+                assert_eq!(client.session().await.unwrap().timeout(), session_timeout);
+                let _guard = mutex(&client, &locked).acquire().await.unwrap();
+                assert!(!panics, "on purpose");
+            });
+        });
+        let ended = tokio::task::spawn_blocking(|| ended.join()).await.unwrap();
+        assert_eq!(ended.is_err(), panics);
+        soon(mutex(&next, &path).acquire()).await.unwrap().release().await.unwrap();
+    }
 }
