@@ -23,6 +23,7 @@ pub enum Outcome {
 
 /// Why a ZooKeeper session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum SessionEnd {
     /// The server reported that the session has expired, or that it was closed.
@@ -37,6 +38,7 @@ pub enum SessionEnd {
     /// [`SessionLease`](crate::SessionLease).
     TimeoutLowered {
         /// The timeout that this server granted.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::text::serialize"))]
         granted: Duration,
     },
     /// [`CuratorClient::close`](crate::CuratorClient::close) was called, or the last handle or the runtime is gone.

@@ -58,6 +58,11 @@
 //!
 //! The client crate `zookeeper-client` logs every connection by itself, at `info` and `warn`. A filter such as
 //! `info,zookeeper_client=error` leaves that out.
+//!
+//! # Features
+//!
+//! None is on by default. `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files,
+//! and `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
 
 #[cfg(test)]
 mod auto_traits;
@@ -85,6 +90,8 @@ mod sessions;
 mod shortened;
 mod state;
 mod supervisor;
+#[cfg(feature = "serde")]
+mod text;
 mod timer;
 mod zk;
 
@@ -96,6 +103,8 @@ mod zk;
 /// a success resets the count.
 pub mod retry {
     pub use crate::retrier::Retrier;
+    #[cfg(feature = "serde")]
+    pub use crate::retry_policy::ConfiguredRetryPolicy;
     pub use crate::retry_policy::{
         BackoffRetry, BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever,
         RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,

@@ -1,6 +1,8 @@
 //! Whether to retry, and how long to wait before that: Curator's policies as pure functions.
 
 mod backoff;
+#[cfg(feature = "serde")]
+mod configured;
 mod failures;
 mod unlimited;
 
@@ -10,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::backoff::BackoffRetry;
+#[cfg(feature = "serde")]
+pub use self::configured::ConfiguredRetryPolicy;
 pub(crate) use self::failures::Failures;
 pub(crate) use self::unlimited::Unlimited;
 

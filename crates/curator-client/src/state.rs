@@ -14,6 +14,7 @@ use crate::clock::ClockInstant;
 ///
 /// `Display` writes it as a word in lower case, such as `suspended`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum ConnectionState {
     /// Not connected yet: the client was just [started](crate::CuratorClientBuilder::start), and has had no session.

@@ -70,6 +70,15 @@
 //! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
 //! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold |
 //! | How do I test my own service? | [`guide::testing`] |
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
+//!   read, [`Participant`], [`LossReason`] and paths are written; a retry policy may come from a configuration file
+//!   (`ConfiguredRetryPolicy` in the module [`client::retry`]).
+//! - `tokio-util`: `LockGuard::cancellation_token`.
 
 pub mod driver;
 mod error;
@@ -77,6 +86,8 @@ pub mod fencing;
 pub mod guide;
 mod lock;
 mod shared_count;
+#[cfg(feature = "serde")]
+mod text;
 
 pub use curator_client as client;
 

@@ -69,6 +69,7 @@ struct Inner {
 ///
 /// Curator's `VersionedValue<Integer>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub struct VersionedCount {
     /// The number.

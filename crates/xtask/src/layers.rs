@@ -35,6 +35,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "retry_policy",
                 "shortened",
                 "state",
+                "text",
             ],
         ],
     ),
@@ -52,6 +53,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
     (
         "curator-recipes",
         &[
+            &["text"],
             &["lock"],
             &["lock::multi", "lock::mutex", "lock::read_write", "lock::semaphore"],
             &["lock::inter_process_lock", "lock::participants", "lock::reentrant"],

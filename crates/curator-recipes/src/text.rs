@@ -1,0 +1,93 @@
+//! Values in files and messages, behind the feature `serde`.
+
+use std::time::SystemTime;
+
+use serde::de::Error as _;
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::fencing::FencingToken;
+use crate::lock::Participant;
+
+/// Writes the number.
+impl Serialize for FencingToken {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.as_i64())
+    }
+}
+
+/// Reads the number, and refuses what [`from_i64`](FencingToken::from_i64) refuses.
+impl<'de> Deserialize<'de> for FencingToken {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_i64(i64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Writes it for status pages: the fields by their names, the path and the kind as text, the session's id in hexadecimal
+/// digits as in ZooKeeper's logs (as a number it would not survive JavaScript), the time of creation in milliseconds since
+/// 1970, and the data as text, in which bytes that are not UTF-8 are replaced.
+impl Serialize for Participant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut fields = serializer.serialize_struct("Participant", 7)?;
+        fields.serialize_field("path", &self.path)?;
+        fields.serialize_field("sequence", &self.sequence)?;
+        fields.serialize_field("kind", &self.kind.to_string())?;
+        fields.serialize_field("owns", &self.owns)?;
+        fields.serialize_field("session_id", &format!("{:#x}", self.session_id))?;
+        fields.serialize_field("created", &u64::try_from(created.as_millis()).unwrap_or(u64::MAX))?;
+        fields.serialize_field("data", &String::from_utf8_lossy(&self.data))?;
+        fields.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use curator_client::{SessionEnd, ZPath};
+    use curator_protocol::ParticipantKind;
+
+    use super::*;
+    use crate::error::LossReason;
+    use crate::shared_count::VersionedCount;
+
+    #[test]
+    fn a_token_is_a_number_that_is_checked() {
+        let token: FencingToken = serde_json::from_str("4294967299").unwrap();
+        assert_eq!(serde_json::to_string(&token).unwrap(), "4294967299");
+        for (text, reason) in [("0", "invalid fencing token \"0\": expected"), ("\"7\"", "invalid type: string \"7\"")]
+        {
+            let error = serde_json::from_str::<FencingToken>(text).unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_participant_is_written_for_people() {
+        let participant = Participant {
+            path: ZPath::on_server("/locks/a/lock-0000000001").unwrap(),
+            sequence: 1,
+            kind: ParticipantKind::Exclusive,
+            owns: true,
+            session_id: 0x1000_0000_0000_000a,
+            created: SystemTime::UNIX_EPOCH + Duration::from_millis(1_234),
+            data: b"10.0.0.1".to_vec(),
+        };
+        let expected = concat!(
+            r#"{"path":"/locks/a/lock-0000000001","sequence":1,"kind":"exclusive","owns":true,"#,
+            r#""session_id":"0x100000000000000a","created":1234,"data":"10.0.0.1"}"#
+        );
+        assert_eq!(serde_json::to_string(&participant).unwrap(), expected);
+    }
+
+    #[test]
+    fn counts_and_reasons_are_written_and_what_is_unknown_is_refused() {
+        let count: VersionedCount = serde_json::from_str(r#"{"value":3,"version":7}"#).unwrap();
+        assert_eq!(serde_json::to_string(&count).unwrap(), r#"{"value":3,"version":7}"#);
+        serde_json::from_str::<VersionedCount>(r#"{"value":3,"version":7,"more":1}"#).unwrap_err();
+        assert_eq!(serde_json::to_string(&LossReason::NodeDeleted).unwrap(), r#""node-deleted""#);
+        let lost = LossReason::SessionLost(SessionEnd::Expired);
+        assert_eq!(serde_json::to_string(&lost).unwrap(), r#"{"session-lost":"expired"}"#);
+    }
+}
