@@ -24,10 +24,16 @@ use crate::session::Session;
 /// belongs to a session ends with that session, because the node goes with it.
 ///
 /// The idea is that of Curator's `FailedDeleteManager`, with a loop in place of its recursion.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Janitor {
     jobs: mpsc::UnboundedSender<Job>,
     ledger: Arc<Ledger>,
+}
+
+impl std::fmt::Debug for Janitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Janitor").field("pending", &self.pending()).finish_non_exhaustive()
+    }
 }
 
 /// A delete that is carried out elsewhere, or else here.

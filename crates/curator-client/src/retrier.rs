@@ -16,7 +16,6 @@ use crate::timer::Timer;
 ///
 /// For a protocol whose next attempt is not simply the same call again. If it is, the client's own operations already
 /// retry it; do not nest one loop inside another.
-#[derive(Debug)]
 pub struct Retrier {
     policy: Arc<dyn RetryPolicy>,
     timer: Timer,
@@ -25,6 +24,15 @@ pub struct Retrier {
     /// What ends the pauses early.
     closing: Option<Closing>,
     failures: Failures,
+}
+
+impl std::fmt::Debug for Retrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Retrier")
+            .field("policy", &self.policy)
+            .field("failures", &self.failures)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Retrier {

@@ -86,12 +86,20 @@ use crate::clock::ClockInstant;
 ///
 /// Only a fencing token protects against what goes wrong beyond these assumptions, and against requests that were sent
 /// while the lease was valid and arrive later.
-#[derive(Debug)]
 pub struct SessionLease {
     session_timeout: Duration,
     /// The end that `arithmetic` has computed, for readers; or zero, once the end has been seen.
     valid_until: AtomicU64,
     arithmetic: Mutex<LeaseArithmetic>,
+}
+
+impl std::fmt::Debug for SessionLease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionLease")
+            .field("session_timeout", &self.session_timeout)
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
 }
 
 impl SessionLease {

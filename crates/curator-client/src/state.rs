@@ -48,9 +48,14 @@ impl fmt::Display for ConnectionState {
 ///
 /// The first item is the state at the time of the subscription. Unread transitions are kept in memory. The stream ends when
 /// the client is closed. [`next`](Self::next) needs no extension trait.
-#[derive(Debug)]
 pub struct ConnectionStates {
     receiver: mpsc::UnboundedReceiver<ConnectionState>,
+}
+
+impl fmt::Debug for ConnectionStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionStates").field("unread", &self.receiver.len()).finish_non_exhaustive()
+    }
 }
 
 impl ConnectionStates {

@@ -8,6 +8,7 @@ use curator_client::{CreateMode, Created, CuratorClient, NodePath, NodeSpec, Req
 
 pub use self::changes::CountChanges;
 use crate::error::{Error, Result};
+use crate::lock::debug::debug_line;
 
 /// A number that all processes share: an `i32` in the data of one persistent node.
 ///
@@ -52,10 +53,12 @@ use crate::error::{Error, Result};
 ///
 /// Unlike Curator's, it has no `start`, and keeps no copy up to date in the background: each call asks the server. What a
 /// listener does there, [`changes`](Self::changes) does here.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SharedCount {
     inner: Arc<Inner>,
 }
+
+debug_line!(SharedCount, |count| path: count.path(), connection: count.inner.client.connection_state());
 
 #[derive(Debug)]
 struct Inner {

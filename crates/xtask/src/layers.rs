@@ -66,7 +66,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["lock::watched_node"],
             &["lock::log"],
             &["fencing", "lock::acquire_methods", "lock::failures", "lock::revoke", "shared_count"],
-            &["error", "lock::owner"],
+            &["error", "lock::debug", "lock::owner"],
         ],
     ),
 ];

@@ -12,11 +12,20 @@ use crate::path::ZPath;
 use crate::session::Session;
 
 /// Operations that are applied together or not at all (ZooKeeper's `multi`); made by [`CuratorClient::transaction`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct Transaction {
     client: CuratorClient,
     operations: Vec<TransactionOperation>,
+}
+
+/// Names the operations and their paths, and leaves out the data.
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let operation = |operation: &TransactionOperation| format!("{} {}", operation.name(), operation.path());
+        let operations: Vec<_> = self.operations.iter().map(operation).collect();
+        f.debug_struct("Transaction").field("operations", &operations).finish_non_exhaustive()
+    }
 }
 
 impl Transaction {

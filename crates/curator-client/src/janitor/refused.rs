@@ -68,11 +68,17 @@ impl Refused {
 /// The deletes of one session that the server refuses; made by [`Janitor::refusals`](super::Janitor::refusals).
 ///
 /// For tasks that may be waiting for one of these nodes, and so for themselves: no one will ever delete it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Refusals {
     ledger: Arc<Ledger>,
     session: Session,
     changes: watch::Receiver<()>,
+}
+
+impl std::fmt::Debug for Refusals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Refusals").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 impl Refusals {

@@ -14,11 +14,16 @@ const AT_ONCE: usize = 128;
 pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
 /// Permission to send one pipeline of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
-#[derive(Debug)]
 #[must_use = "the turn is over when it is dropped"]
 pub struct Turn {
     turns: Arc<Turns>,
     id: u64,
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turn").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// The turns of one session.

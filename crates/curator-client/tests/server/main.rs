@@ -22,6 +22,7 @@ mod multi_read;
 mod namespaces;
 mod paused_clock;
 mod pipeline;
+mod printed;
 mod recovery;
 mod refusals;
 mod resuming;

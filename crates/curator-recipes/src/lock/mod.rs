@@ -2,6 +2,7 @@
 
 mod acquire_methods;
 mod contender;
+pub(crate) mod debug;
 mod failures;
 mod guard;
 mod hold;

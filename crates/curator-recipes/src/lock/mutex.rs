@@ -15,6 +15,7 @@ use super::owner::OwnerId;
 use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::Result;
+use crate::lock::debug::debug_line;
 
 /// A lock that is held by at most one owner at a time, in all processes that use the same path.
 ///
@@ -60,10 +61,12 @@ use crate::error::Result;
 ///
 /// Clones are the same lock: they share their holds. Two mutexes made by [`new`](Self::new) do not know each other, even
 /// in the same task: the second one waits for the first.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct InterProcessMutex {
     inner: Reentrant,
 }
+
+debug_line!(InterProcessMutex, |lock| path: lock.path(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
 
 impl InterProcessMutex {
     /// Makes a mutex on `path`. Nothing is sent yet; the path is created when it is first needed.

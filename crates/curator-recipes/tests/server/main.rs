@@ -26,6 +26,7 @@ mod non_reentrant;
 mod overflow;
 mod participants;
 mod paused_clock;
+mod printed;
 mod read_write;
 mod reentry;
 mod refused;

@@ -15,12 +15,17 @@ use crate::lock::holds::Share;
 /// one step, so writes to ZooKeeper itself need no [fencing token](crate::FencingToken).
 ///
 /// Curator has no such feature (its issue 1204 asks for it).
-#[derive(Debug)]
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct GuardedTransaction<'a> {
     guard: &'a LockGuard,
     transaction: Transaction,
     checks: usize,
+}
+
+impl std::fmt::Debug for GuardedTransaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GuardedTransaction").field("transaction", &self.transaction).finish_non_exhaustive()
+    }
 }
 
 impl<'a> GuardedTransaction<'a> {

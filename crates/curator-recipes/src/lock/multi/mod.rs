@@ -18,6 +18,7 @@ use super::owner::OwnerId;
 use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::{Error, Result};
+use crate::lock::debug::debug_line;
 
 /// Several locks that act as one: it is held when all of them are held.
 ///
@@ -72,10 +73,12 @@ use crate::error::{Error, Result};
 ///
 /// A multi-lock and a mutex on the same path do not know each other: an owner that holds one and asks for the other
 /// waits for itself.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct InterProcessMultiLock {
     kind: Kind,
 }
+
+debug_line!(InterProcessMultiLock, |lock| paths: lock.paths(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
 
 #[derive(Debug, Clone)]
 enum Kind {

@@ -16,6 +16,7 @@ use super::log::LockKind;
 use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::Result;
+use crate::lock::debug::debug_line;
 
 /// A pair of locks on one path: many owners may hold [`read`](Self::read) at once, and the holder of
 /// [`write`](Self::write) is alone.
@@ -52,11 +53,13 @@ use crate::error::Result;
 ///
 /// A reader that was a writer before keeps its [fencing token](crate::FencingToken). The tokens of readers that overlap
 /// say nothing about their order.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct InterProcessReadWriteLock {
     read: ReadLock,
     write: WriteLock,
 }
+
+debug_line!(InterProcessReadWriteLock, |lock| path: lock.path(), read: lock.read.is_acquired_in_this_process(), written: lock.write.is_acquired_in_this_process(), connection: lock.write.sides().write.internals().client().connection_state());
 
 /// The two sides of one lock, and their holders in this process.
 #[derive(Debug, Clone)]

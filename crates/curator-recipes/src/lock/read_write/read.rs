@@ -7,6 +7,7 @@ use super::Sides;
 use super::downgrade;
 use crate::error::{Error, Result};
 use crate::lock::acquire_methods::{Wait, acquire_methods, holder_methods};
+use crate::lock::debug::debug_line;
 use crate::lock::guard::LockGuard;
 use crate::lock::holds::Holds;
 use crate::lock::owner::OwnerId;
@@ -15,10 +16,12 @@ use crate::lock::participants::Participant;
 /// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many owners may hold it at once.
 ///
 /// An owner that holds the write lock gets it at once, with one request.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ReadLock {
     sides: Sides,
 }
+
+debug_line!(ReadLock, |lock| path: lock.sides.read.internals().dir(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
 
 impl ReadLock {
     pub(super) fn new(sides: Sides) -> Self {

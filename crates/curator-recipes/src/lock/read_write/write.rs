@@ -9,6 +9,7 @@ use super::Sides;
 use super::downgrade;
 use crate::error::{Error, Result};
 use crate::lock::acquire_methods::{Wait, acquire_methods, holder_methods};
+use crate::lock::debug::debug_line;
 use crate::lock::guard::LockGuard;
 use crate::lock::holds::Holds;
 use crate::lock::inter_process_lock::implement_inter_process_lock;
@@ -19,10 +20,12 @@ use crate::lock::participants::Participant;
 ///
 /// Every way to acquire it fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds only
 /// the read lock: it would wait for itself.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct WriteLock {
     sides: Sides,
 }
+
+debug_line!(WriteLock, |lock| path: lock.sides.write.internals().dir(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
 
 impl WriteLock {
     pub(super) fn new(sides: Sides) -> Self {
@@ -87,12 +90,16 @@ impl WriteLock {
 implement_inter_process_lock!(WriteLock);
 
 /// A held write lock. It is a [`LockGuard`], and can become a read lock.
-#[derive(Debug)]
 #[must_use = "the lock is released at once if the guard is dropped at once"]
 pub struct WriteGuard {
     guard: LockGuard,
     sides: Sides,
 }
+
+debug_line!(
+    WriteGuard,
+    |lock| node: lock.node(), fencing_token: lock.fencing_token(), owner: lock.owner(), is_valid: lock.is_valid()
+);
 
 impl Deref for WriteGuard {
     type Target = LockGuard;

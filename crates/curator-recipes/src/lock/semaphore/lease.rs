@@ -6,18 +6,20 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use crate::error::{Error, Result};
+use crate::lock::debug::debug_line;
 use crate::lock::guard::LockGuard;
 
 /// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a [`LockGuard`]: it can be lost,
 /// it can be asked for, and dropping it gives it back.
 ///
 /// Any task may give it back, not only the one that acquired it. After Curator's `Lease`.
-#[derive(Debug)]
 #[must_use = "the lease is given back at once if it is dropped at once"]
 pub struct SemaphoreLease {
     guard: LockGuard,
     data: Arc<[u8]>,
 }
+
+debug_line!(SemaphoreLease, |lease| node: lease.guard.node(), fencing_token: lease.guard.fencing_token(), is_valid: lease.guard.is_valid());
 
 impl SemaphoreLease {
     pub(super) fn new(guard: LockGuard, data: &Arc<[u8]>) -> Self {

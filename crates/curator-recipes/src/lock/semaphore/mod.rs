@@ -17,6 +17,7 @@ use super::acquire_methods::Wait;
 use super::log::LockKind;
 use super::participants::Participant;
 use crate::error::{Error, Result};
+use crate::lock::debug::debug_line;
 use crate::shared_count::SharedCount;
 
 /// A number of leases, shared by all processes that use the same path, and never exceeded.
@@ -57,10 +58,12 @@ use crate::shared_count::SharedCount;
 /// It needs ZooKeeper 3.6 or newer. The [fencing tokens](crate::FencingToken) of leases increase in the order in which
 /// they were granted, which orders their holders only if there is a single lease. Leases that were granted together have
 /// the same token.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct InterProcessSemaphoreV2 {
     internals: SemaphoreInternals,
 }
+
+debug_line!(InterProcessSemaphoreV2, |semaphore| path: semaphore.path(), held: semaphore.is_acquired_in_this_process(), connection: semaphore.internals.client().connection_state());
 
 impl InterProcessSemaphoreV2 {
     /// Makes a semaphore on `path` with a fixed number of leases. Nothing is sent yet; the path is created when it is

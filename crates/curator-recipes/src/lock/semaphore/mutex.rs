@@ -8,6 +8,7 @@ use curator_protocol::ParticipantKind;
 use super::internals::{LimitSource, SemaphoreInternals};
 use crate::error::Result;
 use crate::lock::acquire_methods::{Wait, acquire_methods};
+use crate::lock::debug::debug_line;
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::implement_inter_process_lock;
 use crate::lock::log::LockKind;
@@ -37,10 +38,12 @@ use crate::lock::participants::Participant;
 /// # Guarantees
 ///
 /// Those of [`InterProcessMutex`](crate::InterProcessMutex), except that it is not reentrant.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct InterProcessSemaphoreMutex {
     internals: SemaphoreInternals,
 }
+
+debug_line!(InterProcessSemaphoreMutex, |lock| path: lock.path(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
 
 impl InterProcessSemaphoreMutex {
     /// Makes a mutex on `path`. Nothing is sent yet; the path is created when it is first needed.

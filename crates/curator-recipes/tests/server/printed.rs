@@ -1,0 +1,59 @@
+//! The `Debug` output of the locks, which stands in logs: which lock it is, and whether it is held.
+
+use std::sync::Arc;
+
+use curator_recipes::{
+    InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, SharedCount,
+};
+
+use crate::support::{client, mutex, path, read_write};
+
+#[track_caller]
+fn is_a_line(printed: &str, start: &str) {
+    assert!(printed.starts_with(start) && printed.len() < 250, "{printed}");
+    for inside in ["Mutex {", "Arc", "DashMap", "Holds", "Handle", "Sides", "inner"] {
+        assert!(printed.starts_with(inside) || !printed[start.len()..].contains(inside), "{inside}: {printed}");
+    }
+}
+
+#[tokio::test]
+async fn a_mutex_says_where_it_is_and_whether_it_is_held() {
+    let (client, path) = (client().await, path("printed"));
+    let mutex = mutex(&client, &path);
+    assert_eq!(
+        format!("{mutex:?}"),
+        format!("InterProcessMutex {{ path: {path:?}, held: false, connection: Connected, .. }}")
+    );
+    let guard = mutex.acquire().await.unwrap();
+    assert!(format!("{mutex:?}").contains("held: true"));
+    guard.release().await.unwrap();
+    client.close().await.unwrap();
+    assert!(format!("{mutex:?}").contains("connection: Lost"));
+}
+
+#[tokio::test]
+async fn every_lock_is_printed_as_a_line() {
+    let (client, path) = (client().await, path("printed"));
+    let start = |name: &str| format!("{name} {{ path: {path:?}, ");
+    let lock = read_write(&client, &path);
+    is_a_line(&format!("{lock:?}"), &start("InterProcessReadWriteLock"));
+    is_a_line(&format!("{:?}", lock.read()), &start("ReadLock"));
+    is_a_line(&format!("{:?}", lock.write()), &start("WriteLock"));
+    let guard = lock.write().acquire().await.unwrap();
+    is_a_line(&format!("{guard:?}"), "WriteGuard { node: ");
+    is_a_line(&format!("{:?}", guard.loss()), "LossHandle");
+    is_a_line(&format!("{:?}", guard.transaction()), "GuardedTransaction { transaction: Transaction { operations: [");
+    guard.release().await.unwrap();
+    let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
+    is_a_line(&format!("{semaphore:?}"), &start("InterProcessSemaphoreV2"));
+    is_a_line(&format!("{:?}", semaphore.acquire().await.unwrap()), "SemaphoreLease { node: ");
+    is_a_line(
+        &format!("{:?}", InterProcessSemaphoreMutex::new(&client, &path).unwrap()),
+        &start("InterProcessSemaphoreMutex"),
+    );
+    is_a_line(&format!("{:?}", SharedCount::new(&client, &path, 0).unwrap()), &start("SharedCount"));
+    let paths = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
+    is_a_line(&format!("{paths:?}"), r#"InterProcessMultiLock { paths: ["/a", "/b"], held: false"#);
+    let locks = InterProcessMultiLock::of([Arc::new(InterProcessMutex::new(&client, "/a").unwrap()) as _]).unwrap();
+    is_a_line(&format!("{locks:?}"), r#"InterProcessMultiLock { paths: ["/a"], held: false"#);
+}
