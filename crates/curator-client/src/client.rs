@@ -1,5 +1,6 @@
 //! The client handle: the entry point of the crate.
 
+mod acl;
 mod builder;
 mod connect;
 mod create;
@@ -20,6 +21,7 @@ pub use self::create::CreateBuilder;
 pub use self::delete::DeleteBuilder;
 pub use self::health::{ClientHealth, ConnectionFailure};
 pub use self::transaction::Transaction;
+use crate::acl::Acls;
 use crate::closing::Closing;
 use crate::error::{Error, Result};
 use crate::extensions::Extensions;
@@ -27,6 +29,7 @@ use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::local_address::LockData;
 use crate::node::containers::ensure_containers;
+use crate::node::protected::ProtectionId;
 use crate::node_path::NodePath;
 use crate::operation::Acl;
 use crate::options::SessionOptions;
@@ -78,7 +81,7 @@ struct Inner {
     journal: Arc<Journal>,
     janitor: Janitor,
     retry_policy: Arc<dyn RetryPolicy>,
-    acl: Arc<[Acl]>,
+    acls: Acls,
     lock_data: Arc<LockData>,
     extensions: Extensions,
 }
@@ -209,7 +212,7 @@ impl CuratorClient {
     /// Some of the containers may already exist; the server removes unused containers by itself once they have had a
     /// child.
     pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
-        ensure_containers(session, dir, &self.inner.acl).await
+        ensure_containers(session, dir, &self.inner.acls).await
     }
 
     /// The path on the server: text gets the chroot and the namespace before it, and a [`ZPath`] stays as it is.
@@ -267,10 +270,21 @@ impl CuratorClient {
         self.inner.lock_data.get()
     }
 
-    /// The ACL of nodes for which none is given.
+    /// The ACL of nodes for which neither the caller nor the [`AclProvider`](crate::AclProvider) has one.
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
-        &self.inner.acl
+        &self.inner.acls.default
+    }
+
+    /// The ACL of a node that is about to be created at `path`, if none is given: that of the
+    /// [`AclProvider`](crate::AclProvider), or else the default one.
+    ///
+    /// A [mark](crate::ProtectionId) in its name is left out.
+    #[must_use]
+    pub fn acl_for(&self, path: &ZPath) -> Arc<[Acl]> {
+        let name = ProtectionId::strip(path.name());
+        let unmarked = if name == path.name() { None } else { path.parent().and_then(|dir| dir.child(name).ok()) };
+        self.inner.acls.of(unmarked.as_ref().unwrap_or(path))
     }
 
     /// The `T` that belongs to this client, created by the first call: a crate built on top of this one keeps its state

@@ -64,6 +64,7 @@
 //! None is on by default. `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files,
 //! and `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
 
+mod acl;
 #[cfg(test)]
 mod auto_traits;
 mod client;
@@ -111,6 +112,7 @@ pub mod retry {
     };
 }
 
+pub use crate::acl::{AclProvider, digest_id};
 pub use crate::client::{
     ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, Transaction,
 };

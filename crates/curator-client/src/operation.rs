@@ -61,9 +61,13 @@ pub struct NodeSpec {
 impl NodeSpec {
     /// The approximate size of the request in bytes.
     pub(crate) fn size(&self) -> usize {
-        let acl: usize = self.acl.iter().map(|acl| acl.scheme().len() + acl.id().len() + 12).sum();
-        self.path.as_str().len() + self.data.len() + acl + REQUEST_FRAMING
+        self.path.as_str().len() + self.data.len() + size_of_acl(&self.acl) + REQUEST_FRAMING
     }
+}
+
+/// The size of an ACL in a request, in bytes.
+pub(crate) fn size_of_acl(acl: &[Acl]) -> usize {
+    acl.iter().map(|acl| acl.scheme().len() + acl.id().len() + 12).sum()
 }
 
 /// The lengths, header and flags of a request, rounded up.

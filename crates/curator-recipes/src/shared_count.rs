@@ -241,7 +241,7 @@ impl SharedCount {
             path: path.clone(),
             data: encode(value).into(),
             mode: CreateMode::Persistent,
-            acl: Arc::clone(client.default_acl()),
+            acl: client.acl_for(path),
         };
         match (session.create(&node).await, path.parent()) {
             (Err(curator_client::Error::NoNode { .. }), Some(parent)) => {

@@ -25,6 +25,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["zk"],
             &["closing", "extensions", "local_address", "outage", "timer"],
             &[
+                "acl",
                 "clock",
                 "connect_string",
                 "error",

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::in_namespace;
+use crate::acl::{AclProvider, Acls, SameAcl};
 use crate::connect_string::ConnectString;
 use crate::error::{Error, Result};
 use crate::operation::{Acl, AuthId, Permission};
@@ -30,7 +31,7 @@ pub struct CuratorClientBuilder {
     max_requests_in_flight: usize,
     retry_policy: Option<Arc<dyn RetryPolicy>>,
     namespace: Option<String>,
-    acl: Option<Arc<[Acl]>>,
+    acls: Option<Arc<dyn AclProvider>>,
     auth: Vec<Credentials>,
     lock_data: Option<Arc<[u8]>>,
 }
@@ -55,7 +56,7 @@ impl CuratorClientBuilder {
             max_requests_in_flight: 10_000,
             retry_policy: None,
             namespace: None,
-            acl: None,
+            acls: None,
             auth: Vec::new(),
             lock_data: None,
         }
@@ -128,7 +129,14 @@ impl CuratorClientBuilder {
 
     /// Sets the ACL of nodes for which none is given. By default, anyone may do anything.
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
-        self.acl = Some(acl.into());
+        self.acls = Some(Arc::new(SameAcl(acl.into())));
+        self
+    }
+
+    /// Sets the ACLs of nodes for which none is given, by their paths. Replaces [`default_acl`](Self::default_acl), and is
+    /// replaced by it.
+    pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
+        self.acls = Some(Arc::new(provider));
         self
     }
 
@@ -150,7 +158,8 @@ impl CuratorClientBuilder {
     pub(super) fn validate(self) -> Result<ValidOptions> {
         let servers = self.check()?;
         let root = in_namespace(self.namespace.as_deref().unwrap_or_default(), servers.chroot())?;
-        let acl = self.acl.unwrap_or_else(|| Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
+        let open = || SameAcl(Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
+        let acls = Acls::new(self.acls.unwrap_or_else(|| Arc::new(open())));
         let retry_policy = match self.retry_policy {
             Some(policy) => policy,
             None => Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?),
@@ -167,7 +176,7 @@ impl CuratorClientBuilder {
             max_request_size: self.max_request_size,
             max_requests_in_flight: self.max_requests_in_flight,
         });
-        Ok(ValidOptions { options, retry_policy, root, acl, lock_data: self.lock_data })
+        Ok(ValidOptions { options, retry_policy, root, acls, lock_data: self.lock_data })
     }
 
     fn check(&self) -> Result<ConnectString> {
@@ -188,7 +197,7 @@ impl CuratorClientBuilder {
             let value = name.escape_debug().take(100).collect();
             return Err(Error::InvalidOption { option: "name", value, expected });
         }
-        if self.acl.as_ref().is_some_and(|acl| acl.is_empty()) {
+        if self.acls.as_ref().is_some_and(|acls| acls.default_acl().is_empty()) {
             return Err(Error::InvalidOption {
                 option: "default ACL",
                 value: "[]".to_owned(),
@@ -205,7 +214,7 @@ pub(super) struct ValidOptions {
     pub(super) retry_policy: Arc<dyn RetryPolicy>,
     /// The chroot, and the namespace below it.
     pub(super) root: ZPath,
-    pub(super) acl: Arc<[Acl]>,
+    pub(super) acls: Acls,
     pub(super) lock_data: Option<Arc<[u8]>>,
 }
 

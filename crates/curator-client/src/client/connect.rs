@@ -85,7 +85,7 @@ impl CuratorClientBuilder {
             journal,
             janitor,
             retry_policy: client.retry_policy,
-            acl: client.acl,
+            acls: client.acls,
             lock_data,
             extensions: Extensions::default(),
         };

@@ -18,15 +18,14 @@ use crate::session::Session;
 pub struct CreateBuilder {
     client: CuratorClient,
     mode: CreateMode,
-    acl: Arc<[Acl]>,
+    acl: Option<Arc<[Acl]>>,
     parents: bool,
     protection: bool,
 }
 
 impl CreateBuilder {
     pub(super) fn new(client: &CuratorClient) -> Self {
-        let acl = Arc::clone(client.default_acl());
-        Self { client: client.clone(), mode: CreateMode::Persistent, acl, parents: false, protection: false }
+        Self { client: client.clone(), mode: CreateMode::Persistent, acl: None, parents: false, protection: false }
     }
 
     /// Sets the kind of node. Defaults to [`CreateMode::Persistent`].
@@ -35,9 +34,10 @@ impl CreateBuilder {
         self
     }
 
-    /// Sets who may do what with the node. Defaults to the client's default ACL.
+    /// Sets who may do what with the node. Defaults to what the client's [`AclProvider`](crate::AclProvider) says of its path,
+    /// or else to the client's default ACL; those are also for the parents that are created with it.
     pub fn with_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
-        self.acl = acl.into();
+        self.acl = Some(acl.into());
         self
     }
 
@@ -67,7 +67,9 @@ impl CreateBuilder {
     /// A dropped create may still be applied. If it is protected and ephemeral, the client then deletes the node.
     pub async fn for_path(self, path: impl NodePath, data: impl AsRef<[u8]>) -> Result<ZPath> {
         let Self { client, mode, acl, parents, protection } = self;
-        let spec = NodeSpec { path: client.resolve(path)?, data: data.as_ref().into(), mode, acl };
+        let path = client.resolve(path)?;
+        let acl = acl.unwrap_or_else(|| client.acl_for(&path));
+        let spec = NodeSpec { path, data: data.as_ref().into(), mode, acl };
         let created = if protection {
             create_protected(&client, spec, parents).await?
         } else {

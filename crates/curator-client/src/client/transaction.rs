@@ -1,7 +1,5 @@
 //! Transactions: several operations, all of which are applied, or none.
 
-use std::sync::Arc;
-
 use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
@@ -43,14 +41,14 @@ impl Transaction {
         Ok(self.operation(TransactionOperation::Check { path, version }))
     }
 
-    /// Creates a node with the client's default ACL.
+    /// Creates a node with the ACL that the client's [`AclProvider`](crate::AclProvider) says, or else its default ACL.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidPath`].
     pub fn create(self, path: impl NodePath, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
         let path = self.client.resolve(path)?;
-        let acl = Arc::clone(self.client.default_acl());
+        let acl = self.client.acl_for(&path);
         Ok(self.operation(TransactionOperation::Create(NodeSpec { path, data: data.as_ref().into(), mode, acl })))
     }
 

@@ -12,8 +12,8 @@ use super::Session;
 use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::operation::{
-    Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation,
-    TransactionResult,
+    Acl, Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION,
+    TransactionOperation, TransactionResult, size_of_acl,
 };
 use crate::path::ZPath;
 use crate::shortened::Shortened;
@@ -110,6 +110,17 @@ impl Session {
     pub fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Request<Stat> {
         let size = path.as_str().len() + data.len() + REQUEST_FRAMING;
         self.send_sized("set data of", path, size, |link| link.set_data(path, data, version))
+    }
+
+    /// Reads a node's ACL and stat.
+    pub fn get_acl(&self, path: &ZPath) -> Request<(Vec<Acl>, Stat)> {
+        self.send("get the ACL of", path, |link| link.get_acl(path))
+    }
+
+    /// Sets a node's ACL; if a version is given, only if its ACL has that version (`aversion` in the stat).
+    pub fn set_acl(&self, path: &ZPath, acl: &[Acl], version: Option<i32>) -> Request<Stat> {
+        let size = path.as_str().len() + size_of_acl(acl) + REQUEST_FRAMING;
+        self.send_sized("set the ACL of", path, size, |link| link.set_acl(path, acl, version))
     }
 
     /// Makes the connected server catch up with the leader.

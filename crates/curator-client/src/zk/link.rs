@@ -16,7 +16,7 @@ use super::start::{start, unwinding};
 use super::task::{LinkEnd, SessionTask};
 use super::watch::Watch;
 use crate::connect_string::HostPort;
-use crate::operation::{CreateMode, NodeSpec, Stat};
+use crate::operation::{Acl, CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
 
 /// A connection of a session. Clones share it; dropping the last one closes the session, if the connection still works.
@@ -103,6 +103,16 @@ impl Link {
 
     pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {
         start(self.client.set_data(path.as_str(), data, version))
+    }
+
+    pub(crate) fn get_acl(&self, path: &ZPath) -> Answer<(Vec<Acl>, Stat)> {
+        let (client, path) = (self.client.clone(), path.clone());
+        start(async move { client.get_acl(path.as_str()).await })
+    }
+
+    pub(crate) fn set_acl(&self, path: &ZPath, acl: &[Acl], version: Option<i32>) -> Answer<Stat> {
+        let (client, path, acl) = (self.client.clone(), path.clone(), acl.to_vec());
+        start(async move { client.set_acl(path.as_str(), &acl, version).await })
     }
 
     pub(crate) fn sync(&self, path: &ZPath) -> Answer<()> {

@@ -1,9 +1,11 @@
 //! Who may do what.
 
-use curator_client::{Acl, AuthId, CuratorClient, Error, Permission};
-use curator_test::{FaultProxy, TestingServer};
+use std::sync::{Arc, Mutex};
 
-use crate::support::{builder, direct, soon, unique_path};
+use curator_client::{Acl, AclProvider, AuthId, CreateMode, CuratorClient, Error, Permission, ZPath, digest_id};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::{behind_proxy, builder, direct, soon, unique_path};
 
 /// A client that is known as a user.
 async fn known(user: &str) -> CuratorClient {
@@ -80,4 +82,116 @@ async fn an_acl_that_means_nothing_is_refused() {
     let none: [Acl; 0] = [];
     let error = client.create().with_acl(none).for_path(unique_path("node"), "").await.unwrap_err();
     assert!(matches!(error, Error::InvalidAcl { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_can_be_given_to_another_user_by_name_and_password() {
+    let (owner, reader, stranger) = (known("owner").await, known("reader").await, known("stranger").await);
+    let acl = [
+        Acl::new(Permission::ALL, digest_id("owner", "secret")),
+        Acl::new(Permission::READ, digest_id("reader", "secret")),
+    ];
+    let path = owner.create().with_acl(acl.clone()).for_path(unique_path("node"), "data").await.unwrap();
+    assert_eq!(reader.get_data(&path).await.unwrap().0, b"data");
+    assert!(matches!(reader.set_data(&path, "", None).await, Err(Error::NoAuth { .. })));
+    assert!(matches!(stranger.get_data(&path).await, Err(Error::NoAuth { .. })));
+    assert_eq!(owner.get_acl(&path).await.unwrap().0, acl);
+}
+
+#[tokio::test]
+async fn an_acl_is_read_and_set_by_its_version() {
+    let (owner, anonymous) = (known("owner").await, direct().await);
+    let path = owner.create().for_path(unique_path("node"), "").await.unwrap();
+    let (acl, stat) = anonymous.get_acl(&path).await.unwrap();
+    assert_eq!((acl, stat.aversion), (vec![Acl::new(Permission::ALL, AuthId::anyone())], 0));
+    let own = [Acl::new(Permission::ALL, digest_id("owner", "secret"))];
+    assert!(matches!(owner.set_acl(&path, &own, Some(7)).await, Err(Error::BadVersion { .. })));
+    assert_eq!(owner.set_acl(&path, &own, Some(0)).await.unwrap().aversion, 1);
+    assert!(matches!(anonymous.get_data(&path).await, Err(Error::NoAuth { .. })));
+    assert!(matches!(anonymous.get_acl(&path).await, Err(Error::NoAuth { .. })));
+    assert!(matches!(anonymous.set_acl(&path, &own, None).await, Err(Error::NoAuth { .. })));
+    assert_eq!(owner.set_acl(&path, only_for_creator(), None).await.unwrap().aversion, 2);
+    assert_eq!(owner.get_acl(&path).await.unwrap().0, own);
+    let no_entry: [Acl; 0] = [];
+    assert!(matches!(owner.set_acl(&path, no_entry, None).await, Err(Error::InvalidAcl { .. })));
+    let missing = unique_path("node");
+    assert!(matches!(owner.get_acl(&missing).await, Err(Error::NoNode { .. })));
+    assert!(matches!(owner.set_acl(&missing, own, None).await, Err(Error::NoNode { .. })));
+}
+
+#[tokio::test]
+async fn an_acl_whose_answer_is_lost_is_set_again_unless_a_version_was_given() {
+    let (proxy, client) = behind_proxy().await;
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
+    let open = [Acl::new(Permission::ALL, AuthId::anyone())];
+    proxy.cut_before_reply(OpCode::SetAcl);
+    assert_eq!(client.set_acl(&path, &open, None).await.unwrap().aversion, 2);
+    proxy.cut_before_reply(OpCode::SetAcl);
+    let error = client.set_acl(&path, &open, Some(2)).await.unwrap_err();
+    assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
+    assert_eq!(client.get_acl(&path).await.unwrap().1.aversion, 3);
+}
+
+/// Remembers what it is asked for; nodes called `read-only…` are.
+#[derive(Debug, Clone, Default)]
+struct ByName {
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl AclProvider for ByName {
+    fn default_acl(&self) -> Arc<[Acl]> {
+        Arc::from([Acl::new(Permission::ALL, AuthId::anyone())])
+    }
+
+    fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
+        self.asked.lock().unwrap().push(path.to_string());
+        path.name().starts_with("read-only").then(|| Arc::from([read_only()]))
+    }
+}
+
+fn read_only() -> Acl {
+    Acl::new(Permission::READ | Permission::CREATE | Permission::ADMIN, AuthId::anyone())
+}
+
+#[tokio::test]
+async fn every_new_node_gets_the_acl_of_its_path() {
+    let (provider, connect_string) = (ByName::default(), TestingServer::shared().await.connect_string());
+    let namespace = unique_path("acl");
+    let client = builder(connect_string).namespace(&namespace).acl_provider(provider.clone()).connect().await.unwrap();
+    let create = || client.create().creating_parent_containers();
+    let sequential = CreateMode::PersistentSequential;
+    let nodes = [
+        create().for_path("/read-only-parent/read-only", "").await.unwrap(),
+        create().with_mode(sequential).for_path("/read-only-", "").await.unwrap(),
+        create()
+            .with_mode(CreateMode::EphemeralSequential)
+            .with_protection()
+            .for_path("/read-only-", "")
+            .await
+            .unwrap(),
+        client.resolve("/read-only-parent").unwrap(),
+        client.resolve("/read-only-in-transaction").unwrap(),
+    ];
+    let transaction = client.transaction().create("/read-only-in-transaction", "", CreateMode::Persistent).unwrap();
+    transaction.commit().await.unwrap();
+    for path in &nodes {
+        assert_eq!(client.get_acl(path).await.unwrap().0, [read_only()], "{path}");
+    }
+    let open = create().for_path("/open", "").await.unwrap();
+    let said = create().with_acl(only_for_anyone()).for_path("/read-only-not", "").await.unwrap();
+    for path in [&open, &said, &client.resolve("/").unwrap()] {
+        assert_eq!(client.get_acl(path).await.unwrap().0, only_for_anyone(), "{path}");
+    }
+    // With the namespace, and without numbers and marks.
+    let mut asked = provider.asked.lock().unwrap().clone();
+    asked.retain(|path| path != "/");
+    asked.sort();
+    asked.dedup();
+    let expected =
+        ["", "/open", "/read-only-", "/read-only-in-transaction", "/read-only-parent", "/read-only-parent/read-only"];
+    assert_eq!(asked, expected.map(|path| format!("{namespace}{path}")));
+}
+
+fn only_for_anyone() -> [Acl; 1] {
+    [Acl::new(Permission::ALL, AuthId::anyone())]
 }

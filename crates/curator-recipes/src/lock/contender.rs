@@ -97,8 +97,8 @@ impl<'a> Contender<'a> {
             }
         };
         self.nodes.add(finder);
-        let node =
-            NodeSpec { path, data, mode: CreateMode::EphemeralSequential, acl: self.client.default_acl().clone() };
+        let acl = self.client.acl_for(&path);
+        let node = NodeSpec { path, data, mode: CreateMode::EphemeralSequential, acl };
         self.directories.push(Directory { path: directory.clone(), node });
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
+mod acl;
 mod acquire_failed;
 mod bad_input;
 mod cancel;

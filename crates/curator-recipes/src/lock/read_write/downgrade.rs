@@ -67,7 +67,7 @@ async fn try_create(
         path: path.clone(),
         data: reader.data().clone(),
         mode: CreateMode::Ephemeral,
-        acl: client.default_acl().clone(),
+        acl: client.acl_for(&path),
     };
     let written = write.path().clone();
     let operations = vec![

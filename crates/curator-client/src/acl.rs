@@ -1,0 +1,134 @@
+//! Who may do what with new nodes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest as _, Sha1};
+
+use crate::operation::{Acl, AuthId};
+use crate::path::ZPath;
+
+/// Chooses the ACL of each node that a client creates: its own nodes and those of the locks, missing parents, and nodes of
+/// transactions. Set by [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
+///
+/// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and [`NodeSpec`](crate::NodeSpec)s, which contain an ACL,
+/// go before it. It is asked whenever such a node is created, so it should be quick, and must not block.
+///
+/// After Curator's interface of the same name.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use curator_client::{Acl, AclProvider, AuthId, CuratorClient, Permission, ZPath, digest_id};
+///
+/// /// Everything is the service's, and the operators may read what is under `/status`.
+/// #[derive(Debug)]
+/// struct Ours {
+///     service: AuthId,
+///     operators: AuthId,
+/// }
+///
+/// impl AclProvider for Ours {
+///     fn default_acl(&self) -> Arc<[Acl]> {
+///         [Acl::new(Permission::ALL, self.service.clone())].into()
+///     }
+///
+///     fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
+///         let for_all = Acl::new(Permission::ALL, self.service.clone());
+///         let reading = Acl::new(Permission::READ, self.operators.clone());
+///         path.as_str().starts_with("/status/").then(|| [for_all, reading].into())
+///     }
+/// }
+///
+/// let ours = Ours { service: digest_id("service", "secret"), operators: digest_id("operators", "other secret") };
+/// let builder = CuratorClient::builder("zk1:2181").authorization("digest", "service:secret").acl_provider(ours);
+/// # drop(builder);
+/// ```
+pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
+    /// The ACL of nodes for which [`acl_for_path`](Self::acl_for_path) returns none. At least one entry; asked once, when the
+    /// client is made.
+    fn default_acl(&self) -> Arc<[Acl]>;
+
+    /// The ACL of the node at `path`; `None` for the default one.
+    ///
+    /// `path` is the path on the server, with chroot and namespace, as it was given: a sequential node has no number yet. A
+    /// node of a lock is asked for as `…/lock-`, without the mark of its contender. With an empty list, the server refuses
+    /// the node ([`Error::InvalidAcl`](crate::Error::InvalidAcl)).
+    fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
+        let _ = path;
+        None
+    }
+}
+
+/// Identifies the user who logs in by `authorization("digest", "user:password")`, for an ACL: ZooKeeper's scheme `digest`.
+///
+/// The identity contains a hash of both, so an ACL for another user can be written by whoever knows that user's password,
+/// and be read by everyone who may read the ACL. The hash is SHA-1 without a salt, as ZooKeeper wants it: choose a password
+/// that cannot be guessed. As there, a user name ends at the first colon.
+///
+/// After `DigestAuthenticationProvider.generateDigest`.
+///
+/// ```
+/// use curator_client::{Acl, Permission, digest_id};
+///
+/// let reader = digest_id("super", "test");
+/// assert_eq!((reader.scheme(), reader.id()), ("digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="));
+/// let acl = [Acl::new(Permission::READ, reader)];
+/// # drop(acl);
+/// ```
+#[must_use]
+pub fn digest_id(user: &str, password: &str) -> AuthId {
+    let login = format!("{user}:{password}");
+    let hash = STANDARD.encode(Sha1::digest(login.as_bytes()));
+    let user = user.split(':').next().unwrap_or_default();
+    AuthId::new("digest", &format!("{user}:{hash}"))
+}
+
+/// The ACLs of a client's nodes.
+#[derive(Debug)]
+pub(crate) struct Acls {
+    pub(crate) default: Arc<[Acl]>,
+    provider: Arc<dyn AclProvider>,
+}
+
+impl Acls {
+    pub(crate) fn new(provider: Arc<dyn AclProvider>) -> Self {
+        Self { default: provider.default_acl(), provider }
+    }
+
+    pub(crate) fn of(&self, path: &ZPath) -> Arc<[Acl]> {
+        self.provider.acl_for_path(path).unwrap_or_else(|| Arc::clone(&self.default))
+    }
+}
+
+/// The same ACL for every node.
+#[derive(Debug)]
+pub(crate) struct SameAcl(pub(crate) Arc<[Acl]>);
+
+impl AclProvider for SameAcl {
+    fn default_acl(&self) -> Arc<[Acl]> {
+        Arc::clone(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_zookeeper() {
+        for (user, password, id) in [
+            // The example in ZooKeeper's own documentation.
+            ("super", "test", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="),
+            ("user", "secret", "user:5w9W4eL3797Y4Wq8AcKUPPk8ha4="),
+            ("münchen", "größe", "münchen:cDE7vqasnZihLLnTLoyTrXz5sQ0="),
+        ] {
+            let identity = digest_id(user, password);
+            assert_eq!((identity.scheme(), identity.id()), ("digest", id));
+        }
+        // The server takes "a:b" with the password "c" for the user "a" with the password "b:c".
+        assert_eq!(digest_id("a:b", "c"), digest_id("a", "b:c"));
+    }
+}

@@ -1,0 +1,53 @@
+//! Reading and changing who may do what with a node.
+
+use futures_util::TryFutureExt as _;
+
+use super::CuratorClient;
+use crate::error::{Error, Outcome, Result};
+use crate::node_path::NodePath;
+use crate::operation::{Acl, Stat};
+
+impl CuratorClient {
+    /// Reads a node's ACL and stat. Curator's `getACL`.
+    ///
+    /// Servers hide the hash of a digest identity from readers without the permission `ADMIN`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`], [`Error::NoAuth`], and those of the connection when the retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn get_acl(&self, path: impl NodePath) -> Result<(Vec<Acl>, Stat)> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.get_acl(&path)).await
+    }
+
+    /// Sets a node's ACL; if a version is given, only if its ACL has that version, which is `aversion` in the stat. Curator's
+    /// `setACL`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::InvalidAcl`] when the server does not accept the
+    /// ACL, [`Error::RequestTooLarge`], and those of the connection. With a version, an unknown outcome is
+    /// [`Error::Ambiguous`] and is not retried: a second attempt could not tell our own change from another client's. Without
+    /// one it is retried, and so can overwrite what another client has set since the first attempt. If the new ACL does not
+    /// let this client set another, a retry after a lost answer ends with [`Error::NoAuth`] although the ACL is set.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped change may still be applied.
+    pub async fn set_acl(&self, path: impl NodePath, acl: impl AsRef<[Acl]>, version: Option<i32>) -> Result<Stat> {
+        let path = self.resolve(path)?;
+        let acl = acl.as_ref();
+        self.retry(|session| {
+            let request = session.set_acl(&path, acl, version);
+            request.map_err(|error| match (error.outcome(), version) {
+                (Outcome::Unknown, Some(_)) => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },
+                _ => error,
+            })
+        })
+        .await
+    }
+}
