@@ -46,6 +46,7 @@ fn values_can_be_shared() {
     send_sync::<ReadResult>();
     send_sync::<ProtectionId>();
     send_sync::<std::sync::Arc<dyn RetryPolicy>>();
+    send_sync::<std::sync::Arc<dyn AclProvider>>();
 }
 
 /// These are futures, or contain one: whoever polls them has exclusive access.
@@ -77,6 +78,10 @@ fn futures_of_methods_are_send(
     is_send(client.create().for_path("/", ""));
     is_send(client.create().with_protection().for_path(path, ""));
     is_send(client.delete().guaranteed().for_path("/"));
+    is_send(client.delete().deleting_children_if_needed().guaranteed().for_path("/"));
+    is_send(client.create().or_set_data().for_path("/", ""));
+    is_send(client.get_acl("/"));
+    is_send(client.set_acl("/", [], None));
     is_send(client.transaction().commit());
     is_send(client.transaction().commit_in(session));
     is_send(client.get_data("/"));

@@ -42,6 +42,8 @@ pub(crate) struct Promise {
     janitor: Janitor,
     id: Option<u64>,
     path: ZPath,
+    /// Whether the nodes below go with it.
+    is_tree: bool,
 }
 
 impl Promise {
@@ -56,7 +58,8 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.janitor.send(Job::One(id, Delete::Path(self.path.clone())));
+            let path = self.path.clone();
+            self.janitor.send(Job::One(id, if self.is_tree { Delete::Tree(path) } else { Delete::Path(path) }));
         }
     }
 }
@@ -140,8 +143,10 @@ impl Janitor {
 
     /// Promises a delete: if the promise is dropped before it is kept, the node is deleted here. Until then the delete
     /// counts as pending, so that a closing client waits for the caller that made the promise.
-    pub(crate) fn promise(&self, path: &ZPath) -> Promise {
-        Promise { janitor: self.clone(), id: Some(self.ledger.add(path.to_string(), None)), path: path.clone() }
+    /// If it `is_tree`, what is below the node is deleted too.
+    pub(crate) fn promise(&self, path: &ZPath, is_tree: bool) -> Promise {
+        let id = Some(self.ledger.add(path.to_string(), None));
+        Promise { janitor: self.clone(), id, path: path.clone(), is_tree }
     }
 
     /// How many deletes are neither done nor given up.

@@ -21,11 +21,22 @@ pub struct CreateBuilder {
     acl: Option<Arc<[Acl]>>,
     parents: bool,
     protection: bool,
+    or_set_data: bool,
 }
+
+/// How often a node that exists, and then does not, is created or set again.
+const CREATE_OR_SET_ROUNDS: u32 = 16;
 
 impl CreateBuilder {
     pub(super) fn new(client: &CuratorClient) -> Self {
-        Self { client: client.clone(), mode: CreateMode::Persistent, acl: None, parents: false, protection: false }
+        Self {
+            client: client.clone(),
+            mode: CreateMode::Persistent,
+            acl: None,
+            parents: false,
+            protection: false,
+            or_set_data: false,
+        }
     }
 
     /// Sets the kind of node. Defaults to [`CreateMode::Persistent`].
@@ -54,6 +65,19 @@ impl CreateBuilder {
         self
     }
 
+    /// If the node already exists, sets its data instead, whatever its version. Curator's `orSetData`.
+    ///
+    /// One request if the node is new, and two if it exists. A node that exists keeps its kind, its owner and its ACL: it may
+    /// be an ephemeral node of another session, and go with that.
+    ///
+    /// Afterwards the node has the data, or another client has written since. That is also true when answers are lost: an
+    /// unknown outcome is retried, because the same call again at worst writes the same data a second time, over what another
+    /// client has written in between. This has no effect on nodes whose names are always new: sequential and protected ones.
+    pub fn or_set_data(mut self) -> Self {
+        self.or_set_data = true;
+        self
+    }
+
     /// Creates the node with the given data. Returns its path, with the number that the server appends to a sequential one.
     ///
     /// # Errors
@@ -66,12 +90,15 @@ impl CreateBuilder {
     ///
     /// A dropped create may still be applied. If it is protected and ephemeral, the client then deletes the node.
     pub async fn for_path(self, path: impl NodePath, data: impl AsRef<[u8]>) -> Result<ZPath> {
-        let Self { client, mode, acl, parents, protection } = self;
+        let Self { client, mode, acl, parents, protection, or_set_data } = self;
         let path = client.resolve(path)?;
         let acl = acl.unwrap_or_else(|| client.acl_for(&path));
         let spec = NodeSpec { path, data: data.as_ref().into(), mode, acl };
         let created = if protection {
             create_protected(&client, spec, parents).await?
+        } else if or_set_data && !mode.is_sequential() {
+            create_or_set(&client, &spec, parents).await?;
+            return Ok(spec.path);
         } else {
             create_plain(&client, &spec, parents).await?
         };
@@ -88,6 +115,26 @@ async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) ->
                 Outcome::NotApplied => error,
             };
             create_with_parents(client, &session, spec, parents, ambiguous).await
+        })
+        .await
+}
+
+async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -> Result<()> {
+    client
+        .retry(|session| async move {
+            let mut rounds = 0;
+            loop {
+                match create_with_parents(client, &session, spec, parents, std::convert::identity).await {
+                    Err(Error::NodeExists { .. }) => {}
+                    result => return result.map(drop),
+                }
+                rounds += 1;
+                match session.set_data(&spec.path, &spec.data, None).await {
+                    // Deleted since then.
+                    Err(Error::NoNode { .. }) if rounds < CREATE_OR_SET_ROUNDS => {}
+                    result => return result.map(drop),
+                }
+            }
         })
         .await
 }

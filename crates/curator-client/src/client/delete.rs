@@ -1,12 +1,10 @@
 //! Deleting nodes.
 
-use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
+use crate::node::tree::delete_tree;
 use crate::node_path::NodePath;
 
 /// Deletes a node; made by [`CuratorClient::delete`], after Curator's `DeleteBuilder`.
@@ -16,16 +14,30 @@ pub struct DeleteBuilder {
     client: CuratorClient,
     version: Option<i32>,
     guaranteed: bool,
+    children: bool,
 }
 
 impl DeleteBuilder {
     pub(super) fn new(client: &CuratorClient) -> Self {
-        Self { client: client.clone(), version: None, guaranteed: false }
+        Self { client: client.clone(), version: None, guaranteed: false, children: false }
     }
 
     /// Deletes the node only if it has this version.
     pub fn with_version(mut self, version: i32) -> Self {
         self.version = Some(version);
+        self
+    }
+
+    /// Also deletes everything below the node. Curator's `deletingChildrenIfNeeded`.
+    ///
+    /// Not in one step: children go before their parents, and the node itself goes last. Nodes that others delete meanwhile
+    /// are no obstacle, and nodes that others create meanwhile are deleted too. Only if that goes on and on, the delete ends
+    /// with [`Error::NotEmpty`]. A node without children takes one request.
+    ///
+    /// With a version, only the node itself must have it, which the server checks before anything is deleted; if the node
+    /// changes afterwards, it stays, without its children.
+    pub fn deleting_children_if_needed(mut self) -> Self {
+        self.children = true;
         self
     }
 
@@ -43,22 +55,32 @@ impl DeleteBuilder {
     /// # Errors
     ///
     /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and those of the connection. If
-    /// the node is gone after an attempt whose answer was lost, that counts as success.
+    /// the node is gone after an attempt whose answer was lost, that counts as success. An error about a node below it names
+    /// that node; others may be gone already.
     ///
     /// # Cancel safety
     ///
-    /// A dropped delete may still be applied; a guaranteed one will be.
+    /// A dropped delete may still be applied; a guaranteed one will be. One with children stops midway, unless it is
+    /// guaranteed: the node is still there then.
     pub async fn for_path(self, path: impl NodePath) -> Result<()> {
         let path = self.client.resolve(path)?;
-        let promise = (self.guaranteed && self.version.is_none()).then(|| self.client.janitor().promise(&path));
+        let (version, children) = (self.version, self.children);
+        let promise = (self.guaranteed && version.is_none()).then(|| self.client.janitor().promise(&path, children));
         let in_doubt = AtomicBool::new(false);
+        // Shared by all attempts.
+        let (path, in_doubt) = (&path, &in_doubt);
         let result = self
             .client
-            .retry(|session| {
-                session.delete(&path, self.version).or_else(|error| {
+            .retry(|session| async move {
+                let deleted = match children {
+                    // Boxed, so that the user's future that contains it stays small.
+                    true => Box::pin(delete_tree(&session, path, version)).await,
+                    false => session.delete(path, version).await,
+                };
+                deleted.or_else(|error| {
                     let was_in_doubt = in_doubt.fetch_or(error.outcome() == Outcome::Unknown, Ordering::Relaxed);
                     let gone = was_in_doubt && matches!(error, Error::NoNode { .. });
-                    ready(if gone { Ok(()) } else { Err(error) })
+                    if gone { Ok(()) } else { Err(error) }
                 })
             })
             .await;

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::ledger::Ledger;
 use crate::error::{Error, Result};
 use crate::node::find::NodeFinder;
+use crate::node::tree::delete_tree;
 use crate::path::ZPath;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
@@ -36,6 +37,8 @@ pub(super) enum Job {
 pub(super) enum Delete {
     /// A node of any session, until it is gone.
     Path(ZPath),
+    /// A node of any session and everything below it, until it is gone.
+    Tree(ZPath),
     /// A node of this session. The first request may already be in flight; `_keep_alive` is dropped when everything is
     /// done. With a finder, the name is known only from the answer to the node's create: if there is no node of that
     /// name, the finder is used.
@@ -72,7 +75,7 @@ impl Job {
 impl Delete {
     pub(super) fn session(&self) -> Option<&Session> {
         match self {
-            Self::Path(_) => None,
+            Self::Path(_) | Self::Tree(_) => None,
             Self::Owned { session, .. } | Self::Find { session, .. } => Some(session),
         }
     }
@@ -83,7 +86,7 @@ impl Delete {
             Self::Owned { session, finder, .. } => {
                 finder.take().map(|finder| Self::Find { session: session.clone(), finder })
             }
-            Self::Path(_) | Self::Find { .. } => None,
+            Self::Path(_) | Self::Tree(_) | Self::Find { .. } => None,
         }
     }
 }
@@ -207,6 +210,10 @@ impl Worker {
     async fn attempt(&self, delete: &mut Delete) -> Result<Progress> {
         let deleted = match delete {
             Delete::Path(path) => self.sessions.connected_even_while_closing().await?.delete(path, None).await,
+            Delete::Tree(path) => {
+                let session = self.sessions.connected_even_while_closing().await?;
+                delete_tree(&session, path, None).await
+            }
             Delete::Owned { session, path, sent, .. } => match sent.take() {
                 Some(sent) => sent.await,
                 None => {

@@ -5,5 +5,6 @@
 pub(crate) mod containers;
 pub mod find;
 pub mod protected;
+pub(crate) mod tree;
 
 pub use crate::operation::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};

@@ -1,0 +1,84 @@
+//! Creating a node, or setting its data if it exists.
+
+use curator_client::{CreateBuilder, CreateMode, CuratorClient, Error, Outcome};
+use curator_test::{FaultProxy, OpCode};
+
+use crate::support::{behind_proxy, direct, soon, unique_path};
+
+fn create_or_set(client: &CuratorClient) -> CreateBuilder {
+    client.create().or_set_data()
+}
+
+#[tokio::test]
+async fn a_new_node_is_created_and_one_that_exists_is_set() {
+    let client = direct().await;
+    let path = create_or_set(&client).for_path(unique_path("node"), "one").await.unwrap();
+    assert_eq!(client.get_data(&path).await.unwrap().1.version, 0);
+    assert_eq!(create_or_set(&client).with_mode(CreateMode::Ephemeral).for_path(&path, "two").await.unwrap(), path);
+    let (data, stat) = client.get_data(&path).await.unwrap();
+    // It is still what it was.
+    assert_eq!((data.as_slice(), stat.version, stat.ephemeral_owner), (b"two".as_slice(), 1, 0));
+    let below = format!("{path}/a/b");
+    assert!(matches!(create_or_set(&client).for_path(&below, "").await, Err(Error::NoNode { .. })));
+    create_or_set(&client).creating_parent_containers().for_path(&below, "three").await.unwrap();
+    assert_eq!(client.get_data(&below).await.unwrap().0, b"three");
+}
+
+#[tokio::test]
+async fn nodes_whose_names_are_always_new_are_created() {
+    let client = direct().await;
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
+    for mode in [CreateMode::PersistentSequential, CreateMode::EphemeralSequential] {
+        create_or_set(&client).with_mode(mode).for_path(format!("{dir}/n"), "").await.unwrap();
+    }
+    for _ in 0..2 {
+        create_or_set(&client).with_protection().for_path(format!("{dir}/n"), "").await.unwrap();
+    }
+    assert_eq!(client.get_children(&dir).await.unwrap().len(), 4);
+}
+
+/// Without it, an unknown outcome of a create is not retried.
+#[tokio::test]
+async fn lost_answers_are_made_up_for() {
+    let faults: [fn(&FaultProxy, OpCode); 3] =
+        [FaultProxy::cut_before_reply, FaultProxy::cut_before_request, |proxy, op| {
+            proxy.cut_before_reply(op);
+            proxy.cut_before_nth_request(OpCode::SetData, 1);
+        }];
+    for fault in faults {
+        let (proxy, client) = behind_proxy().await;
+        let path = unique_path("node");
+        fault(&proxy, OpCode::Create2);
+        soon(create_or_set(&client).for_path(&path, "one")).await.unwrap();
+        assert_eq!(client.get_data(&path).await.unwrap().0, b"one");
+        fault(&proxy, OpCode::SetData);
+        soon(create_or_set(&client).for_path(&path, "two")).await.unwrap();
+        assert_eq!(client.get_data(&path).await.unwrap().0, b"two");
+    }
+}
+
+#[tokio::test]
+async fn a_sequential_node_whose_answer_is_lost_is_not_created_twice() {
+    let (proxy, client) = behind_proxy().await;
+    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
+    proxy.cut_before_reply(OpCode::Create2);
+    let sequential = create_or_set(&client).with_mode(CreateMode::PersistentSequential);
+    let error = sequential.for_path(format!("{dir}/n"), "").await.unwrap_err();
+    assert!(matches!(error, Error::Ambiguous { .. }) && error.outcome() == Outcome::Unknown, "{error}");
+    assert_eq!(client.get_children(&dir).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_node_that_is_deleted_in_between_is_created_again() {
+    let ((proxy, client), other) = (behind_proxy().await, direct().await);
+    let path = client.create().for_path(unique_path("node"), "one").await.unwrap();
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::Create2);
+    let setting = tokio::spawn(create_or_set(&client).for_path(path.clone(), "two"));
+    proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
+    other.delete().for_path(&path).await.unwrap();
+    proxy.release_held();
+    soon(setting).await.unwrap().unwrap();
+    let (data, stat) = client.get_data(&path).await.unwrap();
+    assert_eq!((data.as_slice(), stat.version), (b"two".as_slice(), 0));
+}

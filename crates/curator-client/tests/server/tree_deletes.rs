@@ -1,0 +1,164 @@
+//! Deletes of nodes with everything below them.
+
+use std::time::Duration;
+
+use curator_client::{CuratorClient, Error, RetryNTimes, ZPath};
+use curator_test::{FaultProxy, OpCode};
+
+use crate::support::{behind_proxy, builder, direct, node, proxy, soon};
+
+/// A node with three children, each with twenty, and a chain below one of these.
+async fn tree(client: &CuratorClient) -> ZPath {
+    let top = node(client).await;
+    let mut creating = Vec::new();
+    for child in ["a", "b", "c"] {
+        client.create().for_path(format!("{top}/{child}"), "").await.unwrap();
+        creating.extend((0..20).map(|i| client.create().for_path(format!("{top}/{child}/{i}"), "")));
+    }
+    for created in creating {
+        created.await.unwrap();
+    }
+    client.create().creating_parent_containers().for_path(format!("{top}/b/7/deep/deeper/deepest"), "").await.unwrap();
+    top
+}
+
+fn with_children(client: &CuratorClient) -> curator_client::DeleteBuilder {
+    client.delete().deleting_children_if_needed()
+}
+
+async fn is_gone(path: &ZPath) -> bool {
+    direct().await.check_exists(path).await.unwrap().is_none()
+}
+
+#[tokio::test]
+async fn a_node_goes_with_everything_below_it_and_nothing_else() {
+    let client = direct().await;
+    let (top, beside) = (tree(&client).await, node(&client).await);
+    let longer_name = client.create().for_path(format!("{top}0"), "").await.unwrap();
+    assert!(matches!(client.delete().for_path(&top).await, Err(Error::NotEmpty { .. })));
+    soon(with_children(&client).for_path(&top)).await.unwrap();
+    assert!(is_gone(&top).await);
+    assert!(!is_gone(&beside).await && !is_gone(&longer_name).await);
+    let error = with_children(&client).for_path(&top).await.unwrap_err();
+    assert!(matches!(error, Error::NoNode { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_without_children_takes_one_request() {
+    let (proxy, client) = behind_proxy().await;
+    let path = node(&client).await;
+    proxy.reset_counts();
+    with_children(&client).for_path(&path).await.unwrap();
+    let mut requests = proxy.requests();
+    // A probe may have been due.
+    requests.remove(&OpCode::Sync);
+    assert_eq!(requests.into_iter().collect::<Vec<_>>(), [(OpCode::Delete, 1)]);
+}
+
+#[tokio::test]
+async fn children_that_come_and_go_meanwhile_are_no_obstacle() {
+    let ((proxy, client), other) = (behind_proxy().await, direct().await);
+    let top = tree(&client).await;
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::GetChildren);
+    let deleting = tokio::spawn(with_children(&client).for_path(top.clone()));
+    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    // The list of the first level is on its way.
+    with_children(&other).for_path(format!("{top}/a")).await.unwrap();
+    other.create().creating_parent_containers().for_path(format!("{top}/new/newer"), "").await.unwrap();
+    other.create().for_path(format!("{top}/c/new"), "").await.unwrap();
+    proxy.release_held();
+    soon(deleting).await.unwrap().unwrap();
+    assert!(is_gone(&top).await);
+}
+
+#[tokio::test]
+async fn a_node_that_someone_else_deletes_meanwhile_is_gone() {
+    let ((proxy, client), other) = (behind_proxy().await, direct().await);
+    let top = tree(&client).await;
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::GetChildren);
+    let deleting = tokio::spawn(with_children(&client).for_path(top.clone()));
+    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    with_children(&other).for_path(&top).await.unwrap();
+    proxy.release_held();
+    soon(deleting).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_node_whose_children_never_end_stays() {
+    let (proxy, client) = behind_proxy().await;
+    let top = tree(&client).await;
+    // As if all children that are listed were gone, and others there, each time.
+    for pass in 1..1_000 {
+        proxy.alter_nth_reply(OpCode::GetChildren, pass, |reply| {
+            reply.truncate(16);
+            reply.extend([0; 4]);
+        });
+    }
+    let error = soon(with_children(&client).for_path(&top)).await.unwrap_err();
+    assert!(matches!(&error, Error::NotEmpty { path, .. } if *path == top), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_version_deletes_nothing() {
+    let client = direct().await;
+    let top = tree(&client).await;
+    let error = with_children(&client).with_version(7).for_path(&top).await.unwrap_err();
+    assert!(matches!(error, Error::BadVersion { .. }), "{error}");
+    assert_eq!(client.get_children(format!("{top}/b")).await.unwrap().len(), 20);
+    soon(with_children(&client).with_version(0).for_path(&top)).await.unwrap();
+    assert!(is_gone(&top).await);
+}
+
+#[tokio::test]
+async fn the_root_and_what_is_below_it_stay() {
+    let client = direct().await;
+    let path = node(&client).await;
+    with_children(&client).for_path("/").await.unwrap_err();
+    assert!(!is_gone(&path).await);
+}
+
+#[tokio::test]
+async fn lost_answers_are_made_up_for() {
+    let faults: [fn(&FaultProxy); 5] = [
+        |proxy| proxy.cut_before_reply(OpCode::GetChildren),
+        |proxy| proxy.cut_before_nth_reply(OpCode::GetChildren, 9),
+        |proxy| proxy.cut_before_nth_reply(OpCode::Delete, 20),
+        |proxy| proxy.cut_before_nth_request(OpCode::Delete, 40),
+        // The node itself.
+        |proxy| proxy.cut_before_nth_reply(OpCode::Delete, 68),
+    ];
+    for (number, fault) in faults.iter().enumerate() {
+        let (proxy, client) = behind_proxy().await;
+        let top = tree(&client).await;
+        fault(&proxy);
+        let deleted = soon(with_children(&client).for_path(&top)).await;
+        deleted.unwrap_or_else(|error| panic!("fault {number}: {error}"));
+        assert!(is_gone(&top).await, "fault {number}");
+    }
+}
+
+#[tokio::test]
+async fn a_guaranteed_one_goes_on_in_the_background() {
+    let proxy = proxy().await;
+    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
+    let client = builder(proxy.connect_string()).retry_policy(once).connect().await.unwrap();
+    let top = tree(&client).await;
+    proxy.cut_before_nth_reply(OpCode::Delete, 20);
+    let error = soon(with_children(&client).guaranteed().for_path(&top)).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    soon(client.janitor().idle()).await;
+    assert!(is_gone(&top).await);
+    // The same for one that is dropped.
+    let top = tree(&client).await;
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::GetChildren);
+    let deleting = tokio::spawn(with_children(&client).guaranteed().for_path(top.clone()));
+    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    deleting.abort();
+    assert!(deleting.await.unwrap_err().is_cancelled());
+    proxy.release_held();
+    soon(client.janitor().idle()).await;
+    assert!(is_gone(&top).await);
+}
