@@ -36,6 +36,7 @@ use std::sync::Arc;
 /// ```
 ///
 /// [`CuratorClient::resolve`]: crate::CuratorClient::resolve
+/// [`NodePath`]: crate::NodePath
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZPath {
     text: Arc<str>,
