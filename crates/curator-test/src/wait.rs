@@ -41,6 +41,8 @@ pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
 #[expect(clippy::panic, reason = "it is for tests, which fail by a panic")]
 pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
     let caller = Location::caller();
+    // Boxed, because each layer around a future doubles its size.
+    let future = Box::pin(future);
     async move {
         match timeout(bound, future).await {
             Ok(output) => output,
