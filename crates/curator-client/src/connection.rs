@@ -15,8 +15,9 @@ use crate::options::SessionOptions;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::OpenFailure;
+use crate::shortened::Shortened;
 use crate::timer::{Deadline, Timer};
-use crate::zk::link::{Link, SessionKey};
+use crate::zk::link::{Diagnosis, Link, SessionKey};
 use crate::zk::task::{LinkEnd, SessionTask};
 
 /// How long a new connection may go without an answer to a probe. Answers may be slow: after each connection that is
@@ -151,6 +152,7 @@ async fn resume(
             journal.learn(cause);
         }
     };
+    let diagnosis = Diagnosis::new(&options.servers, &report);
     // One pass over the servers. A silent server must not cost the session its lease; but a server may be slow.
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let mut share = ANSWER_TIMEOUT;
@@ -159,16 +161,24 @@ async fn resume(
     loop {
         let started = ClockInstant::now();
         let limit = share.saturating_mul(servers).min(options.connection_timeout);
-        match session.resume(&options, &timer, limit, &report).await {
+        match session.resume(&options, &timer, limit, &diagnosis).await {
             Ok(link) => return Ok(link),
             Err(failure) => {
                 if let Some(end) = SessionKey::end_of_session(&failure) {
-                    tracing::debug!(client, ?session, %failure, "cannot resume the session");
+                    tracing::debug!(
+                        client,
+                        ?session,
+                        why = &*Shortened(&failure).to_string(),
+                        "cannot resume the session"
+                    );
                     return Err(end);
                 }
                 match &journal {
                     Some(journal) => journal.failed(&failure.into()),
-                    None => tracing::debug!(client, ?session, %failure, "cannot resume the session to close it"),
+                    None => {
+                        let why = &*Shortened(&failure).to_string();
+                        tracing::debug!(client, ?session, why, "cannot resume the session to close it");
+                    }
                 }
             }
         }

@@ -108,7 +108,7 @@ impl Journal {
 
     /// A client has been started.
     pub(crate) fn started(&self, servers: &impl fmt::Display) {
-        tracing::debug!(client = %self.client, servers = %Shortened(servers), "connecting");
+        tracing::info!(client = &*self.client, servers = &*Shortened(servers).to_string(), "connecting");
     }
 
     /// More is known about an attempt to connect that is still being made.
@@ -134,8 +134,8 @@ impl Journal {
         });
         let cause = Shortened(cause);
         match lasted.map(Rounded) {
-            Some(lasted) => tracing::info!(client, ?lasted, %cause, "not connected"),
-            None => tracing::debug!(client, %cause, "the attempt to connect failed"),
+            Some(lasted) => tracing::info!(client, ?lasted, cause = &*cause.to_string(), "not connected"),
+            None => tracing::debug!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
         }
     }
 
@@ -153,9 +153,9 @@ impl Journal {
             is_new
         });
         if is_new {
-            tracing::info!(client, %session, why = %Shortened(doubt), "session suspended");
+            tracing::info!(client, %session, why = &*Shortened(doubt).to_string(), "session suspended");
         } else {
-            tracing::debug!(client, %session, why = %Shortened(doubt), "session still suspended");
+            tracing::debug!(client, %session, why = &*Shortened(doubt).to_string(), "session still suspended");
         }
     }
 
@@ -189,7 +189,10 @@ impl Journal {
     pub(crate) fn lost(&self, session: &Session, end: SessionEnd) {
         let (now, why) = (ClockInstant::now(), end.to_string());
         let outage = self.change(|record| {
-            record.note(&why, now);
+            // What has led to it says more.
+            if !record.outage.as_ref().is_some_and(Outage::has_failed) {
+                record.note(&why, now);
+            }
             record.is_resumed = false;
             record.outage.get_or_insert_with(|| Outage::begin(now, Some(why.clone())));
             record.outage.clone()
@@ -197,7 +200,7 @@ impl Journal {
         let (client, session) = (&*self.client, Id(session));
         // Why it was not confirmed in time.
         let failed = outage.as_ref().filter(|outage| outage.has_failed());
-        let cause = failed.and_then(Outage::cause).map(Shortened).map(tracing::field::display);
+        let cause = failed.and_then(Outage::cause).map(|cause| Shortened(cause).to_string());
         tracing::info!(client, %session, why, suspended_for = lasted(outage.as_ref()), cause, "session lost");
     }
 
@@ -220,7 +223,7 @@ impl Journal {
 
     /// The client is closed.
     pub(crate) fn closed(&self, confirmed: bool) {
-        tracing::info!(client = %self.client, confirmed, "client closed");
+        tracing::info!(client = &*self.client, confirmed, "client closed");
     }
 
     /// The runtime has ended before the client was closed.
@@ -262,7 +265,7 @@ impl Journal {
         });
         if let Some(outage) = due {
             let (client, cause) = (&*self.client, Shortened(outage.cause().unwrap_or(NOTHING_KNOWN)));
-            tracing::info!(client, lasted = lasted(Some(&outage)), %cause, "not connected");
+            tracing::info!(client, lasted = lasted(Some(&outage)), cause = &*cause.to_string(), "not connected");
         }
     }
 

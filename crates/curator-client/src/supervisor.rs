@@ -21,9 +21,10 @@ use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::Session;
 use crate::sessions::Sessions;
+use crate::shortened::Shortened;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::timer::{Deadline, Timer};
-use crate::zk::link::Link;
+use crate::zk::link::{Diagnosis, Link};
 use crate::zk::task::LinkEnd;
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.
@@ -72,8 +73,9 @@ impl Supervisor {
             let end = self.keep(&session, drained.as_mut(), &mut given_up).await;
             let link = session.finish(end);
             if end != SessionEnd::Closed {
-                self.journal.lost(&session, end);
+                // First what others rely on: a line may have to wait for its reader.
                 self.states.publish(ConnectionState::Lost);
+                self.journal.lost(&session, end);
             }
             if let Some(link) = link {
                 self.give_up(&session, link, &given_up);
@@ -158,7 +160,7 @@ impl Supervisor {
                         None
                     }
                     Err(error) => {
-                        tracing::debug!(client = &*options.name, %error, "probe failed");
+                        tracing::debug!(client = &*options.name, error = %Shortened(&error), "probe failed");
                         // The end of an older probe means nothing: a later one has been answered, or will be.
                         let awaited = awaited.take_if(|awaited| *awaited <= sent);
                         awaited.map(|_| (ClockInstant::now(), Doubt::ProbeFailed(error)))
@@ -180,8 +182,9 @@ impl Supervisor {
             };
             if let Some((since, doubt)) = in_doubt {
                 doubt_since = since;
-                journal.doubted(session, &doubt);
+                // As above.
                 states.publish(ConnectionState::Suspended);
+                journal.doubted(session, &doubt);
             }
         }
     }
@@ -198,13 +201,16 @@ impl Supervisor {
     async fn open(&self, epoch: u64, given_up: &mut GivenUp) -> Option<Session> {
         let Self { options, timer, journal, .. } = self;
         let report = |cause: &str| journal.learn(cause);
+        let diagnosis = Diagnosis::new(&options.servers, &report);
         let mut retrier = Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
         let opening = async {
             loop {
-                match Session::open(epoch, options, timer, &report).await {
+                match Session::open(epoch, options, timer, &diagnosis).await {
                     Ok(session) => {
                         if let Some(link) = session.link() {
-                            self.lock_data.find_out(link.server(), timer).await;
+                            // The next probe is due soon, and nobody sends it before this has returned.
+                            let limit = session.lease().probe_interval() / 2;
+                            self.lock_data.find_out(link.server(), timer, limit).await;
                         }
                         return Some(session);
                     }

@@ -18,7 +18,8 @@ pub struct PendingDelete {
     pub path: String,
     /// Why the last attempt failed. `None` during the first attempt.
     pub last_error: Option<Error>,
-    /// Whether the server refuses the delete, so that retrying is pointless: the node stays until its session is over.
+    /// Whether the server refuses the delete, so that retrying is pointless: the node stays; if it is ephemeral, until its
+    /// session is over.
     pub given_up: bool,
 }
 
@@ -116,13 +117,19 @@ impl Ledger {
         let mut entries = self.lock();
         let Some(mut entry) = entries.pending.remove(&id) else { return };
         entry.delete.given_up = true;
-        let PendingDelete { path, last_error, .. } = &entry.delete;
-        let (path, error) = (Shortened(path), last_error.as_ref().map(Shortened).map(tracing::field::display));
-        let client = &*self.client;
-        tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
+        let (delete, is_owned) = (entry.delete.clone(), entry.session.is_some());
         entries.refused.add(id, entry);
         self.count(&entries);
+        // Whoever reads the log may ask for this ledger.
         drop(entries);
+        let PendingDelete { path, last_error, .. } = &delete;
+        let (path, error) = (Shortened(path), last_error.as_ref().map(Shortened).map(tracing::field::display));
+        let client = &*self.client;
+        if is_owned {
+            tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
+        } else {
+            tracing::warn!(client, %path, error, "cannot delete a node; it stays");
+        }
         self.refusals.send_replace(());
     }
 
@@ -130,6 +137,9 @@ impl Ledger {
     pub(super) fn clear(&self) {
         let mut entries = self.lock();
         let Entries { pending, refused, .. } = std::mem::take(&mut *entries);
+        self.count(&entries);
+        // As above.
+        drop(entries);
         let pending = pending.values().map(|entry| &entry.delete);
         let mut left = pending.chain(refused.iter().map(|(_, delete)| delete));
         for PendingDelete { path, last_error, .. } in left.by_ref().take(MOST_LOGGED) {
@@ -146,7 +156,6 @@ impl Ledger {
         if more > 0 {
             tracing::warn!(client = &*self.client, more, "more nodes were not deleted before the client closed");
         }
-        self.count(&entries);
     }
 
     pub(super) fn remove(&self, id: u64) {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
+use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 use crate::timer::{Deadline, Timer};
-use crate::zk::link::{ConnectFailure, Link, Report};
+use crate::zk::link::{ConnectFailure, Diagnosis, Link};
 
 /// Why a session was not opened, or not resumed.
 #[derive(Debug, Clone)]
@@ -37,24 +38,25 @@ impl OpenFailure {
 }
 
 impl Session {
-    /// Makes one attempt to open a session, no longer than the connection timeout. Meanwhile `report` is told what is
-    /// known of the servers.
+    /// Makes one attempt to open a session, no longer than the connection timeout.
     pub(crate) async fn open(
         epoch: u64,
         options: &Arc<SessionOptions>,
         timer: &Timer,
-        report: &Report<'_>,
+        diagnosis: &Diagnosis<'_>,
     ) -> Result<Self, OpenFailure> {
         let deadline = Deadline::after(options.connection_timeout);
-        let (link, connect_sent) = Link::open(options, timer, report).await?;
-        let server = Arc::clone(link.server());
-        report(&OpenFailure::new(&server, "no answer to the first request yet").cause);
+        let (link, connect_sent) = Link::open(options, timer, diagnosis).await?;
+        let (server, asked) = (Arc::clone(link.server()), ClockInstant::now());
+        diagnosis.report(&OpenFailure::new(&server, "no answer to the first request yet").cause);
         let session = Self::new(epoch, link, connect_sent, options, timer);
         let (sent, answer) = tokio::select! {
             biased;
             probed = session.probe() => probed,
             () = timer.sleep_until(deadline) => {
-                return Err(OpenFailure::unanswered(&server, options.connection_timeout));
+                let waited = ClockInstant::now().saturating_duration_since(asked);
+                // Nobody wants to read nanoseconds.
+                return Err(OpenFailure::unanswered(&server, Duration::from_millis(waited.as_millis() as u64)));
             }
         };
         answer.map_err(|error| OpenFailure::new(&server, error))?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use zookeeper_client::{Acls, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError};
 
-pub(crate) use self::hosts::{ConnectFailure, Report};
+pub(crate) use self::hosts::{ConnectFailure, Diagnosis};
 pub(crate) use self::open::SessionKey;
 use super::start::{start, unwinding};
 use super::task::{LinkEnd, SessionTask};

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connect_string::ConnectString;
+use crate::timer::Timer;
 
 /// How long the lookup of names may take. The socket option is only a nicety.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -20,17 +21,25 @@ const LONGEST: Duration = Duration::from_secs(1);
 ///
 /// A process may have many descriptors, and the names of the servers have to be looked up: that is done on a thread that
 /// may block, and has been handed to it when this returns.
-pub(crate) fn set_nodelay(client: &Arc<str>, servers: &ConnectString) -> impl Future<Output = ()> + Send + use<> {
-    let (client, servers) = (Arc::clone(client), servers.clone());
+pub(crate) fn set_nodelay(
+    client: &Arc<str>,
+    servers: &ConnectString,
+    timer: &Timer,
+) -> impl Future<Output = ()> + Send + use<> {
+    let (client, servers, timer) = (Arc::clone(client), servers.clone(), timer.clone());
     let set = tokio::task::spawn_blocking(move || match set(&addresses(&servers)) {
-        Ok(sockets) => tracing::trace!(%client, sockets, "TCP_NODELAY set"),
+        Ok(sockets) => tracing::trace!(client = &*client, sockets, "TCP_NODELAY set"),
         Err(error) => {
-            tracing::debug!(%client, %error, "cannot set TCP_NODELAY: pipelined requests may take two round trips");
+            tracing::debug!(client = &*client, %error, "cannot set TCP_NODELAY: pipelined requests may take two round trips");
         }
     });
     async move {
-        // When the runtime is ending, no one needs the option any more.
-        let _ = tokio::time::timeout(LONGEST, set).await;
+        tokio::select! {
+            biased;
+            // When the runtime is ending, no one needs the option any more.
+            _ = set => {}
+            () = timer.sleep(LONGEST) => {}
+        }
     }
 }
 
@@ -83,7 +92,8 @@ mod tests {
         let to_other = TcpStream::connect(other.local_addr().unwrap()).unwrap();
         assert!(!to_server.nodelay().unwrap());
         let servers = ConnectString::parse(&server.local_addr().unwrap().to_string()).unwrap();
-        set_nodelay(&Arc::from("test"), &servers).await;
+        let timer = Timer::new(tokio::runtime::Handle::current());
+        set_nodelay(&Arc::from("test"), &servers, &timer).await;
         assert!(to_server.nodelay().unwrap());
         assert!(!to_other.nodelay().unwrap());
     }

@@ -165,7 +165,9 @@ impl<S> Drop for Running<S> {
     /// last poll writes the request to the socket, unless that is full. It does not need the runtime, because the crate
     /// does its I/O on `async-io`.
     fn drop(&mut self) {
-        if self.shared.lock().is_some() {
+        // Work that has panicked must not be polled again: it would panic once more, and abort the process.
+        let has_panicked = self.shared.work.is_poisoned();
+        if !has_panicked && self.shared.lock().is_some() {
             let let_go = self.shared.let_go.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(let_go) = let_go {
                 let_go();
@@ -174,13 +176,14 @@ impl<S> Drop for Running<S> {
                 let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             }
         }
-        self.shared.finish(LinkEnd::Closed);
+        // The runtime is still there after a panic, and can resume the session.
+        self.shared.finish(if has_panicked { LinkEnd::Lost } else { LinkEnd::Closed });
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Option<Work>> {
-        // Work that panicked is not polled again.
+        // Work that has panicked is only dropped.
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -305,6 +308,15 @@ mod tests {
         drop(running);
         assert!((&mut dropped).now_or_never().unwrap().is_err());
         assert_eq!(task.end(), Some(LinkEnd::Closed));
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_ends_its_connection_and_is_not_polled_again() {
+        let (task, running) =
+            SessionTask::new(Box::pin(async { panic!("on purpose") }), || SessionState::SyncConnected);
+        task.let_go_by(|| panic!("the session can go on over another connection"));
+        assert!(tokio::spawn(running).await.unwrap_err().is_panic());
+        assert_eq!(task.ended().await, LinkEnd::Lost);
     }
 
     #[tokio::test]

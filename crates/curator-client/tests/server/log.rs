@@ -1,11 +1,14 @@
 //! What an operator reads.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use curator_client::ConnectionState::{Lost, Reconnected, Suspended};
-use curator_client::CuratorClient;
+use curator_client::{Acl, AuthId, CuratorClient, Permission};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tracing::Level;
 
-use crate::support::log::{Line, all_lines_of, lines_of, listen};
+use crate::support::log::{Line, all_lines_of, lines_of, listen, read_by};
 use crate::support::{builder, end_session, soon, unique_path, until};
 
 /// A client whose lines are kept.
@@ -14,6 +17,13 @@ async fn client(name: &str) -> (FaultProxy, CuratorClient) {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let client = builder(proxy.connect_string()).name(name).connect().await.unwrap();
     (proxy, client)
+}
+
+/// What the client of that name has logged at `info` or above since it was started.
+fn lines_since_start(name: &str) -> Vec<Line> {
+    let mut lines = lines_of(name);
+    assert_eq!(lines.remove(0).message, "connecting");
+    lines
 }
 
 fn messages(lines: &[Line]) -> Vec<&str> {
@@ -32,7 +42,7 @@ async fn the_life_of_sessions_has_a_line_for_each_thing_that_happens() {
     assert!(soon(states.wait_for(Reconnected)).await);
     let next = client.session().await.unwrap();
     client.close().await.unwrap();
-    let lines = lines_of("life");
+    let lines = lines_since_start("life");
     assert_eq!(
         messages(&lines),
         [
@@ -62,6 +72,34 @@ async fn the_life_of_sessions_has_a_line_for_each_thing_that_happens() {
     assert_eq!(field(6, "confirmed"), "true");
 }
 
+/// A subscriber may have its own idea of what to do with a line, such as asking how the client is.
+#[tokio::test]
+async fn whoever_reads_the_log_may_call_the_client() {
+    let (proxy, client) = client("asked").await;
+    let (asked, times) = (client.clone(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&times);
+    read_by("asked", move || {
+        drop((asked.health(), asked.janitor().pending_deletes(), asked.try_session()));
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let no_way_out = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
+    let dir = client.create().with_acl(no_way_out).for_path(unique_path("node"), "").await.unwrap();
+    let node = client.create().for_path(dir.child("node").unwrap(), "").await.unwrap();
+    client.janitor().delete(&node);
+    soon(client.janitor().idle()).await;
+    let mut states = client.connection_states();
+    proxy.cut();
+    assert!(soon(states.wait_for(Reconnected)).await);
+    end_session(TestingServer::shared().await, &proxy).await;
+    assert!(soon(states.wait_for(Lost)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
+    soon(client.close()).await.unwrap();
+    let lines = lines_since_start("asked");
+    assert!(lines.iter().any(|line| line.message == "cannot delete a node; it stays"), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.message.starts_with("not deleted before the client closed")), "{lines:#?}");
+    assert!(times.load(Ordering::Relaxed) >= lines.len() - 1);
+}
+
 #[tokio::test]
 async fn an_outage_is_logged_with_its_cause_once_and_not_at_each_attempt() {
     let (proxy, client) = client("outage").await;
@@ -73,7 +111,7 @@ async fn an_outage_is_logged_with_its_cause_once_and_not_at_each_attempt() {
     until(async || failed() >= 3).await;
     proxy.refuse(false).unwrap();
     assert!(soon(states.wait_for(Reconnected)).await);
-    let lines = lines_of("outage");
+    let lines = lines_since_start("outage");
     let expected = ["session opened", "session suspended", "not connected", "session resumed over another connection"];
     assert_eq!(messages(&lines), expected, "{lines:#?}");
     assert_eq!(lines[2].fields["cause"], format!("{}: connection refused", proxy.connect_string()));
@@ -91,7 +129,7 @@ async fn a_start_without_an_ensemble_is_logged_once_until_there_is_one() {
     server.restart().await.unwrap();
     let mut states = client.connection_states();
     assert!(soon(states.wait_for(curator_client::ConnectionState::Connected)).await);
-    let lines = lines_of("early");
+    let lines = lines_since_start("early");
     assert_eq!(messages(&lines), ["not connected", "session opened"], "{lines:#?}");
     assert_eq!(lines[0].fields["cause"], format!("{}: connection refused", server.connect_string()));
     assert!(lines[1].fields.contains_key("lasted"), "{lines:#?}");
@@ -108,7 +146,7 @@ async fn a_doubt_that_ends_on_the_same_connection_is_logged_as_such() {
     assert!(soon(states.wait_for(Suspended)).await);
     proxy.release_held();
     assert!(soon(states.wait_for(Reconnected)).await);
-    let lines = lines_of("slow");
+    let lines = lines_since_start("slow");
     assert_eq!(messages(&lines), ["session opened", "session suspended", "session confirmed"], "{lines:#?}");
     assert_eq!(lines[1].fields["why"], "the server is slow to answer");
 }

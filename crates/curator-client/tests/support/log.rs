@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Mutex, Once};
+use std::sync::{Arc, Mutex, Once};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -37,6 +37,16 @@ pub(crate) fn all_lines_of(client: &str) -> Vec<Line> {
     lines.iter().filter(|line| line.fields.get("client").is_some_and(|name| name == client)).cloned().collect()
 }
 
+type Reader = Arc<dyn Fn() + Send + Sync>;
+
+static READERS: Mutex<BTreeMap<String, Reader>> = Mutex::new(BTreeMap::new());
+
+/// Calls `reader` for each event of the client of that name, while it is being logged.
+pub(crate) fn read_by(client: &str, reader: impl Fn() + Send + Sync + 'static) {
+    listen();
+    READERS.lock().unwrap().insert(client.to_owned(), Arc::new(reader));
+}
+
 struct Listener;
 
 impl Subscriber for Listener {
@@ -47,7 +57,12 @@ impl Subscriber for Listener {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line { level: *event.metadata().level(), message: String::new(), fields: BTreeMap::new() };
         event.record(&mut line);
+        let client = line.fields.get("client").cloned().unwrap_or_default();
         LINES.lock().unwrap().push(line);
+        let reader = READERS.lock().unwrap().get(&client).cloned();
+        if let Some(reader) = reader {
+            reader();
+        }
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {

@@ -2,19 +2,22 @@
 //!
 //! The client crate can do this too, but it does not tell what is wrong with a server, and not even which one it is about.
 //! So it is given one server at a time, and a server that fails or is slow is looked at: can its name be resolved, and does
-//! it accept a connection? Nothing is sent over that connection. A server that works is not looked at.
+//! it accept a connection? Nothing is sent over that connection. A server that works is not looked at, and the attempts do not
+//! wait for a look.
 
 use std::future::pending;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use zookeeper_client::{Connector, Error as ZkError};
 
 use super::Link;
 use crate::clock::ClockInstant;
-use crate::connect_string::HostPort;
+use crate::connect_string::{ConnectString, HostPort};
 use crate::retry_policy::chance;
 use crate::timer::Timer;
 use crate::zk::error::in_plain_words;
@@ -44,19 +47,25 @@ impl fmt::Display for ConnectFailure {
     }
 }
 
-/// Is told what is wrong with the servers, as far as it is known, while a pass goes on.
-pub(crate) type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
-
 /// A pass over the servers.
 pub(super) struct Pass<'a> {
-    pub(super) servers: &'a [HostPort],
+    pub(super) diagnosis: &'a Diagnosis<'a>,
     /// How long one server may take.
     pub(super) share: Duration,
     pub(super) timer: &'a Timer,
-    pub(super) report: &'a Report<'a>,
     pub(super) connector: &'a (dyn Fn() -> Connector + Send + Sync),
     /// Whether a connection has nothing to catch up with.
     pub(super) caught_up: bool,
+}
+
+/// How an attempt at one server failed.
+enum Failed {
+    /// The server has given an answer that the others would give too.
+    Answered(ZkError),
+    /// By itself.
+    Early,
+    /// Its time was over.
+    Overdue,
 }
 
 impl Pass<'_> {
@@ -64,90 +73,80 @@ impl Pass<'_> {
     ///
     /// Nothing is awaited once there is a connection.
     pub(super) async fn run(self) -> Result<(Link, ClockInstant), ConnectFailure> {
-        let problems = Mutex::new(Problems::of(self.servers));
-        let lock = || problems.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut order: Vec<_> = (0..self.servers.len()).collect();
+        let servers = self.diagnosis.servers;
+        let mut order: Vec<_> = (0..servers.len()).collect();
         order.sort_by_cached_key(|_| chance());
+        // They go on beside the attempts at the next servers.
+        let mut looks = FuturesUnordered::new();
         for index in order {
             let started = ClockInstant::now();
-            let note = |problem| {
-                let text = lock().note(index, problem);
-                (self.report)(&text);
-            };
-            match self.connect(&self.servers[index], &note).await {
-                Ok(link) => return Ok((link, started)),
-                Err(Some(error)) => {
-                    return Err(ConnectFailure::Answered { server: self.servers[index].clone(), error });
-                }
-                Err(None) => lock().end(index, self.share),
-            }
-        }
-        let problems = lock().to_string();
-        Err(ConnectFailure::NoServer(problems))
-    }
-
-    /// Connects to `server`, within its share of the time. Any problem is noted, again and again as more is known of it,
-    /// except an answer that the other servers would give too: that is returned.
-    async fn connect(&self, server: &HostPort, note: &Note<'_>) -> Result<Link, Option<ZkError>> {
-        let over = pin!(self.timer.sleep(self.share));
-        let mut attempt = pin!(Link::connect((self.connector)(), server, self.caught_up));
-        let early = tokio::select! {
-            biased;
-            connected = &mut attempt => Some(connected),
-            () = self.timer.sleep(self.share / 2) => None,
-        };
-        let look = look_at(server, early.is_some(), note);
-        match early.map(|connected| connected.map_err(answer)) {
-            None => tokio::select! {
-                biased;
-                connected = attempt => connected.map_err(answer),
-                () = over => Err(None),
-                never = async { look.await; pending().await } => never,
-            },
-            Some(Err(None)) => {
+            self.diagnosis.begin(index);
+            let mut attempt = pin!(self.attempt(index));
+            let attempted = loop {
                 tokio::select! {
-                    () = look => {}
-                    () = over => {}
+                    biased;
+                    attempted = &mut attempt => break attempted,
+                    Some(()) = looks.next(), if !looks.is_empty() => {}
                 }
-                Err(None)
+            };
+            match attempted {
+                Ok(link) => return Ok((link, started)),
+                Err(Failed::Answered(error)) => {
+                    return Err(ConnectFailure::Answered { server: servers[index].clone(), error });
+                }
+                Err(Failed::Early) => {
+                    self.diagnosis.end_early(index);
+                    looks.push(self.diagnosis.look_at(index, true));
+                }
+                Err(Failed::Overdue) => self.diagnosis.end(index, self.share),
             }
-            Some(connected) => connected,
+        }
+        tokio::select! {
+            () = looks.collect() => {}
+            () = self.timer.sleep(self.share) => {}
+        }
+        Err(ConnectFailure::NoServer(self.diagnosis.to_string()))
+    }
+
+    /// Connects to a server, within its share of the time. If it takes long, it is looked at meanwhile.
+    async fn attempt(&self, index: usize) -> Result<Link, Failed> {
+        let (started, over) = (Instant::now(), pin!(self.timer.sleep(self.share)));
+        let server = &self.diagnosis.servers[index];
+        let mut attempt = pin!(Link::connect((self.connector)(), server, self.caught_up));
+        tokio::select! {
+            biased;
+            connected = &mut attempt => return connected.map_err(failed),
+            () = self.timer.sleep(self.share / 2) => {}
+        }
+        tokio::select! {
+            biased;
+            connected = attempt => connected.map_err(|error| match failed(error) {
+                // The crate may have the same limit.
+                Failed::Early if started.elapsed() > self.share / 8 * 7 => Failed::Overdue,
+                failed => failed,
+            }),
+            () = over => Err(Failed::Overdue),
+            never = async { self.diagnosis.look_at(index, false).await; pending().await } => never,
         }
     }
 }
 
-/// The error, if it is the word of a server that all of them would say. The crate tells nothing else: whatever is wrong
-/// with a server, it has "no hosts" in the end.
-fn answer(error: ZkError) -> Option<ZkError> {
-    let is_answer = matches!(
-        error,
-        ZkError::SessionExpired | ZkError::SessionMoved | ZkError::AuthFailed | ZkError::BadArguments(_)
-    );
-    is_answer.then_some(error)
+/// Tells the word of a server that all of them would say from everything else: of that, the crate says only that it has "no
+/// hosts" in the end.
+fn failed(error: ZkError) -> Failed {
+    match error {
+        ZkError::SessionExpired | ZkError::SessionMoved | ZkError::AuthFailed | ZkError::BadArguments(_) => {
+            Failed::Answered(error)
+        }
+        _ => Failed::Early,
+    }
 }
-
-/// Finds out what is wrong with a server whose handshake has failed already (`is_early`), or takes long.
-///
-/// The names are resolved by the crate's own resolver, whose threads nobody waits for when the process ends.
-async fn look_at(server: &HostPort, is_early: bool, note: &Note<'_>) {
-    note(Problem::Slow("no address found"));
-    let addresses = match async_net::resolve((server.host(), server.port())).await {
-        Ok(addresses) => addresses,
-        Err(error) => return note(Problem::Unresolved(error)),
-    };
-    note(Problem::Slow("no connection"));
-    note(match async_net::TcpStream::connect(&*addresses).await {
-        Err(error) => Problem::Unconnected(error),
-        Ok(_) if is_early => Problem::Ended,
-        Ok(_) => Problem::Slow("connected, but no answer to the handshake"),
-    });
-}
-
-type Note<'a> = dyn Fn(Problem) + Send + Sync + 'a;
 
 /// What is wrong with one server.
 #[derive(Debug)]
 enum Problem {
+    /// Nothing, as far as is known yet.
+    Tried,
     Unresolved(io::Error),
     Unconnected(io::Error),
     /// What has not happened yet.
@@ -161,6 +160,7 @@ enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Tried => f.write_str("being tried"),
             Self::Unresolved(error) => write!(f, "cannot be resolved ({error})"),
             Self::Unconnected(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 f.write_str("connection refused")
@@ -176,42 +176,119 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is wrong with the servers. `Display` lists them as the connect string does.
-struct Problems<'a> {
+/// What is wrong with the servers, from pass to pass. `Display` lists them as the connect string does.
+pub(crate) struct Diagnosis<'a> {
     servers: &'a [HostPort],
-    found: Vec<Option<Problem>>,
+    found: Mutex<Vec<Found>>,
+    report: &'a Report<'a>,
+}
+
+/// Is told what is wrong with the servers, as far as it is known, while a pass goes on.
+pub(crate) type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
+
+/// What is known of one server.
+#[derive(Debug, Default)]
+struct Found {
+    problem: Option<Problem>,
+    looked_at: Option<ClockInstant>,
 }
 
 /// How many servers are named; an ensemble has fewer.
 const MOST_NAMED: usize = 9;
+/// How often a server is looked at, at most. In an outage there is a pass every second, of every client.
+const INTERVAL: Duration = Duration::from_secs(10);
+const NO_ANSWER: &str = "connected, but no answer to the handshake";
 
-impl<'a> Problems<'a> {
-    fn of(servers: &'a [HostPort]) -> Self {
-        Self { servers, found: servers.iter().map(|_| None).collect() }
+impl<'a> Diagnosis<'a> {
+    pub(crate) fn new(servers: &'a ConnectString, report: &'a Report<'a>) -> Self {
+        let servers = servers.hosts();
+        let found = servers.iter().map(|_| Found::default()).collect();
+        Self { servers, found: Mutex::new(found), report }
     }
 
-    /// Returns all that is known.
-    fn note(&mut self, index: usize, problem: Problem) -> String {
-        self.found[index] = Some(problem);
-        self.to_string()
+    /// Reports what is known of a server that a pass has found.
+    pub(crate) fn report(&self, text: &str) {
+        (self.report)(text);
+    }
+
+    /// Finds out what is wrong with a server whose handshake has failed already (`is_early`), or takes long; unless that was
+    /// done a moment ago.
+    ///
+    /// The names are resolved by the crate's own resolver, whose threads nobody waits for when the process ends.
+    async fn look_at(&self, index: usize, is_early: bool) {
+        if !self.is_due(index) {
+            return;
+        }
+        let server = &self.servers[index];
+        self.note(index, Problem::Slow("no address found"));
+        let addresses = match async_net::resolve((server.host(), server.port())).await {
+            Ok(addresses) => addresses,
+            Err(error) => return self.note(index, Problem::Unresolved(error)),
+        };
+        self.note(index, Problem::Slow("no connection"));
+        let problem = match async_net::TcpStream::connect(&*addresses).await {
+            Err(error) => Problem::Unconnected(error),
+            Ok(_) if is_early => Problem::Ended,
+            Ok(_) => Problem::Slow(NO_ANSWER),
+        };
+        self.note(index, problem);
+    }
+
+    fn is_due(&self, index: usize) -> bool {
+        let (mut found, now) = (self.lock(), ClockInstant::now());
+        let looked_at = &mut found[index].looked_at;
+        let is_due = looked_at.is_none_or(|looked_at| now.saturating_duration_since(looked_at) >= INTERVAL);
+        if is_due {
+            *looked_at = Some(now);
+        }
+        is_due
+    }
+
+    /// A server is being tried.
+    fn begin(&self, index: usize) {
+        self.lock()[index].problem.get_or_insert(Problem::Tried);
+        self.report(&self.to_string());
+    }
+
+    fn note(&self, index: usize, problem: Problem) {
+        self.lock()[index].problem = Some(problem);
+        self.report(&self.to_string());
     }
 
     /// The time of a server is over.
-    fn end(&mut self, index: usize, share: Duration) {
-        if let Some(Problem::Slow(what)) = self.found[index] {
-            self.found[index] = Some(Problem::Overdue(what, share));
+    fn end(&self, index: usize, share: Duration) {
+        let problem = &mut self.lock()[index].problem;
+        match problem {
+            Some(Problem::Slow(what)) => *problem = Some(Problem::Overdue(what, share)),
+            Some(Problem::Tried) => *problem = Some(Problem::Overdue("no answer", share)),
+            _ => {}
         }
+    }
+
+    /// An attempt has failed by itself.
+    fn end_early(&self, index: usize) {
+        let problem = &mut self.lock()[index].problem;
+        if let Some(Problem::Slow(NO_ANSWER)) = problem {
+            *problem = Some(Problem::Ended);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Found>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Display for Problems<'_> {
+impl fmt::Display for Diagnosis<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known =
-            || self.servers.iter().zip(&self.found).filter_map(|(server, found)| Some((server, found.as_ref()?)));
-        for (index, (server, problem)) in known().take(MOST_NAMED).enumerate() {
-            write!(f, "{}{server}: {problem}", if index == 0 { "" } else { "; " })?;
+        let found = self.lock();
+        for (index, (server, found)) in self.servers.iter().zip(&*found).take(MOST_NAMED).enumerate() {
+            write!(f, "{}{server}: ", if index == 0 { "" } else { "; " })?;
+            match &found.problem {
+                Some(problem) => write!(f, "{problem}")?,
+                None => f.write_str("not tried yet")?,
+            }
         }
-        match known().count().saturating_sub(MOST_NAMED) {
+        match self.servers.len().saturating_sub(MOST_NAMED) {
             0 => Ok(()),
             more => write!(f, "; and {more} more"),
         }
@@ -221,20 +298,22 @@ impl fmt::Display for Problems<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connect_string::ConnectString;
 
     #[test]
     fn every_server_is_named_with_its_problem() {
         let servers = ConnectString::parse("zk1,zk2,zk3,zk4,[::1]:7").unwrap();
         let share = Duration::from_secs(5);
-        let mut problems = Problems::of(servers.hosts());
-        assert_eq!(problems.to_string(), "");
-        problems.note(2, Problem::Slow("connected, but no answer to the handshake"));
+        let last = Mutex::new(String::new());
+        let report = |text: &str| text.clone_into(&mut last.lock().unwrap());
+        let problems = Diagnosis::new(&servers, &report);
+        problems.begin(3);
+        problems.note(2, Problem::Slow(NO_ANSWER));
         problems.note(1, Problem::Unresolved(io::Error::other("unknown")));
+        problems.note(0, Problem::Unconnected(io::ErrorKind::ConnectionRefused.into()));
         assert_eq!(
-            problems.note(0, Problem::Unconnected(io::ErrorKind::ConnectionRefused.into())),
+            *last.lock().unwrap(),
             "zk1:2181: connection refused; zk2:2181: cannot be resolved (unknown); \
-             zk3:2181: connected, but no answer to the handshake yet"
+             zk3:2181: connected, but no answer to the handshake yet; zk4:2181: being tried; [::1]:7: not tried yet"
         );
         problems.end(2, share);
         problems.end(1, share);
@@ -252,10 +331,30 @@ mod tests {
     #[test]
     fn a_long_list_is_cut_off() {
         let servers = ConnectString::parse(&["zk"; 30].join(",")).unwrap();
-        let mut problems = Problems::of(servers.hosts());
-        (0..30).for_each(|index| drop(problems.note(index, Problem::Slow("no connection"))));
+        let problems = Diagnosis::new(&servers, &|_| {});
+        (0..30).for_each(|index| problems.note(index, Problem::Slow("no connection")));
         let text = problems.to_string();
         assert_eq!(text.matches("no connection yet").count(), MOST_NAMED);
         assert!(text.ends_with("; and 21 more"), "{text}");
+    }
+
+    #[test]
+    fn a_server_that_ends_a_slow_handshake_has_answered() {
+        let servers = ConnectString::parse("zk1,zk2").unwrap();
+        let problems = Diagnosis::new(&servers, &|_| {});
+        problems.note(0, Problem::Slow(NO_ANSWER));
+        problems.note(1, Problem::Slow("no connection"));
+        (0..2).for_each(|index| problems.end_early(index));
+        let text = problems.to_string();
+        assert!(text.contains("zk1:2181: connected, but the server ended the handshake"), "{text}");
+        assert!(text.ends_with("zk2:2181: no connection yet"), "{text}");
+    }
+
+    #[test]
+    fn a_server_is_not_looked_at_in_every_pass() {
+        let servers = ConnectString::parse("zk1,zk2").unwrap();
+        let problems = Diagnosis::new(&servers, &|_| {});
+        assert!(problems.is_due(0) && problems.is_due(1));
+        assert!(!problems.is_due(0) && !problems.is_due(1));
     }
 }

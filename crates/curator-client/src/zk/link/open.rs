@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Connector, Error as ZkError, MultiWriteError, SessionInfo};
 
-use super::hosts::{ConnectFailure, Pass, Report};
+use super::hosts::{ConnectFailure, Diagnosis, Pass};
 use super::{Answer, Link};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
@@ -20,18 +20,17 @@ use crate::zk::task::{LinkEnd, SessionTask, catch_task};
 
 impl Link {
     /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns an instant before
-    /// its connect request was sent. Meanwhile `report` is told what is known of the servers.
+    /// its connect request was sent.
     pub(crate) async fn open(
         options: &SessionOptions,
         timer: &Timer,
-        report: &Report<'_>,
+        diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
         let connector = || connector(options);
         let share = share(options, options.connection_timeout);
-        let servers = options.servers.hosts();
-        let opened = Pass { servers, share, timer, report, connector: &connector, caught_up: true }.run().await?;
+        let opened = Pass { diagnosis, share, timer, connector: &connector, caught_up: true }.run().await?;
         // Awaited, or the first pipeline would take two round trips.
-        set_nodelay(&options.name, &options.servers).await;
+        set_nodelay(&options.name, &options.servers, timer).await;
         Ok(opened)
     }
 
@@ -85,7 +84,7 @@ pub(crate) struct SessionKey {
 
 impl SessionKey {
     /// Opens another connection for the session, whose last one has ended: one pass over the servers, no longer than
-    /// `limit`. Meanwhile `report` is told what is known of the servers.
+    /// `limit`.
     ///
     /// The server negotiates the session's timeout again. Nothing may be awaited between the end of this and the use of
     /// the result: dropping the result closes the session.
@@ -94,12 +93,12 @@ impl SessionKey {
         options: &SessionOptions,
         timer: &Timer,
         limit: Duration,
-        report: &Report<'_>,
+        diagnosis: &Diagnosis<'_>,
     ) -> Result<Link, ConnectFailure> {
         let connector = || connector(options).with_session_timeout(self.timeout).with_session(self.session.clone());
-        let (servers, share) = (options.servers.hosts(), share(options, limit));
-        let (link, _) = Pass { servers, share, timer, report, connector: &connector, caught_up: false }.run().await?;
-        drop(set_nodelay(&options.name, &options.servers));
+        let share = share(options, limit);
+        let (link, _) = Pass { diagnosis, share, timer, connector: &connector, caught_up: false }.run().await?;
+        drop(set_nodelay(&options.name, &options.servers, timer));
         Ok(link)
     }
 
@@ -115,9 +114,10 @@ impl SessionKey {
     }
 }
 
+/// The id, as ZooKeeper's own logs have it. No password.
 impl std::fmt::Debug for SessionKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Session({})", self.session.id())
+        write!(f, "{}", self.session.id())
     }
 }
 
