@@ -23,7 +23,7 @@ use crate::path::ZPath;
 ///
 /// use curator_client::{Acl, AclProvider, AuthId, CuratorClient, Permission, ZPath, digest_id};
 ///
-/// /// Everything is the service's, and the operators may read what is under `/status`.
+/// /// Everything is the service's, and the operators may read what is under `/status` in the chroot `/shop`.
 /// #[derive(Debug)]
 /// struct Ours {
 ///     service: AuthId,
@@ -38,12 +38,12 @@ use crate::path::ZPath;
 ///     fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
 ///         let for_all = Acl::new(Permission::ALL, self.service.clone());
 ///         let reading = Acl::new(Permission::READ, self.operators.clone());
-///         path.as_str().starts_with("/status/").then(|| [for_all, reading].into())
+///         path.as_str().starts_with("/shop/status/").then(|| [for_all, reading].into())
 ///     }
 /// }
 ///
 /// let ours = Ours { service: digest_id("service", "secret"), operators: digest_id("operators", "other secret") };
-/// let builder = CuratorClient::builder("zk1:2181").authorization("digest", "service:secret").acl_provider(ours);
+/// let builder = CuratorClient::builder("zk1:2181/shop").authorization("digest", "service:secret").acl_provider(ours);
 /// # drop(builder);
 /// ```
 pub trait AclProvider: fmt::Debug + Send + Sync + 'static {

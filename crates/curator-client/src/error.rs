@@ -49,7 +49,7 @@ impl SessionEnd {
     /// Whether the client opens another session afterwards.
     #[must_use]
     pub fn is_followed_by_another(self) -> bool {
-        !matches!(self, Self::AuthFailed | Self::Closed)
+        !matches!(self, Self::Closed)
     }
 }
 

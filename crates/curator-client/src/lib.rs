@@ -44,6 +44,7 @@
 //!
 //! | Event at `info` | Fields | What has happened |
 //! |---|---|---|
+//! | `connecting` | `servers` | the client was started |
 //! | `session opened` | `session`, `server`, `timeout`, `lasted` | the client has its first session. `timeout` is what the server granted, `lasted` how long it took |
 //! | `session suspended` | `session`, `why` | [`Suspended`](ConnectionState::Suspended): the connection broke, or the server is slow to answer |
 //! | `not connected` | `lasted`, `cause` | the first attempt to connect has failed; then once a minute. `cause` names each server, and what is wrong with it |
@@ -53,7 +54,7 @@
 //! | `session opened in place of the lost one` | `session`, `server`, `timeout`, `lasted` | [`Reconnected`](ConnectionState::Reconnected), in a new session |
 //! | `client closed` | `confirmed` | the client was closed; whether the server has confirmed the end of the session |
 //!
-//! `warn` means that a node could not be deleted. `debug` has each attempt to connect, each probe that fails and each retry;
+//! `warn` means that a node could not be deleted, or that the runtime ended before the client was closed. `debug` has each attempt to connect, each probe that fails and each retry;
 //! `trace` has each request, with its path and size. No data, credentials or session passwords are logged.
 //!
 //! The client crate `zookeeper-client` logs every connection by itself, at `info` and `warn`. A filter such as

@@ -19,9 +19,14 @@ use crate::path::{InvalidPath, ZPath};
 /// # }
 /// ```
 ///
+/// So give the path itself, and not its text: in a namespace, `guard.node().as_str()` would be taken for a path in it.
+/// [`ZPath::child`] and [`ZPath::join`] name the nodes below, and [`CuratorClient::unresolve`] gives the text that names the node
+/// in the client's namespace.
+///
 /// This trait cannot be implemented for other types than those that are `AsRef<str>`.
 ///
 /// [`CuratorClient::resolve`]: crate::CuratorClient::resolve
+/// [`CuratorClient::unresolve`]: crate::CuratorClient::unresolve
 pub trait NodePath: sealed::Resolve {}
 
 impl<T: sealed::Resolve> NodePath for T {}

@@ -8,8 +8,8 @@ use std::sync::Arc;
 ///
 /// It names the same node to every client, whatever its namespace: what a lock, a guard or a created node returns can be
 /// given back to any method. A path within a client's namespace is text, such as `"/locks/orders"`;
-/// [`NodePath`](crate::NodePath) stands for both. There is no conversion from text other than [`CuratorClient::resolve`], which puts chroot and namespace before it,
-/// and [`on_server`](Self::on_server), which says in its name that it does not.
+/// [`NodePath`](crate::NodePath) stands for both. There is no conversion from text other than [`CuratorClient::resolve`],
+/// which puts chroot and namespace before it, and [`on_server`](Self::on_server), which says in its name that it does not.
 ///
 /// The rules are those of ZooKeeper's `PathUtils.validatePath`, which the server applies to every request:
 ///
@@ -61,7 +61,8 @@ impl ZPath {
         Self { text: "/".into() }
     }
 
-    /// The text of the path.
+    /// The text of the path, to be shown or stored. A client with a namespace takes text for a path in its namespace: give it
+    /// the `ZPath` itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

@@ -18,7 +18,7 @@
 //!
 //! let guard = mutex.acquire().await?;
 //!
-//! // Dropped when the lock is lost.
+//! // The future is dropped if the lock is lost.
 //! guard.run(async { /* the work */ }).await?;
 //!
 //! guard.release().await?;
@@ -47,10 +47,6 @@
 //!
 //! Besides the locks, there is [`SharedCount`]: a number that all processes share, and its changes as a stream.
 //!
-//! # Features
-//!
-//! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer held.
-//!
 //! # What else do I need to know?
 //!
 //! | Question | Answer |
@@ -78,7 +74,7 @@
 //! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
 //!   read, [`Participant`], [`LossReason`] and paths are written; a retry policy may come from a configuration file
 //!   (`ConfiguredRetryPolicy` in the module [`client::retry`]).
-//! - `tokio-util`: `LockGuard::cancellation_token`.
+//! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer held.
 
 pub mod driver;
 mod error;

@@ -81,15 +81,15 @@ impl CuratorClientBuilder {
     /// Sets how long an attempt of an operation waits for a connection when there is none; before the next attempt, the
     /// retry policy is asked. [`connect`](Self::connect) waits in the same way. From 1 ms to a day. Defaults to 15 s.
     ///
-    /// An attempt to open a session takes no longer either; each server gets an equal share of it. A connection that is silent for that long (or for 2/5 of the session
-    /// timeout, if that is shorter) counts as broken.
+    /// An attempt to open a session takes no longer either; each server gets an equal share of it. A connection that is silent
+    /// for a server's share (or for 2/5 of the session timeout, if that is shorter) counts as broken.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
     }
 
-    /// Sets how long [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes, and then for the server. From 1 ms to a day.
-    /// Defaults to 5 s.
+    /// Sets how long [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes, and then for the server.
+    /// From 1 ms to a day. Defaults to 5 s.
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
@@ -114,7 +114,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets when failed operations are retried, including [`connect`](Self::connect). Defaults to `ExponentialBackoffRetry` from 100 ms, three times.
+    /// Sets when failed operations are retried, including [`connect`](Self::connect). Defaults to `ExponentialBackoffRetry`
+    /// from 100 ms, three times.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.retry_policy = Some(Arc::new(policy));
         self
@@ -160,6 +161,13 @@ impl CuratorClientBuilder {
         let root = in_namespace(self.namespace.as_deref().unwrap_or_default(), servers.chroot())?;
         let open = || SameAcl(Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
         let acls = Acls::new(self.acls.unwrap_or_else(|| Arc::new(open())));
+        if acls.default.is_empty() {
+            return Err(Error::InvalidOption {
+                option: "default ACL",
+                value: "[]".to_owned(),
+                expected: "at least one entry",
+            });
+        }
         let retry_policy = match self.retry_policy {
             Some(policy) => policy,
             None => Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?),
@@ -196,13 +204,6 @@ impl CuratorClientBuilder {
             let expected = "from 1 to 100 characters, and no control characters";
             let value = name.escape_debug().take(100).collect();
             return Err(Error::InvalidOption { option: "name", value, expected });
-        }
-        if self.acls.as_ref().is_some_and(|acls| acls.default_acl().is_empty()) {
-            return Err(Error::InvalidOption {
-                option: "default ACL",
-                value: "[]".to_owned(),
-                expected: "at least one entry",
-            });
         }
         Ok(servers)
     }

@@ -55,6 +55,8 @@ impl CuratorClientBuilder {
     pub fn start(self) -> Result<CuratorClient> {
         let client = self.validate()?;
         let (options, timer) = (client.options, Timer::new(tokio::runtime::Handle::current()));
+        // Panics here, and not in a task, if the runtime has no timers.
+        drop(timer.sleep(Duration::ZERO));
         let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name)));
         let (session_options, for_sessions) = (Arc::clone(&options), Arc::clone(&journal));
         let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), for_sessions));

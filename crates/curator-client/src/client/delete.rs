@@ -32,7 +32,7 @@ impl DeleteBuilder {
     ///
     /// Not in one step: children go before their parents, and the node itself goes last. Nodes that others delete meanwhile
     /// are no obstacle, and nodes that others create meanwhile are deleted too. Only if that goes on and on, the delete ends
-    /// with [`Error::NotEmpty`]. A node without children takes one request.
+    /// with [`Error::NotEmpty`]. A node without children takes one request. The paths of all nodes below it are kept in memory.
     ///
     /// With a version, only the node itself must have it, which the server checks before anything is deleted; if the node
     /// changes afterwards, it stays, without its children.

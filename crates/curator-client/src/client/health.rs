@@ -43,7 +43,7 @@ pub struct ClientHealth {
     pub sessions_replaced: u64,
     /// How many deletes the client's [`Janitor`](crate::Janitor) still has to carry out.
     pub pending_deletes: usize,
-    /// How many [`Watch`](crate::Watch)es wait for their event on the current connection.
+    /// How many [`Watch`](crate::Watch)es there are on the current connection whose event nobody has seen yet.
     pub watches: usize,
     /// What went wrong last with the connection, or with an attempt to connect; `None` if nothing has.
     pub last_failure: Option<ConnectionFailure>,

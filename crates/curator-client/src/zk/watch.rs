@@ -39,7 +39,7 @@ pub struct Watch {
     /// The task of the connection on which the watch was set.
     task: SessionTask,
     fired: Option<WatchEvent>,
-    /// Until it has fired.
+    /// Until it was seen to fire.
     counted: Option<CountedWatch>,
 }
 

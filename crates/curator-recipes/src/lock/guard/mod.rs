@@ -198,7 +198,7 @@ impl LockGuard {
     /// use curator_recipes::client::{self, CuratorClient};
     /// use curator_recipes::{Error, InterProcessMutex};
     ///
-    /// /// Ends when the client closes, or when it is dropped.
+    /// /// To stop, drop it before you close the client: the lock is given back, and `close` waits for that.
     /// async fn lead(client: &CuratorClient) -> Result<(), Error> {
     ///     let leadership = InterProcessMutex::new(client, "/leaders/reports")?.non_reentrant();
     ///     loop {
@@ -210,10 +210,14 @@ impl LockGuard {
     ///         match term.await {
     ///             Ok(()) => {}
     ///             Err(Error::Client(client::Error::Closed)) => return Ok(()),
-    ///             // The lock is lost; or the retry policy gave up, or a permission is missing.
+    ///             Err(Error::Lost(lost)) => println!("{lost}"),
+    ///             // The retry policy gave up, or a permission is missing.
     ///             Err(error) => {
     ///                 println!("the job has to wait: {error}");
-    ///                 tokio::time::sleep(Duration::from_secs(1)).await;
+    ///                 tokio::select! {
+    ///                     () = client.closing() => return Ok(()),
+    ///                     () = tokio::time::sleep(Duration::from_secs(1)) => {}
+    ///                 }
     ///             }
     ///         }
     ///     }
