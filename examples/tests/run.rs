@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
 
 /// What an example printed, and what was put before its paths.
@@ -14,21 +15,26 @@ struct Run {
 
 /// Runs an example on a server of its own: plainly, in a namespace, and under a chroot.
 fn runs(example: &str) -> impl Iterator<Item = Run> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
     ["", "/namespace", "/chroot"].into_iter().map(move |root| {
         let mut program = program(example);
         program.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_NAMESPACE");
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let mut _server = None;
-        match root {
-            "/namespace" => drop(program.env("ZOOKEEPER_NAMESPACE", &root[1..])),
-            "/chroot" => {
-                let server = runtime.block_on(TestingServer::start()).unwrap();
-                program.env("ZOOKEEPER_CONNECT", format!("{}{root}", server.connect_string()));
-                _server = Some(server);
-            }
-            _ => {}
+        if root.is_empty() {
+            return Run { printed: printed_by(&mut program), root };
         }
-        Run { printed: printed_by(&mut program), root }
+        let server = runtime.block_on(TestingServer::start()).unwrap();
+        if root == "/chroot" {
+            program.env("ZOOKEEPER_CONNECT", format!("{}{root}", server.connect_string()));
+        } else {
+            program.env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZOOKEEPER_NAMESPACE", &root[1..]);
+        }
+        let printed = printed_by(&mut program);
+        let nodes = runtime.block_on(async {
+            let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+            client.get_children("/").await.unwrap()
+        });
+        assert!(nodes.contains(&root[1..].to_owned()) && !nodes.contains(&"curator-examples".to_owned()), "{nodes:?}");
+        Run { printed, root }
     })
 }
 
