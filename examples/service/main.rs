@@ -1,0 +1,103 @@
+//! An HTTP service that keeps orders: a lock for each order, a store that refuses late writes, probes, a start without its
+//! servers, a job that one of several processes does, and an end in the right order. `docs/production.md` has the reasons.
+//!
+//! ```console
+//! LISTEN=127.0.0.1:8080 cargo run --example service
+//! curl -d tea http://127.0.0.1:8080/orders/7
+//! curl -X POST http://127.0.0.1:8080/orders/7/reservation
+//! curl -X PUT -H 'Fencing-Token: ..' -d milk http://127.0.0.1:8080/orders/7
+//! curl -X DELETE -H 'Fencing-Token: ..' http://127.0.0.1:8080/orders/7/reservation
+//! curl http://127.0.0.1:8080/health/ready
+//! ```
+//!
+//! `ZOOKEEPER_CONNECT` names your servers, `RUST_LOG` says what is logged, and `settings.rs` has the rest.
+
+mod job;
+mod orders;
+mod refusal;
+mod release;
+mod requests;
+mod reservations;
+mod routes;
+mod service;
+mod settings;
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_examples::{Ensemble, Failure, builder};
+use curator_recipes::client::RetryForever;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::requests::Requests;
+use crate::routes::routes;
+use crate::service::Service;
+use crate::settings::Settings;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    // The lines of the crate under the client say the same in other words.
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,zookeeper_client=off"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal()).init();
+    let settings = Settings::from_env()?;
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let ensemble = Ensemble::find().await?;
+    let listener = TcpListener::bind(&settings.listen).await?;
+    println!("Listening on http://{}", listener.local_addr()?);
+
+    // Returns at once, whether the servers can be reached or not. From here on nothing returns before the client is closed.
+    let client = builder(ensemble.connect_string())
+        .name("orders")
+        .session_timeout(settings.session_timeout)
+        // The job waits through any outage. Each request has a deadline of its own.
+        .retry_policy(RetryForever::new(Duration::from_millis(500))?)
+        .start()?;
+    let service = Arc::new(Service::new(client.clone(), settings.reserved_for));
+    let requests = Requests::default();
+    let (ended, no_more_requests, no_more_work) =
+        (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+    let job = part(&ended, job::run(Arc::clone(&service), no_more_work.clone()));
+    let serving = axum::serve(listener, routes(Arc::clone(&service), requests.clone()));
+    let serving = serving.with_graceful_shutdown(no_more_requests.clone().cancelled_owned());
+    let serving = part(&ended, serving.into_future());
+
+    tokio::select! {
+        _ = terminate.recv() => info!("asked to stop by SIGTERM"),
+        _ = interrupt.recv() => info!("asked to stop by ctrl-c"),
+        () = ended.cancelled() => error!("the server or the job has ended by itself"),
+    }
+    let by_itself = ended.is_cancelled();
+    // What was sent before anyone knew is still taken, and load goes elsewhere.
+    service.stopping.cancel();
+    sleep(settings.unready_for).await;
+    // Nothing new comes in, and what is under way is finished or cut off.
+    no_more_requests.cancel();
+    requests.drain(serving, settings.drain).await;
+    no_more_work.cancel();
+    match job.await {
+        Ok(()) => info!("the job has ended"),
+        Err(error) => error!(%error, "the job has failed"),
+    }
+    service.reservations.end_all().await;
+    match client.close().await {
+        Ok(()) => info!("the client is closed"),
+        Err(error) => warn!(%error, "the client is closed, but the servers do not know"),
+    }
+    if by_itself { Err("the server or the job has ended by itself".into()) } else { Ok(()) }
+}
+
+/// Something that runs until it is told to end. `ended` is cancelled when it ends, even by a panic.
+fn part<T: Send + 'static>(ended: &CancellationToken, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    let ended = ended.clone().drop_guard();
+    tokio::spawn(async move {
+        let _ended = ended;
+        work.await
+    })
+}

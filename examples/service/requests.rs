@@ -1,0 +1,53 @@
+//! The requests under way, and their end.
+
+use std::io;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use crate::refusal::Refusal;
+
+/// How long the server may take to send the answers of the requests that were cut off.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Handlers that can be cut off. The server alone could not do that: each of its connections has a task of its own, which
+/// goes on when nobody waits for the server any longer.
+#[derive(Clone, Default)]
+pub(crate) struct Requests {
+    running: TaskTracker,
+    cut_off: CancellationToken,
+}
+
+impl Requests {
+    /// A layer around each handler, and the reading of its body.
+    pub(crate) async fn track(State(requests): State<Self>, request: Request, next: Next) -> Response {
+        let answer = requests.cut_off.run_until_cancelled(next.run(request));
+        let answer = requests.running.track_future(answer).await;
+        answer.unwrap_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the service stops").into_response())
+    }
+
+    /// Waits until the server, which accepts nothing new, has answered everything, and cuts off what takes longer. No
+    /// handler runs after that, and none can begin.
+    pub(crate) async fn drain(&self, mut serving: JoinHandle<io::Result<()>>, patience: Duration) {
+        match timeout(patience, &mut serving).await {
+            Ok(Ok(Ok(()))) => info!("all requests are answered"),
+            Ok(Ok(Err(error))) => error!(%error, "the server has failed"),
+            Ok(Err(error)) => error!(%error, "the server has failed"),
+            Err(_) => warn!(requests = self.running.len(), "connections are cut off after {patience:?}"),
+        }
+        self.cut_off.cancel();
+        self.running.close();
+        self.running.wait().await;
+        if !serving.is_finished() && timeout(LAST_ANSWERS, &mut serving).await.is_err() {
+            serving.abort();
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What is answered to which request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{FromRequest as _, Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use curator_recipes::FencingToken;
+use curator_recipes::fencing::StaleToken;
+
+use crate::refusal::Refusal;
+use crate::release::release;
+use crate::requests::Requests;
+use crate::reservations::End;
+use crate::service::Service;
+
+/// How long a request waits for the lock of its order.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(crate) fn routes(service: Arc<Service>, requests: Requests) -> Router {
+    Router::new()
+        .route("/orders/{key}", get(show).post(add).put(replace))
+        .route("/orders/{key}/reservation", post(reserve).delete(give_back))
+        .route("/job", get(who_leads))
+        // Not about ZooKeeper: a restart would bring no server back, and end the session.
+        .route("/health/live", get(async || "alive\n"))
+        .route("/health/ready", get(ready))
+        .with_state(service)
+        .layer(from_fn_with_state(requests, Requests::track))
+}
+
+/// Appends an item. The lock makes this and other requests, in all processes, take turns.
+async fn add(State(service): State<Arc<Service>>, Path(key): Path<String>, item: String) -> Result<String, Refusal> {
+    let guard = service.lock(&key)?.acquire_timeout(PATIENCE).await?.ok_or_else(|| service.taken())?;
+    let (token, order) = (guard.fencing_token(), service.orders.to_write(&key));
+    // The token in the read as well: from then on the store refuses whoever held the lock before.
+    let work = async {
+        let mut items = order.read_with(token, Clone::clone)?;
+        items.push(item);
+        let answer = printed(&items);
+        order.write(token, |stored| *stored = items)?;
+        Ok::<_, StaleToken>(answer)
+    };
+    let answer = guard.run(work).await??;
+    // Even if the lock was lost before: the store has accepted the write, and will not lose it to another holder.
+    release(guard).await;
+    Ok(answer)
+}
+
+/// Reserves an order for longer than this request. The answer is the token for what is done under the reservation.
+async fn reserve(
+    State(service): State<Arc<Service>>,
+    Path(key): Path<String>,
+) -> Result<(StatusCode, String), Refusal> {
+    let guard = service.lock(&key)?.try_acquire().await?.ok_or_else(|| service.taken())?;
+    let token = guard.fencing_token();
+    service.reservations.keep(key, guard);
+    Ok((StatusCode::CREATED, format!("{token}\n")))
+}
+
+/// Replaces the items of a reserved order.
+async fn replace(
+    State(service): State<Arc<Service>>,
+    Path(key): Path<String>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<StatusCode, Refusal> {
+    let token = presented(&headers)?;
+    service.reservations.check(&key, token)?;
+    let items = String::from_request(request, &()).await?;
+    let items = items.lines().map(str::to_owned).collect();
+    // The body may have taken any time, and the reservation may be lost since. Looking again would not help, as it can be
+    // lost straight after each look: the store refuses the write if there has been another holder.
+    service.orders.to_write(&key).write(token, |stored| *stored = items)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn give_back(
+    State(service): State<Arc<Service>>,
+    Path(key): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Refusal> {
+    match service.reservations.give_back(&key, presented(&headers)?).await? {
+        End::GivenBack => Ok(StatusCode::NO_CONTENT),
+        _ => Ok(StatusCode::ACCEPTED),
+    }
+}
+
+/// Without a lock: only to look.
+async fn show(State(service): State<Arc<Service>>, Path(key): Path<String>) -> Result<String, Refusal> {
+    let order =
+        service.orders.find(&key).ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "there is no such order"))?;
+    Ok(order.read(|items| printed(items)))
+}
+
+async fn who_leads(State(service): State<Arc<Service>>) -> String {
+    match *service.leading.borrow() {
+        Some(token) => format!("leads with token {token}: {} items\n", service.count.read(|count| *count)),
+        None => "does not lead\n".to_owned(),
+    }
+}
+
+/// Almost every request needs a lock, so load is better sent elsewhere while there is no session, and before the end.
+async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, String) {
+    if service.stopping.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
+    }
+    let health = service.client.health();
+    let status = if health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, format!("{health}\n"))
+}
+
+fn presented(headers: &HeaderMap) -> Result<FencingToken, Refusal> {
+    let token = headers.get("fencing-token").and_then(|token| token.to_str().ok());
+    let token = token.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "expected a header Fencing-Token"))?;
+    Ok(token.parse()?)
+}
+
+fn printed(items: &[String]) -> String {
+    format!("{}\n", items.join("\n"))
+}

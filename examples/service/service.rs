@@ -1,0 +1,58 @@
+//! What all requests and the job share.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use curator_recipes::client::{self, CuratorClient};
+use curator_recipes::fencing::FencedResource;
+use curator_recipes::{Error, FencingToken, InterProcessMutex};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::orders::Orders;
+use crate::refusal::Refusal;
+use crate::reservations::Reservations;
+
+const ORDERS: &str = "/curator-examples/service/orders";
+
+pub(crate) struct Service {
+    pub(crate) client: CuratorClient,
+    pub(crate) orders: Orders,
+    pub(crate) reservations: Reservations,
+    /// What the job writes.
+    pub(crate) count: FencedResource<usize>,
+    /// The token of the job in this process, while it holds its lock.
+    pub(crate) leading: watch::Sender<Option<FencingToken>>,
+    /// Cancelled when the service is asked to stop.
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Service {
+    pub(crate) fn new(client: CuratorClient, reserved_for: Duration) -> Self {
+        Self {
+            client,
+            orders: Orders::default(),
+            reservations: Reservations::new(reserved_for),
+            count: FencedResource::new(0),
+            leading: watch::Sender::new(None),
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    /// The lock of an order. It is made for each request and kept nowhere: what counts is its path.
+    pub(crate) fn lock(&self, key: &str) -> Result<InterProcessMutex, Error> {
+        // `child` refuses a key with a slash, which would be a node elsewhere.
+        let path = self.client.resolve(ORDERS)?.child(key).map_err(client::Error::from)?;
+        // Not reentrant: requests on one connection share a task, and the guard of a reservation leaves it.
+        Ok(InterProcessMutex::new(&self.client, path)?.non_reentrant())
+    }
+
+    /// Nobody got the lock in time: it is held, or nobody can have it.
+    pub(crate) fn taken(&self) -> Refusal {
+        if self.client.health().is_ready() {
+            Refusal::new(StatusCode::CONFLICT, "somebody else has the order")
+        } else {
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there is no connection to ZooKeeper")
+        }
+    }
+}

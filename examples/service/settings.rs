@@ -1,0 +1,39 @@
+//! What differs from place to place.
+
+use std::env::var;
+use std::time::Duration;
+
+use curator_examples::Failure;
+
+/// From the environment; all times are in seconds there.
+pub(crate) struct Settings {
+    /// `LISTEN`: an address and a port.
+    pub(crate) listen: String,
+    /// `SESSION_TIMEOUT`: how long locks stay taken when the process dies.
+    pub(crate) session_timeout: Duration,
+    /// `RESERVED_FOR`: how long an order stays reserved if nobody gives it back.
+    pub(crate) reserved_for: Duration,
+    /// `UNREADY_FOR`: how long the service goes on accepting requests when it is asked to stop, while its readiness probe
+    /// fails. In production as long as it takes until no more come.
+    pub(crate) unready_for: Duration,
+    /// `DRAIN`: how long the requests under way may take after that.
+    pub(crate) drain: Duration,
+}
+
+impl Settings {
+    pub(crate) fn from_env() -> Result<Self, Failure> {
+        Ok(Self {
+            listen: var("LISTEN").unwrap_or_else(|_| "127.0.0.1:0".to_owned()),
+            session_timeout: seconds("SESSION_TIMEOUT", 15.0)?,
+            reserved_for: seconds("RESERVED_FOR", 60.0)?,
+            unready_for: seconds("UNREADY_FOR", 1.0)?,
+            drain: seconds("DRAIN", 10.0)?,
+        })
+    }
+}
+
+fn seconds(name: &str, default: f64) -> Result<Duration, Failure> {
+    let seconds =
+        var(name).map_or(Ok(default), |seconds| seconds.parse()).map_err(|error| format!("{name}: {error}"))?;
+    Ok(Duration::try_from_secs_f64(seconds).map_err(|error| format!("{name}: {error}"))?)
+}

@@ -1,0 +1,258 @@
+//! The service, driven over HTTP as its users would, with a network that fails and a signal that ends it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+mod driver;
+
+use curator_recipes::InterProcessMutex;
+use curator_recipes::client::CuratorClient;
+use curator_test::{Direction, FaultProxy, TestingServer, until};
+
+use driver::{Connection, Service};
+
+#[tokio::test]
+async fn requests_exclude_each_other_on_one_connection_too() {
+    let server = TestingServer::start().await.unwrap();
+    let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
+    service.says("GET /health/ready", 200, "").await;
+
+    let mut connection = Connection::to(&service.address).await;
+    let (status, token) = connection.answers("POST /orders/7/reservation", "").await;
+    assert_eq!(status, 201, "{token}");
+    assert_eq!(connection.answers("POST /orders/7/reservation", "").await.0, 409);
+    assert_eq!(connection.answers("POST /orders/7", "tea").await.0, 409);
+    assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 409);
+    assert_eq!(connection.answers("POST /orders/8", "tea").await, (200, "tea\n".to_owned()));
+    assert_eq!(connection.answers(&with_token("PUT /orders/7", &token), "milk").await.0, 204);
+    assert_eq!(connection.answers(&with_token("DELETE /orders/7/reservation", &token), "").await.0, 204);
+    assert_eq!(connection.answers("POST /orders/7", "sugar").await, (200, "milk\nsugar\n".to_owned()));
+    assert_eq!(connection.answers("GET /orders/7", "").await, (200, "milk\nsugar\n".to_owned()));
+    for _ in 0..2 {
+        assert_eq!(connection.answers("GET /orders/9", "").await.0, 404, "an order is not made by a look");
+    }
+    for wrong in ["POST /orders/a%2Fb", "POST /orders/..", "PUT /orders/7\r\nFencing-Token: x", "PUT /orders/7"] {
+        assert_eq!(connection.answers(wrong, "").await.0, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn only_who_has_made_a_reservation_can_use_it() {
+    let server = TestingServer::start().await.unwrap();
+    let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
+    let token = service.says("POST /orders/7/reservation", 201, "").await;
+    let other = service.says("POST /orders/8/reservation", 201, "").await;
+    for wrong in [i64::MAX.to_string(), "1".to_owned(), other] {
+        for request in ["PUT /orders/7", "DELETE /orders/7/reservation", "PUT /orders/9"] {
+            assert_eq!(service.answers(&with_token(request, &wrong), "water").await.0, 410, "{request} {wrong}");
+        }
+    }
+    assert_eq!(service.answers("DELETE /orders/7/reservation", "").await.0, 400);
+    assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 409, "it still lasts");
+    assert_eq!(service.answers(&with_token("PUT /orders/7", &token), "milk").await.0, 204);
+    assert_eq!(service.answers(&with_token("DELETE /orders/7/reservation", &token), "").await.0, 204);
+    assert_eq!(service.answers(&with_token("PUT /orders/7", &token), "water").await.0, 410);
+    assert_eq!(service.answers("POST /orders/7", "tea").await, (200, "milk\ntea\n".to_owned()));
+}
+
+#[tokio::test]
+async fn the_store_refuses_a_write_that_was_permitted_and_comes_too_late() {
+    let server = TestingServer::start().await.unwrap();
+    let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
+    let token = service.says("POST /orders/7/reservation", 201, "").await;
+    let mut late = Connection::to(&service.address).await;
+    late.begins(&with_token("PUT /orders/7", &token), "water".len()).await;
+    assert_eq!(service.answers(&with_token("DELETE /orders/7/reservation", &token), "").await.0, 204);
+    assert_eq!(service.answers("POST /orders/7", "tea").await.0, 200);
+
+    late.send("water").await;
+    let (status, reason) = late.answer().await;
+    assert!(status == 409 && reason.contains("is stale"), "{status} {reason}");
+    assert_eq!(service.answers("GET /orders/7", "").await.1, "tea\n");
+}
+
+#[tokio::test]
+async fn who_gives_back_a_reservation_learns_that_it_was_lost_or_has_expired() {
+    let server = TestingServer::start().await.unwrap();
+    let other = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let order = InterProcessMutex::new(&other, "/curator-examples/service/orders/7").unwrap();
+    let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
+    let token = service.says("POST /orders/7/reservation", 201, "").await;
+    other.delete().for_path(&order.participants().await.unwrap()[0].path).await.unwrap();
+    service.says(&with_token("PUT /orders/7", &token), 410, "the reservation is lost: ").await;
+    let (status, reason) = service.answers(&with_token("DELETE /orders/7/reservation", &token), "").await;
+    assert!(status == 410 && reason.contains("someone deleted its node"), "{status} {reason}");
+    drop(service);
+
+    let settings = [("SESSION_TIMEOUT", "20"), ("RESERVED_FOR", "0.1")];
+    let service = Service::start(server.connect_string(), &settings).await;
+    let token = service.says("POST /orders/8/reservation", 201, "").await;
+    service.says(&with_token("PUT /orders/8", &token), 410, "the reservation has expired").await;
+    assert_eq!(service.answers(&with_token("DELETE /orders/8/reservation", &token), "").await.0, 410);
+    other.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn it_starts_without_its_servers_and_is_ready_when_they_are_there() {
+    let server = TestingServer::start().await.unwrap();
+    let network = FaultProxy::start(server.address()).unwrap();
+    network.refuse(true).unwrap();
+    let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
+    assert_eq!(service.answers("GET /health/live", "").await.0, 200);
+    assert_eq!(service.answers("GET /health/ready", "").await.0, 503);
+    assert_eq!(service.answers("POST /orders/7", "tea").await.0, 503);
+    assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 503);
+    assert_eq!(service.answers("GET /job", "").await, (200, "does not lead\n".to_owned()));
+
+    network.refuse(false).unwrap();
+    service.says("GET /health/ready", 200, "").await;
+    service.leads().await;
+    assert_eq!(service.answers("POST /orders/7", "tea").await, (200, "tea\n".to_owned()));
+}
+
+#[tokio::test]
+async fn after_an_outage_the_job_has_a_new_lock_and_late_requests_are_refused() {
+    let server = TestingServer::start().await.unwrap();
+    let network = FaultProxy::start(server.address()).unwrap();
+    // Short, as its end is waited for; long enough for a machine that is busy.
+    let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "6")]).await;
+    let before = service.leads().await;
+    let token = service.says("POST /orders/7/reservation", 201, "").await;
+
+    network.black_hole(Direction::Both);
+    service.says("GET /health/ready", 503, "").await;
+    service.says("GET /job", 200, "does not lead").await;
+    assert_eq!(service.answers("GET /health/live", "").await.0, 200);
+    assert_eq!(service.answers("POST /orders/8", "tea").await.0, 503);
+
+    network.heal();
+    service.says("GET /health/ready", 200, "").await;
+    assert!(service.leads().await > before);
+    assert_eq!(service.answers("POST /orders/7", "milk").await, (200, "milk\n".to_owned()));
+    for late in ["PUT /orders/7", "DELETE /orders/7/reservation"] {
+        let (status, reason) = service.answers(&with_token(late, &token), "water").await;
+        assert!(status == 410 && reason.contains("its session ended"), "{late}: {status} {reason}");
+    }
+    assert_eq!(service.answers("GET /orders/7", "").await.1, "milk\n");
+}
+
+#[tokio::test]
+async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order() {
+    let server = TestingServer::start().await.unwrap();
+    let other = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let job = InterProcessMutex::new(&other, "/curator-examples/service/job").unwrap();
+    let order = InterProcessMutex::new(&other, "/curator-examples/service/orders/7").unwrap();
+    // So long that none of its nodes can go by itself while this test runs.
+    let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "40")]).await;
+    service.leads().await;
+    assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 201);
+    let wait = || {
+        let address = service.address.clone();
+        tokio::spawn(async move { Connection::to(&address).await.answers("POST /orders/7", "tea").await })
+    };
+    let mut waiting = wait();
+    until(async || {
+        // It waits for a second, which can be over before anyone has looked.
+        if waiting.is_finished() {
+            waiting = wait();
+        }
+        order.participants().await.unwrap().len() == 2
+    })
+    .await;
+
+    service.terminate();
+    let (status, _) = waiting.await.unwrap();
+    assert_eq!(status, 409, "a request that is under way is answered");
+    let (status, printed) = service.end().await;
+    assert!(status.success(), "{status}: {printed:#?}");
+    for lock in [&job, &order] {
+        assert!(lock.participants().await.unwrap().is_empty());
+        lock.try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
+    }
+    assert_order(
+        &printed,
+        &[
+            "the job has its lock",
+            "asked to stop by SIGTERM",
+            "all requests are answered",
+            "the job has ended",
+            "gives back a reservation",
+            "all reservations are given back",
+            "the client is closed",
+        ],
+    );
+    other.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn asked_to_stop_it_is_not_ready_and_still_answers_for_a_while() {
+    let server = TestingServer::start().await.unwrap();
+    // So long that it is not over while this test looks.
+    let settings = [("SESSION_TIMEOUT", "20"), ("UNREADY_FOR", "600")];
+    let service = Service::start(server.connect_string(), &settings).await;
+    service.says("GET /health/ready", 200, "").await;
+    service.terminate();
+    service.says("GET /health/ready", 503, "stopping").await;
+    assert_eq!(service.answers("GET /health/live", "").await.0, 200);
+    assert_eq!(service.answers("POST /orders/7", "tea").await, (200, "tea\n".to_owned()));
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_cut_off_before_anything_else_ends() {
+    let server = TestingServer::start().await.unwrap();
+    let settings = [("SESSION_TIMEOUT", "40"), ("DRAIN", "0.1")];
+    let service = Service::start(server.connect_string(), &settings).await;
+    service.leads().await;
+    let token = service.says("POST /orders/7/reservation", 201, "").await;
+    let mut late = Connection::to(&service.address).await;
+    late.begins(&with_token("PUT /orders/7", &token), "water".len()).await;
+
+    service.terminate();
+    assert_eq!(late.answer().await, (503, "the service stops\n".to_owned()));
+    let (status, printed) = service.end().await;
+    assert!(status.success(), "{status}: {printed:#?}");
+    assert_order(
+        &printed,
+        &["connections are cut off", "the job has ended", "all reservations are given back", "the client is closed"],
+    );
+    assert!(!printed.iter().any(|line| line.contains("all requests are answered")), "{printed:#?}");
+}
+
+#[tokio::test]
+async fn asked_to_stop_in_an_outage_it_takes_every_step() {
+    let server = TestingServer::start().await.unwrap();
+    let network = FaultProxy::start(server.address()).unwrap();
+    let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "40")]).await;
+    service.leads().await;
+    service.says("POST /orders/7/reservation", 201, "").await;
+    service.says("POST /orders/8/reservation", 201, "").await;
+    network.black_hole(Direction::Both);
+    service.terminate();
+    let (status, printed) = service.end().await;
+    assert!(status.success(), "{status}: {printed:#?}");
+    assert_order(
+        &printed,
+        &[
+            "all requests are answered",
+            "a release goes on in the background",
+            "the job has ended",
+            // Both are told before either is waited for.
+            "gives back a reservation",
+            "gives back a reservation",
+            "a release goes on in the background",
+            "a release goes on in the background",
+            "not all reservations could be given back",
+            "the client is closed, but the servers do not know",
+        ],
+    );
+}
+
+fn with_token(request: &str, token: &str) -> String {
+    format!("{request}\r\nFencing-Token: {}", token.trim())
+}
+
+fn assert_order(printed: &[String], expected: &[&str]) {
+    let mut lines = printed.iter();
+    for expected in expected {
+        assert!(lines.any(|line| line.contains(expected)), "no {expected:?} in its place in: {printed:#?}");
+    }
+}
