@@ -177,7 +177,7 @@ async fn resume(
                     Some(journal) => journal.failed(&failure.into()),
                     None => {
                         let why = &*Shortened(&failure).to_string();
-                        tracing::debug!(client, ?session, why, "cannot resume the session to close it");
+                        tracing::trace!(client, ?session, why, "cannot resume the session to close it");
                     }
                 }
             }

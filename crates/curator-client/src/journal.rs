@@ -126,15 +126,19 @@ impl Journal {
     pub(crate) fn failed(&self, failure: &OpenFailure) {
         let now = ClockInstant::now();
         let (client, OpenFailure { cause, is_refusal }) = (&*self.client, failure);
-        let lasted = self.change(|record| {
+        let (lasted, is_known) = self.change(|record| {
+            let is_known = record.last_failure.as_ref().is_some_and(|(known, _)| known == cause);
             record.is_refused = *is_refusal;
             record.note(cause, now);
-            let outage = record.outage.as_mut()?;
-            outage.failed(cause, now).then(|| outage.lasted(now))
+            let outage = record.outage.as_mut();
+            let lasted = outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
+            (lasted, is_known)
         });
         let cause = Shortened(cause);
         match lasted.map(Rounded) {
             Some(lasted) => tracing::info!(client, ?lasted, cause = &*cause.to_string(), "not connected"),
+            // There are several attempts a second.
+            None if is_known => tracing::trace!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
             None => tracing::debug!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
         }
     }
