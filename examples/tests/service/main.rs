@@ -36,6 +36,26 @@ async fn requests_exclude_each_other_on_one_connection_too() {
 }
 
 #[tokio::test]
+async fn it_works_under_a_chroot_and_in_a_namespace() {
+    let server = TestingServer::start().await.unwrap();
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    for (chroot, namespace, root) in [("/chroot", "", "/chroot"), ("", "namespace", "/namespace")] {
+        let connect_string = format!("{}{chroot}", server.connect_string());
+        let settings = [("SESSION_TIMEOUT", "20"), ("ZOOKEEPER_NAMESPACE", namespace)];
+        let service = Service::start(connect_string, &settings).await;
+        service.says("POST /orders/7/reservation", 201, "").await;
+        let taken = client.get_children(format!("{root}/curator-examples/service/orders/7")).await.unwrap();
+        assert_eq!(taken.len(), 1, "{taken:?}");
+        assert_eq!(service.answers("POST /orders/7", "tea").await.0, 409);
+        assert_eq!(service.answers("POST /orders/8", "tea").await.0, 200);
+        service.terminate();
+        let (status, printed) = service.end().await;
+        assert!(status.success(), "{printed:?}");
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn only_who_has_made_a_reservation_can_use_it() {
     let server = TestingServer::start().await.unwrap();
     let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
