@@ -2,10 +2,10 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use curator_client::{CuratorClient, Session, Watch, WatchEvent, ZPath};
+use curator_client::{CuratorClient, Retrier, Session, Watch, WatchEvent, ZPath};
 use futures_util::future::{FutureExt as _, Shared, select_all};
 use tokio::sync::watch;
 
@@ -168,7 +168,8 @@ impl Seen {
 
 /// Watches the nodes of one hold. Sets the missing watches when the result is first polled.
 ///
-/// Notes it when the data of one of them asks for the lock back.
+/// Notes it when the data of one of them asks for the lock back. Keeps neither the client nor the hold: it may be left over
+/// in a handle that nobody polls.
 pub(crate) fn watch_nodes(
     client: &CuratorClient,
     session: &Session,
@@ -176,15 +177,15 @@ pub(crate) fn watch_nodes(
     revocation: &Arc<Revocation>,
 ) -> Deleted {
     let watching = nodes.iter().map(|node| {
-        Box::pin(watch_node(client.clone(), session.clone(), node.clone(), Arc::clone(revocation))) as Pin<Box<_>>
+        let (retrier, revocation) = (client.persistent_retrier(), Arc::downgrade(revocation));
+        Box::pin(watch_node(retrier, session.clone(), node.clone(), revocation)) as Pin<Box<_>>
     });
     let watching = select_all(watching.collect::<Vec<_>>());
     let deleted: Pin<Box<dyn Future<Output = ZPath> + Send>> = Box::pin(async move { watching.await.0 });
     deleted.shared()
 }
 
-async fn watch_node(client: CuratorClient, session: Session, node: WatchedNode, revocation: Arc<Revocation>) -> ZPath {
-    let mut retrier = client.persistent_retrier();
+async fn watch_node(mut retrier: Retrier, session: Session, node: WatchedNode, revocation: Weak<Revocation>) -> ZPath {
     loop {
         match node.event().await {
             Some(WatchEvent::Deleted) => return node.path,
@@ -198,7 +199,9 @@ async fn watch_node(client: CuratorClient, session: Session, node: WatchedNode, 
         match session.watch_data(&node.path).await {
             Ok((data, _, watch)) => {
                 retrier.reset();
-                if is_revoke_request(&data) {
+                if is_revoke_request(&data)
+                    && let Some(revocation) = revocation.upgrade()
+                {
                     revocation.note();
                 }
                 node.watch(watch);
@@ -208,7 +211,12 @@ async fn watch_node(client: CuratorClient, session: Session, node: WatchedNode, 
                 return node.path;
             }
             Err(error) => {
-                tracing::debug!(%error, path = %node.path, "cannot watch a lock's own node");
+                // Once, until it succeeds again.
+                if retrier.failures() == 0
+                    && let Some(revocation) = revocation.upgrade()
+                {
+                    revocation.log.cannot_watch(&node.path, &error);
+                }
                 // It never will be, or the client is closing, which is reported as the end of the session.
                 if !error.is_retryable() || retrier.again().await.is_err() {
                     pending::<()>().await;

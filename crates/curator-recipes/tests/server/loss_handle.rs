@@ -8,10 +8,11 @@ use std::task::Poll;
 use curator_recipes::client::SessionEnd;
 use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, LockGuard, LossHandle, LossReason};
 use curator_test::{OpCode, TestingServer};
+use tracing::Level;
 
 use crate::support::{
-    behind_proxy, children, client, end_session, mutex, nothing_left, path, read_write, requests_of, soon, still_waits,
-    until,
+    Logs, behind_proxy, children, client, end_session, mutex, nothing_left, path, read_write, requests_of, round_trips,
+    soon, still_waits, until,
 };
 
 /// A task that waits for the end of the lock.
@@ -131,6 +132,30 @@ async fn a_handle_that_is_polled_by_nobody_any_more_blinds_nobody() {
     }
 }
 
+/// It waits for an answer, or for an event, and nobody will ever fetch it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_that_nobody_polls_keeps_neither_the_client_open_nor_the_span_of_the_hold() {
+    for polls in [1, 20] {
+        let (proxy, holder) = behind_proxy().await;
+        let logs = Logs::at(Level::DEBUG);
+        let parked = logs.hear(async {
+            let guard = mutex(&holder, &path("handle/kept")).acquire().await.unwrap();
+            let mut parked = guard.loss();
+            for _ in 0..polls {
+                assert_eq!(once(&mut parked).await, None);
+                round_trips(&holder).await;
+            }
+            guard.release().await.unwrap();
+            parked
+        });
+        let parked = parked.await;
+        assert!(logs.open_spans().is_empty(), "{:?}", logs.open_spans());
+        drop(holder);
+        proxy.wait_for_request(OpCode::CloseSession, 1).await.unwrap();
+        drop(parked);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_of_several_locks_ends_with_any_of_them() {
     let (holder, admin) = (client().await, client().await);
@@ -141,7 +166,7 @@ async fn a_handle_of_several_locks_ends_with_any_of_them() {
     for lock in [together, in_turn] {
         for lost in [Some(0), Some(1), None] {
             let guard: LockGuard = soon(lock.acquire()).await.unwrap();
-            let (handle, nodes) = (guard.loss(), guard.nodes().cloned().collect::<Vec<_>>());
+            let (handle, late, nodes) = (guard.loss(), guard.loss(), guard.nodes().cloned().collect::<Vec<_>>());
             let task = watching(&handle);
             assert!(still_waits(&task, &holder).await);
             match lost {
@@ -151,11 +176,15 @@ async fn a_handle_of_several_locks_ends_with_any_of_them() {
                     assert_eq!((&lost.path, lost.reason), (&nodes[index], LossReason::NodeDeleted));
                     assert_eq!(soon(task).await.unwrap(), LossReason::NodeDeleted);
                     drop(guard);
+                    // The others were released, and this handle looks only now.
+                    let lost = soon(late).await;
+                    assert_eq!((&lost.path, lost.reason), (&nodes[index], LossReason::NodeDeleted));
                 }
                 None => {
                     guard.release().await.unwrap();
                     assert!(!handle.is_valid());
                     assert_eq!(soon(task).await.unwrap(), LossReason::Released);
+                    assert_eq!(soon(late).await.reason, LossReason::Released);
                 }
             }
             nothing_left(&holder, &[&one, &two]).await;

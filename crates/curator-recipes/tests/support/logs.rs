@@ -22,6 +22,8 @@ pub(crate) struct Logs {
 struct Heard {
     ids: AtomicU64,
     spans: Mutex<HashMap<u64, Fields>>,
+    /// How many handles of each span there are.
+    open: Mutex<HashMap<u64, usize>>,
     lines: Mutex<Vec<Line>>,
 }
 
@@ -67,6 +69,12 @@ impl Logs {
     pub(crate) fn lines(&self, span: &str) -> Vec<Line> {
         let lines = self.heard.lines.lock().unwrap();
         lines.iter().filter(|line| line.span.as_deref() == Some(span)).cloned().collect()
+    }
+
+    /// The names of the spans that are still open.
+    pub(crate) fn open_spans(&self) -> Vec<String> {
+        let (open, spans) = (self.heard.open.lock().unwrap(), self.heard.spans.lock().unwrap());
+        open.keys().map(|id| spans[id].0.clone()).collect()
     }
 
     /// The messages of these lines.
@@ -136,7 +144,24 @@ impl Subscriber for Logs {
         let mut fields = Fields(attributes.metadata().name().to_owned(), Vec::new());
         attributes.record(&mut fields);
         self.heard.spans.lock().unwrap().insert(id, fields);
+        self.heard.open.lock().unwrap().insert(id, 1);
         Id::from_u64(id)
+    }
+
+    fn clone_span(&self, span: &Id) -> Id {
+        *self.heard.open.lock().unwrap().get_mut(&span.into_u64()).unwrap() += 1;
+        span.clone()
+    }
+
+    fn try_close(&self, span: Id) -> bool {
+        let mut open = self.heard.open.lock().unwrap();
+        let handles = open.get_mut(&span.into_u64()).unwrap();
+        *handles -= 1;
+        let closes = *handles == 0;
+        if closes {
+            open.remove(&span.into_u64());
+        }
+        closes
     }
 
     fn record(&self, _span: &Id, _values: &Record<'_>) {}

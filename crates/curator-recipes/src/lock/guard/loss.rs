@@ -8,15 +8,21 @@ use std::task::{Context, Poll};
 use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 
 use super::first_of;
-use crate::error::LockLost;
+use crate::error::{LockLost, LossReason};
 use crate::lock::hold::HoldEnd;
 
 /// Tells any task when a lock is no longer held; made by [`LockGuard::loss`](super::LockGuard::loss).
 ///
 /// It is a future, which completes when the lock is lost, or when its last guard is released or dropped: then with
 /// [`LossReason::Released`](crate::LossReason::Released). So a task that waits for it always ends. It completes as soon as
-/// one of the locks of a multi-lock is no longer held, and after a [downgrade](crate::WriteGuard::downgrade), whose new guard
+/// one of the locks of a multi-lock is no longer held (with a loss, if one of them is lost and the others are released), and
+/// after a [downgrade](crate::WriteGuard::downgrade), whose new guard
 /// has a handle of its own. Once it has completed, it returns the same reason whenever it is polled.
+///
+/// `Released` means that we gave the lock up, and is told before anything is sent. Whether the server has taken it back is what
+/// the result of the [release](super::LockGuard::release) says, or of the downgrade.
+///
+/// The first poll may send one request: the watch that tells of a deletion of the lock's node, if nothing else has set it.
 ///
 /// Clones are handles to the same lock; each can wait in a task of its own. A handle does not keep the lock held.
 ///
@@ -72,7 +78,11 @@ impl LossHandle {
     fn known(&self) -> Option<LockLost> {
         match &self.state {
             State::Over(lost) => Some(lost.clone()),
-            State::Waiting(_) => self.locks.iter().find_map(HoldEnd::known),
+            State::Waiting(_) => {
+                // Of several locks, a loss rather than a release: whoever learns of the loss of one releases the others.
+                let ends = self.locks.iter().filter_map(HoldEnd::known);
+                ends.min_by_key(|end| end.reason == LossReason::Released)
+            }
         }
     }
 }
@@ -85,7 +95,10 @@ impl Future for LossHandle {
         let known = self.known();
         let lost = match (known, &mut self.state) {
             (Some(lost), _) => lost,
-            (None, State::Waiting(waiting)) => std::task::ready!(waiting.poll_unpin(cx)),
+            (None, State::Waiting(waiting)) => {
+                let first = std::task::ready!(waiting.poll_unpin(cx));
+                self.known().unwrap_or(first)
+            }
             (None, State::Over(lost)) => lost.clone(),
         };
         self.state = State::Over(lost.clone());

@@ -39,10 +39,10 @@ impl HoldEnd {
             // If it fails, the hold is gone.
             _ = self.ended.wait_for(Option::is_some) => {}
             lost = losing => {
+                // If the hold is gone, or has ended otherwise, its end is known already.
                 if let Some(hold) = self.hold.upgrade() {
                     hold.note_end(&lost);
                 }
-                return lost;
             }
         }
         self.over()

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use curator_client::{Session, ZPath};
+use curator_client::{Error as ClientError, Session, ZPath};
 use tracing::Span;
 
 use super::AcquireLog;
@@ -50,6 +50,11 @@ impl HoldLog {
     /// The owner has so many guards now.
     pub(crate) fn entered_again(&self, guards: usize) {
         tracing::debug!(parent: &self.span, guards, "entered again");
+    }
+
+    /// Its node cannot be watched now.
+    pub(crate) fn cannot_watch(&self, node: &ZPath, error: &ClientError) {
+        tracing::debug!(parent: &self.span, watched = %Capped(node), error = %Capped(error), "cannot watch its own node");
     }
 
     pub(crate) fn asked_back(&self) {
