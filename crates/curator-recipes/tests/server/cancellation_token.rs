@@ -1,8 +1,9 @@
 //! The token is cancelled when the lock is no longer held.
 
 use curator_test::{FaultProxy, OpCode, TestingServer};
+use tokio::runtime::Handle;
 
-use crate::support::{behind_proxy, client, connect, end_session, mutex, path, round_trips, soon, still_waits};
+use crate::support::{behind_proxy, client, connect, end_session, mutex, path, round_trips, soon, still_waits, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_cancelled_by_a_loss() {
@@ -10,19 +11,20 @@ async fn a_token_is_cancelled_by_a_loss() {
     let ((proxy, holder), admin) = (behind_proxy().await, client().await);
     for deleted in [true, false] {
         let guard = mutex(&holder, &path("token/lost")).acquire().await.unwrap();
-        let token = guard.cancellation_token();
+        let (token, on_loss) = (guard.cancellation_token(), guard.cancellation_token_on_loss());
         let work = tokio::spawn({
             let token = token.clone();
             async move { token.run_until_cancelled(std::future::pending::<()>()).await }
         });
         assert!(still_waits(&work, &holder).await);
-        assert!(!token.is_cancelled());
+        assert!(!token.is_cancelled() && !on_loss.is_cancelled());
         if deleted {
             admin.delete().for_path(guard.node()).await.unwrap();
         } else {
             end_session(server, &proxy).await;
         }
         assert_eq!(soon(work).await.unwrap(), None);
+        soon(on_loss.cancelled()).await;
         assert!(!guard.is_valid());
     }
 }
@@ -43,6 +45,25 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_and_by_no_other()
             guard.release().await.unwrap();
         }
         soon(token.cancelled()).await;
+    }
+}
+
+/// Nor by the end of the task that drives it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_on_loss_is_not_cancelled_by_a_release_and_its_task_ends_with_the_hold() {
+    let (holder, path) = (client().await, path("token/on-loss"));
+    for drops in [true, false] {
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        let guard = mutex(&holder, &path).acquire().await.unwrap();
+        let token = guard.cancellation_token_on_loss();
+        assert!(Handle::current().metrics().num_alive_tasks() > tasks);
+        if drops {
+            drop(guard);
+        } else {
+            guard.release().await.unwrap();
+        }
+        until(async || Handle::current().metrics().num_alive_tasks() <= tasks).await;
+        assert!(!token.is_cancelled());
     }
 }
 

@@ -1,15 +1,17 @@
-//! A cancellation token for the work under a lock.
+//! Cancellation tokens for the work under a lock.
 
 use tokio_util::sync::CancellationToken;
 
 use super::LockGuard;
+use crate::error::LossReason;
 
 impl LockGuard {
     /// A token that is cancelled as soon as the lock is no longer held, because it is lost or because its last guard is
     /// released or dropped. Needs the feature `tokio-util`.
     ///
-    /// Give it to whatever must stop by itself then: tasks of the service, libraries that take such a token. Whoever wants to
-    /// know why takes a [`LossHandle`](crate::LossHandle) instead, which also tells a loss from a release.
+    /// Give it to whatever must stop by itself then: tasks of the service, libraries that take such a token. For work that
+    /// may outlive the guard there is [`cancellation_token_on_loss`](Self::cancellation_token_on_loss). Whoever wants to know
+    /// why takes a [`LossHandle`](crate::LossHandle) instead, which also tells a loss from a release.
     ///
     /// A token is driven by a task, which this call spawns on the client's runtime. That task ends with the hold, or as soon
     /// as the token is cancelled by someone else; so it does not outlive the client. If the runtime ends first, the token is
@@ -31,13 +33,31 @@ impl LockGuard {
     /// ```
     #[must_use = "dropping the token cancels nothing"]
     pub fn cancellation_token(&self) -> CancellationToken {
+        self.spawn_token(|_| true)
+    }
+
+    /// A token that is cancelled when the lock is lost, and only then. Needs the feature `tokio-util`.
+    ///
+    /// For work that need not stop when the guard is released, such as an answer that is still being sent. Once the last
+    /// guard is released or dropped, nothing cancels the token any more: whoever does nothing but wait for
+    /// [`cancelled`](CancellationToken::cancelled) waits forever. Otherwise it is like
+    /// [`cancellation_token`](Self::cancellation_token), and its task ends with the hold too.
+    #[must_use = "dropping the token cancels nothing"]
+    pub fn cancellation_token_on_loss(&self) -> CancellationToken {
+        self.spawn_token(|end| end != LossReason::Released)
+    }
+
+    /// A token that is cancelled by such ends of the hold.
+    fn spawn_token(&self, cancels: fn(LossReason) -> bool) -> CancellationToken {
         let (token, loss) = (CancellationToken::new(), self.loss());
         // Cancels when it is dropped, and so also when the runtime drops the task.
         let (cancelled, cancel) = (token.clone(), token.clone().drop_guard());
         self.client().runtime().spawn(async move {
-            let _cancel = cancel;
+            let cancel = cancel;
             tokio::select! {
-                _ = loss => {}
+                end = loss => if !cancels(end.reason) {
+                    cancel.disarm();
+                },
                 () = cancelled.cancelled() => {}
             }
         });
