@@ -18,8 +18,9 @@ pub enum LossReason {
     SessionLost(SessionEnd),
     /// Someone deleted the lock's node.
     NodeDeleted,
-    /// It is not lost but released: its last guard was released or dropped. Only a [`LossHandle`](crate::LossHandle) says
-    /// this, as it can be left over.
+    /// It is not lost but given up by us: its last guard was released, dropped or downgraded. This is known before the server
+    /// is asked; the result of the release says more. Only a [`LossHandle`](crate::LossHandle) says this, as it can be left
+    /// over.
     Released,
 }
 
@@ -78,7 +79,7 @@ pub enum Error {
         lock: ZPath,
         /// How many attempts failed, one after another.
         attempts: u32,
-        /// The time since the first of them failed; zero if there was one.
+        /// For how long: the time since the first of them began.
         failing_for: Duration,
         /// What happened last.
         #[source]
@@ -218,10 +219,13 @@ impl From<curator_client::InvalidRetryPolicy> for Error {
 
 /// How often and for how long something failed, to stand before what happened last.
 fn repeated(attempts: u32, failing_for: Duration) -> String {
+    // Nobody wants to read nanoseconds.
+    let seconds = failing_for.as_secs_f64();
     match attempts {
-        0 | 1 => String::new(),
-        // Nobody wants to read nanoseconds.
-        _ => format!("{attempts} attempts failed within {:.1} s, the last one with: ", failing_for.as_secs_f64()),
+        // It failed at once.
+        0 | 1 if seconds < 0.1 => String::new(),
+        0 | 1 => format!("an attempt of {seconds:.1} s failed: "),
+        _ => format!("{attempts} attempts in {seconds:.1} s failed, the last one with: "),
     }
 }
 
@@ -333,9 +337,10 @@ mod tests {
         };
         let once = failed(1, Duration::ZERO, &lost);
         assert_eq!(once.to_string(), format!("cannot acquire the lock /locks/a: {lost}"));
+        let slow = failed(1, Duration::from_secs(15), &lost);
+        assert_eq!(slow.to_string(), format!("cannot acquire the lock /locks/a: an attempt of 15.0 s failed: {lost}"));
         let often = failed(4, Duration::from_millis(46_049), &lost);
-        let text =
-            format!("cannot acquire the lock /locks/a: 4 attempts failed within 46.0 s, the last one with: {lost}");
+        let text = format!("cannot acquire the lock /locks/a: 4 attempts in 46.0 s failed, the last one with: {lost}");
         assert_eq!(chain(&often), [text, lost.to_string()]);
         assert_eq!((often.is_retryable(), often.outcome()), (true, Outcome::Unknown));
         let unsent = curator_client::Error::Disconnected { operation: "create", path: path.clone() };

@@ -118,7 +118,8 @@ macro_rules! acquire_methods {
         }
 
         /// Acquires the lock like [`acquire`](Self::acquire), for an owner of the caller's choice, so that a lock can
-        /// follow a request across tasks.
+        /// follow a request across tasks. A lock that is not reentrant ignores it: each acquire has an owner of its own, which
+        /// [`LockGuard::owner`](crate::LockGuard::owner) tells.
         ///
         /// # Errors
         ///
@@ -137,7 +138,8 @@ macro_rules! acquire_methods {
             }
         }
 
-        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), for an owner of the caller's choice.
+        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), for an owner of the caller's choice, as
+        /// [`acquire_as`](Self::acquire_as) does.
         ///
         /// # Errors
         ///
@@ -154,7 +156,8 @@ macro_rules! acquire_methods {
             self.enter(owner, $crate::lock::acquire_methods::Wait::timeout(timeout)).await
         }
 
-        /// Acquires the lock like [`try_acquire`](Self::try_acquire), for an owner of the caller's choice.
+        /// Acquires the lock like [`try_acquire`](Self::try_acquire), for an owner of the caller's choice, as
+        /// [`acquire_as`](Self::acquire_as) does.
         ///
         /// # Errors
         ///
@@ -167,8 +170,8 @@ macro_rules! acquire_methods {
             self.enter(owner, $crate::lock::acquire_methods::Wait::No).await
         }
 
-        /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which is the owner. The client's
-        /// runtime must be running elsewhere.
+        /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which is the owner if the lock is
+        /// reentrant. The client's runtime must be running elsewhere.
         ///
         /// # Errors
         ///
@@ -182,7 +185,8 @@ macro_rules! acquire_methods {
             self.client().block_on(self.acquire_as(&owner))
         }
 
-        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), on a plain thread, which is the owner.
+        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), on a plain thread: see
+        /// [`blocking_acquire`](Self::blocking_acquire).
         ///
         /// # Errors
         ///
@@ -196,7 +200,8 @@ macro_rules! acquire_methods {
             self.client().block_on(self.acquire_timeout_as(&owner, timeout))
         }
 
-        /// Acquires the lock like [`try_acquire`](Self::try_acquire), on a plain thread, which is the owner.
+        /// Acquires the lock like [`try_acquire`](Self::try_acquire), on a plain thread: see
+        /// [`blocking_acquire`](Self::blocking_acquire).
         ///
         /// # Errors
         ///
@@ -221,13 +226,15 @@ macro_rules! holder_methods {
             self.holds().is_held()
         }
 
-        /// Whether the current task (or thread) holds the lock through this instance or a clone of it.
+        /// Whether the current task (or thread) holds the lock through this instance or a clone of it. Always false for a
+        /// non-reentrant lock, which belongs to no task.
         #[must_use]
         pub fn is_owned_by_current(&self) -> bool {
             self.is_owned_by(&$crate::lock::OwnerId::current())
         }
 
-        /// Whether this owner holds the lock through this instance or a clone of it.
+        /// Whether this owner holds the lock through this instance or a clone of it. Of a non-reentrant lock, this is true
+        /// only for the [owner of a guard](crate::LockGuard::owner).
         #[must_use]
         pub fn is_owned_by(&self, owner: &$crate::lock::OwnerId) -> bool {
             self.holds().is_held_by(owner)

@@ -1,5 +1,6 @@
 //! One contender in one session: its nodes and its watches.
 
+use std::iter;
 use std::sync::Arc;
 
 use curator_client::node::find::NodeFinder;
@@ -12,6 +13,7 @@ use curator_protocol::{
 use super::hold::Hold;
 use super::log::AcquireLog;
 use super::own_nodes::{OwnNodes, State};
+use super::owner::OwnerId;
 use super::watches::Watches;
 use crate::error::Result;
 use crate::fencing::FencingToken;
@@ -166,18 +168,21 @@ impl<'a> Contender<'a> {
             }
             // An owner has found its place in a list.
             let (nodes, watches) = (self.nodes.listed(), self.watches.own);
-            return Ok(won.first().map(token).map(|token| Hold::new(nodes, token, watches, log)).into_iter().collect());
+            let hold = |token| Hold::new(nodes, token, watches, (log, log.owner()));
+            return Ok(won.first().map(token).map(hold).into_iter().collect());
         }
         self.nodes.set(0, State::Idle);
         let paths = won.iter().map(|lease| self.child(1, &lease.name)).collect::<Result<_>>()?;
         self.nodes.set(1, State::Answered(paths));
-        let hold = |(nodes, lease): (OwnNodes, &OwnNode)| {
-            let hold = Hold::new(nodes, token(lease), [], log);
+        // The first lease belongs to whoever has asked; the others have owners of their own.
+        let owners = iter::once(log.owner().clone()).chain(iter::repeat_with(OwnerId::new));
+        let hold = |((nodes, lease), owner): ((OwnNodes, &OwnNode), OwnerId)| {
+            let hold = Hold::new(nodes, token(lease), [], (log, &owner));
             if self.revoked {
                 hold.note_revocation();
             }
             hold
         };
-        Ok(self.nodes.split(1).into_iter().zip(won).map(hold).collect())
+        Ok(self.nodes.split(1).into_iter().zip(won).zip(owners).map(hold).collect())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_client::{CuratorClient, Session, ZPath};
 use tokio::sync::watch;
+use tracing::Span;
 
 pub(crate) use self::end::HoldEnd;
 use super::log::{AcquireLog, HoldLog};
@@ -41,16 +42,24 @@ struct State {
     deleted: Option<Deleted>,
 }
 
+/// Who has a guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    User,
+    /// The lock itself, for a moment. Nobody is told of that.
+    Lock,
+}
+
 impl Hold {
     /// Makes a hold with one guard. Nodes that were already watched have their watches in `watches`.
     pub(crate) fn new(
         mut nodes: OwnNodes,
         token: FencingToken,
         watches: impl IntoIterator<Item = Option<OwnWatch>>,
-        log: &AcquireLog<'_>,
+        (log, owner): (&AcquireLog<'_>, &OwnerId),
     ) -> Self {
         let paths: Vec<_> = nodes.paths().cloned().collect();
-        let log = HoldLog::owned(log, &nodes.session, &paths, token);
+        let log = HoldLog::owned(log, owner, &nodes.session, &paths, token);
         let revocation = Arc::new(Revocation::new(log.clone()));
         let watches = watches.into_iter().chain(std::iter::repeat_with(|| None));
         let watched = paths.iter().cloned().zip(watches).map(|(path, own)| WatchedNode::new(path, own, &revocation));
@@ -87,25 +96,35 @@ impl Hold {
         &self.session
     }
 
+    /// The span of what is told of it.
+    pub(crate) fn span(&self) -> &Span {
+        self.log.span()
+    }
+
     /// Adds a guard, unless the hold is lost or being released.
-    pub(crate) fn enter(&self) -> bool {
+    pub(crate) fn enter(&self, whose: Whose) -> bool {
         let lost = self.loss().is_some();
         let mut state = self.lock();
         let enter = state.nodes.is_some() && !lost;
         state.guards += usize::from(enter);
         let guards = state.guards;
         drop(state);
-        if enter {
+        if enter && whose == Whose::User {
             self.log.entered_again(guards);
         }
         enter
     }
 
     /// Removes a guard. If it was the last, returns the nodes; dropping them deletes them.
-    pub(crate) fn leave(&self) -> Option<OwnNodes> {
+    pub(crate) fn leave(&self, whose: Whose) -> Option<OwnNodes> {
         let mut state = self.lock();
         state.guards = state.guards.saturating_sub(1);
-        if state.guards > 0 {
+        let guards = state.guards;
+        if guards > 0 {
+            drop(state);
+            if whose == Whose::User {
+                self.log.left(guards);
+            }
             return None;
         }
         let nodes = state.nodes.take();

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+use tracing::Instrument as _;
 
 use super::acquire_methods::Wait;
-use super::hold::Hold;
+use super::hold::{Hold, Whose};
+use super::log::AcquireLog;
 use super::own_nodes::OwnNodes;
 use super::owner::OwnerId;
 use crate::error::Result;
@@ -38,8 +40,8 @@ pub(crate) struct Gate<'a> {
 
 impl Holds {
     /// Another guard of the hold of `owner`. `None` if it has none, or has lost it.
-    pub(crate) fn enter(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
-        self.hold_of(owner).filter(|hold| hold.enter())
+    pub(crate) fn enter(&self, owner: &OwnerId, whose: Whose) -> Option<Arc<Hold>> {
+        self.hold_of(owner).filter(|hold| hold.enter(whose))
     }
 
     /// Records that `owner` now holds the lock.
@@ -95,6 +97,18 @@ impl Gate<'_> {
     }
 }
 
+impl Gate<'_> {
+    /// As [`pass`](Self::pass), and tells if another future is in the way.
+    pub(crate) async fn pass_and_tell(&self, wait: Wait, log: &AcquireLog<'_>) -> Option<MutexGuard<'_, ()>> {
+        let at_once = self.pass(Wait::No).await;
+        if at_once.is_some() {
+            return at_once;
+        }
+        log.waits_for_its_owner();
+        self.pass(wait).await
+    }
+}
+
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
         if let Some(mut slot) = self.holds.slots.get_mut(self.owner) {
@@ -109,13 +123,21 @@ pub(crate) struct Share {
     holds: Arc<Holds>,
     owner: OwnerId,
     hold: Arc<Hold>,
+    whose: Whose,
     has_left: bool,
 }
 
 impl Share {
     /// `hold` already counts this guard.
     pub(crate) fn new(holds: &Arc<Holds>, owner: &OwnerId, hold: Arc<Hold>) -> Self {
-        Self { holds: Arc::clone(holds), owner: owner.clone(), hold, has_left: false }
+        Self { holds: Arc::clone(holds), owner: owner.clone(), hold, whose: Whose::User, has_left: false }
+    }
+
+    /// The same for a share that no user has.
+    pub(crate) fn of_lock(holds: &Arc<Holds>, owner: &OwnerId, hold: Arc<Hold>) -> Self {
+        let mut share = Self::new(holds, owner, hold);
+        share.whose = Whose::Lock;
+        share
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -129,14 +151,14 @@ impl Share {
     /// See [`LockGuard::release`](super::LockGuard::release).
     pub(crate) async fn release(mut self) -> Result<()> {
         match self.leave() {
-            Some(nodes) => nodes.delete(self.hold.loss()).await,
+            Some(nodes) => nodes.delete(self.hold.loss()).instrument(self.hold.span().clone()).await,
             None => Ok(()),
         }
     }
 
     /// Gives up this share. If it was the last, returns the nodes; dropping them deletes them.
     fn leave(&mut self) -> Option<OwnNodes> {
-        let nodes = if mem::replace(&mut self.has_left, true) { None } else { self.hold.leave() };
+        let nodes = if mem::replace(&mut self.has_left, true) { None } else { self.hold.leave(self.whose) };
         self.forget_released(nodes)
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use curator_client::{CuratorClient, ZPath};
 use curator_protocol::{ContenderIdentity, LockInternalsDriver, Uuid};
-use tracing::Instrument as _;
 
 use self::acquiring::Acquiring;
 use super::acquire_methods::Wait;
@@ -97,9 +96,10 @@ impl LockInternals {
         Failures::new(&self.client, &self.paths[0])
     }
 
-    /// What the logs call this lock.
-    pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject { client: &self.client, kind: self.kind, paths: &self.paths }
+    /// Tells that someone asks for this lock.
+    pub(crate) fn asked<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> AcquireLog<'a> {
+        let subject = Subject { client: &self.client, kind: self.kind, paths: &self.paths };
+        AcquireLog::asked(subject, owner, wait)
     }
 
     pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {
@@ -114,16 +114,14 @@ impl LockInternals {
     /// Runs one contest after another until one is won. Returns a single hold; or, once first in a semaphore's queue, a
     /// hold for each of the wanted leases; or `None` if it would have to wait and may not.
     ///
-    /// The engine knows no owners: `owner` is for the logs.
+    /// The engine knows no owners: that of `log` is for the logs.
     pub(crate) async fn acquire(
         &self,
-        owner: &OwnerId,
         wait: Wait,
         wanted: Option<LeasesWanted<'_>>,
+        log: &mut AcquireLog<'_>,
     ) -> Result<Option<Vec<Hold>>> {
-        let log = AcquireLog::asked(self.subject(), owner, wait);
-        let span = log.span().clone();
-        Acquiring::new(self, wait, wanted, log).run().instrument(span).await
+        Acquiring::new(self, wait, wanted, log).run().await
     }
 
     pub(crate) fn protocol(&self, cause: impl ToString) -> Error {

@@ -100,7 +100,9 @@ impl InterProcessMutex {
     /// The same mutex, where each acquire has an owner of its own: it waits until the lock is free, also if the current task
     /// holds it, and no guard lets anyone else in. At the same cost.
     ///
-    /// This is what asynchronous code usually needs. A task that asks for what it holds waits for itself.
+    /// This is what asynchronous code usually needs. A task that asks for what it holds waits for itself. The lock
+    /// belongs to no task: [`acquire_as`](Self::acquire_as) ignores its owner, and
+    /// [`is_owned_by_current`](Self::is_owned_by_current) is always false.
     ///
     /// ```no_run
     /// # use curator_recipes::InterProcessMutex;

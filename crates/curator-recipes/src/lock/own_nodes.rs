@@ -7,6 +7,7 @@ use curator_client::{
     CuratorClient, Deadline, Error as ClientError, Outcome, Session, TransactionOperation, Turn, ZPath,
 };
 
+use super::log::deletes_sent;
 use super::watched_node::WatchedNode;
 use crate::error::{Error, LockLost, LossReason, Result};
 
@@ -210,7 +211,7 @@ impl OwnNodes {
 
     /// Deletes the nodes in one request. The error contains the index of the node that it is about.
     async fn send_deletes(&self, nodes: &[ZPath]) -> Result<(), (usize, ClientError)> {
-        tracing::trace!(requests = 1, what = "delete", nodes = nodes.len(), "pipeline");
+        deletes_sent(nodes.len());
         if let [path] = nodes {
             return self.session.delete(path, None).await.map_err(|error| (0, error));
         }

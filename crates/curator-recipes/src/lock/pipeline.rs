@@ -11,7 +11,7 @@ use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 
 use super::contender::Contender;
-use super::log::Requests;
+use super::log::pipeline_sent;
 use super::own_nodes::State;
 use super::revoke::is_revoke_request;
 use super::watched_node::OwnWatch;
@@ -54,7 +54,7 @@ impl Contender<'_> {
         let reads = requests[creates..].iter().rev().take_while(is_read).count();
         let (rest, reads) = requests.split_at(requests.len() - reads);
         let (creates, others) = rest.split_at(creates);
-        tracing::trace!(requests = requests.len(), what = %Requests(requests), "pipeline");
+        pipeline_sent(requests);
         let mut sent = Vec::new();
         if !creates.is_empty() {
             sent.push((creates.len(), self.send_creates(creates)));

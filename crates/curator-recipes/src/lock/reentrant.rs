@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 use super::acquire_methods::Wait;
 use super::guard::LockGuard;
-use super::hold::Hold;
+use super::hold::{Hold, Whose};
 use super::holds::{Holds, Share};
 use super::internals::LockInternals;
+use super::log::AcquireLog;
 use super::owner::{OwnerId, Reentry};
 use crate::error::Result;
 
@@ -62,25 +65,45 @@ impl Reentrant {
         if let Some(guard) = self.enter_again(owner) {
             return Ok(Some(guard));
         }
+        let mut log = self.internals.asked(owner, wait);
+        let span = log.span().clone();
+        let acquiring = async move {
+            let acquired = self.contend(owner, wait, permitted, &mut log).await;
+            log.ended(acquired.as_ref().map(Option::is_some));
+            acquired
+        };
+        // Boxed, so that the user's future that contains it stays small.
+        wait.bound(self.internals.client(), Box::pin(acquiring.instrument(span))).await
+    }
+
+    async fn contend(
+        &self,
+        owner: &OwnerId,
+        wait: Wait,
+        permitted: impl Fn() -> Result<()> + Send + Sync,
+        log: &mut AcquireLog<'_>,
+    ) -> Result<Option<LockGuard>> {
         permitted()?;
         let gate = self.holds.gate(owner);
-        // Boxed, so that the user's future that contains it stays small.
-        let acquiring = Box::pin(async {
-            let Some(_passed) = gate.pass(wait).await else { return Ok(None) };
-            if let Some(guard) = self.enter_again(owner) {
-                return Ok(Some(guard));
-            }
-            permitted()?;
-            let acquired = self.internals.acquire(owner, wait, None).await?;
-            Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| self.hold(owner, hold)))
-        });
-        wait.bound(self.internals.client(), acquiring).await
+        let Some(_passed) = gate.pass_and_tell(wait, log).await else { return Ok(None) };
+        if let Some(guard) = self.enter_again(owner) {
+            return Ok(Some(guard));
+        }
+        permitted()?;
+        let acquired = self.internals.acquire(wait, None, log).await?;
+        Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| self.hold(owner, hold)))
     }
 
     /// Returns another guard if `owner` already holds the lock.
     pub(crate) fn enter_again(&self, owner: &OwnerId) -> Option<LockGuard> {
-        let hold = self.holds.enter(owner)?;
+        let hold = self.holds.enter(owner, Whose::User)?;
         Some(LockGuard::new(Share::new(&self.holds, owner, hold)).of_reentry(true))
+    }
+
+    /// If `owner` holds the lock, keeps it held until this is dropped.
+    pub(crate) fn keep(&self, owner: &OwnerId) -> Option<Share> {
+        let hold = self.holds.enter(owner, Whose::Lock)?;
+        Some(Share::of_lock(&self.holds, owner, hold))
     }
 
     /// Records that `owner` now holds the lock.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use curator_client::{CuratorClient, Retrier, Session, Watch, WatchEvent, ZPath};
+use curator_client::{CuratorClient, Error, Retrier, Session, Watch, WatchEvent, ZPath};
 use futures_util::future::{FutureExt as _, Shared, select_all};
 use tokio::sync::watch;
 
@@ -186,6 +186,7 @@ pub(crate) fn watch_nodes(
 }
 
 async fn watch_node(mut retrier: Retrier, session: Session, node: WatchedNode, revocation: Weak<Revocation>) -> ZPath {
+    let mut told = false;
     loop {
         match node.event().await {
             Some(WatchEvent::Deleted) => return node.path,
@@ -199,6 +200,7 @@ async fn watch_node(mut retrier: Retrier, session: Session, node: WatchedNode, r
         match session.watch_data(&node.path).await {
             Ok((data, _, watch)) => {
                 retrier.reset();
+                told = false;
                 if is_revoke_request(&data)
                     && let Some(revocation) = revocation.upgrade()
                 {
@@ -206,16 +208,19 @@ async fn watch_node(mut retrier: Retrier, session: Session, node: WatchedNode, r
                 }
                 node.watch(watch);
             }
-            Err(curator_client::Error::NoNode { .. }) => {
+            Err(Error::NoNode { .. }) => {
                 node.note_deletion();
                 return node.path;
             }
             Err(error) => {
-                // Once, until it succeeds again.
-                if retrier.failures() == 0
+                // Once, until it succeeds again. A broken connection is not the node's, nor is the end of the session.
+                let is_told = told || matches!(error, Error::Disconnected { .. } | Error::ConnectionLost { .. });
+                if !is_told
+                    && session.end().is_none()
                     && let Some(revocation) = revocation.upgrade()
                 {
                     revocation.log.cannot_watch(&node.path, &error);
+                    told = true;
                 }
                 // It never will be, or the client is closing, which is reported as the end of the session.
                 if !error.is_retryable() || retrier.again().await.is_err() {

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::SessionEnd;
+use curator_recipes::client::{Acl, AuthId, Permission, RetryNTimes, SessionEnd};
 use curator_recipes::{
     InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossReason, OwnerId, revoke,
 };
-use curator_test::TestingServer;
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use futures_util::FutureExt as _;
 use tracing::Level;
 
 use crate::support::{
-    Line, Logs, behind_proxy, client, end_session, mutex, path, polled_until, queue_of, read_write, soon, until,
+    LONG_SESSION, Line, Logs, behind_proxy, builder, client, end_session, mutex, path, polled_until, queue_of,
+    read_write, soon, until,
 };
 
 fn hex(guard: &LockGuard) -> String {
@@ -46,10 +48,11 @@ async fn the_life_of_a_hold_is_told() {
     })
     .await;
     let lines = logs.lines("hold");
-    assert_eq!(logs.messages("hold"), ["owned", "entered again", "entered again", "released"]);
-    assert_eq!([lines[1].get("guards"), lines[2].get("guards")], ["2", "3"]);
+    assert_eq!(logs.messages("hold"), ["owned", "entered again", "entered again", "left", "left", "released"]);
+    let guards: Vec<_> = lines[1..5].iter().map(|line| line.get("guards")).collect();
+    assert_eq!(guards, ["2", "3", "2", "1"]);
     lines[0].get("waited");
-    lines[3].get("held");
+    lines[5].get("held");
     assert!(lines.iter().all(|line| line.get("owner") == owner.to_string()));
     assert_eq!(logs.messages("acquire"), ["asked"]);
 }
@@ -249,13 +252,179 @@ async fn the_first_in_a_semaphores_queue_tells_that_it_waits_for_leases() {
     soon(waiting).await.unwrap().release().await.unwrap();
 }
 
+/// It is first once more in the next session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_in_a_semaphores_queue_tells_it_again_in_the_next_session() {
+    let server = TestingServer::shared().await;
+    let (holder, (proxy, waiter), path) = (client().await, behind_proxy().await, path("logs/leases-again"));
+    let semaphore = |client| InterProcessSemaphoreV2::new(client, &path, 1).unwrap();
+    let held = semaphore(&holder).acquire().await.unwrap();
+    let logs = Logs::at(Level::DEBUG);
+    let waiting = tokio::spawn(logs.hear({
+        let semaphore = semaphore(&waiter);
+        async move { semaphore.acquire().await.unwrap() }
+    }));
+    let first = "first in the queue: waiting for leases";
+    until(async || logs.messages("acquire") == ["asked", first]).await;
+    end_session(server, &proxy).await;
+    let over = "lost the place in the queue with the session";
+    until(async || logs.messages("acquire") == ["asked", first, over, first]).await;
+    held.release().await.unwrap();
+    soon(waiting).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_has_the_owner_that_the_log_says() {
+    let (holder, path, logs) = (client().await, path("logs/owners"), Logs::at(Level::DEBUG));
+    let semaphore = InterProcessSemaphoreV2::new(&holder, &path, 3).unwrap();
+    let (one, many) =
+        logs.hear(async { (semaphore.acquire().await.unwrap(), semaphore.acquire_many(2).await.unwrap()) }).await;
+    let owners: Vec<_> = [&one].into_iter().chain(&many).map(|lease| lease.owner().to_string()).collect();
+    let owned = logs.lines("hold");
+    assert_eq!(owned.iter().map(|line| line.get("owner")).collect::<Vec<_>>(), owners);
+    let asked = logs.lines("acquire");
+    assert_eq!(asked.iter().map(|line| line.get("owner")).collect::<Vec<_>>(), owners[..2]);
+    assert_ne!(owners[1], owners[2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_reads_too_tells_of_its_own_guards_only() {
+    let (holder, path, logs) = (client().await, path("logs/writer"), Logs::at(Level::DEBUG));
+    let lock = read_write(&holder, &path);
+    logs.hear(async {
+        let writing = lock.write().acquire().await.unwrap();
+        let reading = lock.read().acquire().await.unwrap();
+        writing.release().await.unwrap();
+        reading.release().await.unwrap();
+    })
+    .await;
+    let lines = logs.lines("hold");
+    let told: Vec<_> = lines.iter().map(|line| [line.get("kind"), &line.message]).collect();
+    let expected = [["write", "owned"], ["read", "owned"], ["write", "released"], ["read", "released"]];
+    assert_eq!(told, expected);
+    assert_eq!(logs.messages("acquire"), ["asked", "asked"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that_ends() {
+    let (holder, waiter, path) = (client().await, client().await, path("logs/gate"));
+    let held = mutex(&holder, &path).acquire().await.unwrap();
+    let (wanted, owner) = (mutex(&waiter, &path), OwnerId::new());
+    let other = tokio::spawn({
+        let (wanted, owner) = (wanted.clone(), owner.clone());
+        async move { wanted.acquire_as(&owner).await.unwrap() }
+    });
+    queue_of(&holder, &path, 2).await;
+    let waits = "another future of its owner is acquiring the lock";
+    let why = |logs: &Logs| {
+        assert_eq!(logs.messages("acquire"), ["asked", waits, "given up"]);
+        logs.lines("acquire")[2].get("why").to_owned()
+    };
+
+    let logs = Logs::at(Level::DEBUG);
+    assert!(logs.hear(wanted.try_acquire_as(&owner)).await.unwrap().is_none());
+    assert_eq!(why(&logs), "others are before it");
+
+    let logs = Logs::at(Level::DEBUG);
+    let timeout = Duration::from_millis(50);
+    assert!(soon(logs.hear(wanted.acquire_timeout_as(&owner, timeout))).await.unwrap().is_none());
+    assert_eq!(why(&logs), "the time is up");
+
+    let logs = Logs::at(Level::DEBUG);
+    let waiting = until(async || logs.messages("acquire") == ["asked", waits]);
+    let dropped = soon(polled_until(logs.hear(wanted.acquire_as(&owner)), waiting)).await;
+    logs.hear_now(|| drop(dropped));
+    assert_eq!(why(&logs), "its future was dropped");
+
+    // The other one gets it, and so this one re-enters.
+    let logs = Logs::at(Level::DEBUG);
+    let again = tokio::spawn(logs.hear(async move { wanted.acquire_as(&owner).await.unwrap() }));
+    until(async || logs.messages("acquire") == ["asked", waits]).await;
+    held.release().await.unwrap();
+    let guards = [soon(other).await.unwrap(), soon(again).await.unwrap()];
+    assert!(guards[1].is_reentry());
+    assert!(!logs.messages("acquire").contains(&"given up".to_owned()));
+
+    // A refusal before anything is sent.
+    let logs = Logs::at(Level::DEBUG);
+    let lock = read_write(&holder, &path);
+    let reading = lock.read().acquire().await.unwrap();
+    let error = logs.hear(lock.write().acquire()).await.map(drop).unwrap_err();
+    assert_eq!(logs.messages("acquire"), ["asked", "given up"]);
+    assert_eq!(logs.lines("acquire")[1].get("why"), error.to_string());
+    drop((guards, reading));
+}
+
+/// However often it is tried.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_whose_node_cannot_be_watched_says_so_once() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let builder = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(100));
+    let (holder, path) = (builder.connect().await.unwrap(), path("logs/unwatched"));
+    let logs = Logs::at(Level::DEBUG);
+    let guard = logs.hear(mutex(&holder, &path).acquire()).await.unwrap();
+    proxy.hold_replies(OpCode::GetData);
+    let watching = tokio::spawn(logs.hear(guard.loss()));
+    proxy.wait_for_request(OpCode::GetData, 4).await.unwrap();
+    assert_eq!(logs.messages("hold"), ["owned", "cannot watch its own node"]);
+    let line = logs.lines("hold").remove(1);
+    assert_eq!(line.get("watched"), guard.node().as_str());
+    check_hold(&line, "mutex", &path, &guard);
+    proxy.release_held();
+    logs.hear(guard.release()).await.unwrap();
+    soon(watching).await.unwrap();
+    assert_eq!(logs.messages("hold"), ["owned", "cannot watch its own node", "released"]);
+}
+
+/// A path and errors that are as long as may be, and a password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_line_is_long_and_none_has_a_secret() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let no_reading = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .authorization("digest", "orders:open-sesame")
+        .connection_timeout(Duration::from_millis(100))
+        .retry_policy(RetryNTimes::new(1, Duration::from_millis(10)).unwrap());
+    let admin = client.connect().await.unwrap();
+    let (dir, logs) = (path("logs/long"), Logs::at(Level::TRACE));
+    let lock = mutex(&admin, &format!("{dir}/{}", "x".repeat(2000)));
+    logs.hear(async {
+        let guard = lock.acquire().await.unwrap();
+        let again = lock.acquire().await.unwrap();
+        // It may not be read from now on.
+        admin.set_acl(guard.node(), no_reading, None).await.unwrap();
+        assert!(guard.loss().now_or_never().is_none());
+        until(async || guard.loss().now_or_never().is_some() || logs.messages("hold").len() == 3).await;
+        drop(again);
+        guard.release().await.unwrap();
+        proxy.refuse(true).unwrap();
+        proxy.cut();
+        until(async || admin.try_session().is_err()).await;
+        soon(lock.acquire()).await.unwrap_err();
+    })
+    .await;
+    let expected = ["owned", "entered again", "cannot watch its own node", "left", "released", "pipeline"];
+    assert_eq!(logs.messages("hold"), expected);
+    assert!(logs.messages("acquire").ends_with(&["asked".to_owned(), "given up".to_owned()]));
+    for line in logs.all() {
+        let texts = line.values().chain([line.message.as_str()]);
+        for text in texts {
+            assert!(text.len() <= 320 && !text.contains("sesame"), "{line:?}");
+        }
+        assert!(line.span.is_some(), "{line:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pipelines_are_told_at_level_trace() {
     let (holder, path, logs) = (client().await, path("logs/trace"), Logs::at(Level::TRACE));
     let mutex = mutex(&holder, &path);
     mutex.acquire().await.unwrap().release().await.unwrap();
-    logs.hear(async { mutex.acquire().await.unwrap() }).await.release().await.unwrap();
+    logs.hear(async { mutex.acquire().await.unwrap().release().await.unwrap() }).await;
     let lines = logs.lines("acquire");
     assert_eq!(logs.messages("acquire"), ["asked", "pipeline"]);
     assert_eq!([lines[1].get("requests"), lines[1].get("what")], ["2", "create, list"]);
+    assert_eq!(logs.messages("hold"), ["owned", "released", "pipeline"]);
+    let delete = logs.lines("hold").remove(2);
+    assert_eq!([delete.get("requests"), delete.get("what"), delete.get("nodes")], ["1", "delete", "1"]);
 }

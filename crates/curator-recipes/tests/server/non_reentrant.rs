@@ -5,9 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{
-    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, OwnerId,
-};
+use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessReadWriteLock, LockGuard, OwnerId};
 use curator_test::OpCode;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
@@ -153,6 +151,21 @@ async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_belongs_to_no_task_and_to_no_owner_but_that_of_its_guard() {
+    let (client, path, owner) = (client().await, path("owners"), OwnerId::new());
+    for reentrant in [true, false] {
+        let (mutex, lock) = (mutex(&client, &path), read_write(&client, &format!("{path}/read-write")));
+        let (mutex, lock) = if reentrant { (mutex, lock) } else { (mutex.non_reentrant(), lock.non_reentrant()) };
+        let (held, reading) = (mutex.acquire().await.unwrap(), lock.read().acquire_as(&owner).await.unwrap());
+        assert_eq!((mutex.is_owned_by_current(), held.owner() == &OwnerId::current()), (reentrant, reentrant));
+        assert_eq!((lock.read().is_owned_by(&owner), reading.owner() == &owner), (reentrant, reentrant));
+        assert!(mutex.is_owned_by(held.owner()) && lock.read().is_owned_by(reading.owner()));
+        held.release().await.unwrap();
+        reading.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_future_leaves_the_others_of_its_task_their_places() {
     let (client, path) = (client().await, path("dropped"));
     let mutex = mutex(&client, &path).non_reentrant();
@@ -199,5 +212,4 @@ async fn a_re_entry_can_be_seen() {
     let several = InterProcessMultiLock::of(both).unwrap();
     assert!(several.acquire().await.unwrap().is_reentry(), "one of its locks was held before");
     assert!(several.clone().non_reentrant().try_acquire().await.unwrap().is_none());
-    let _same_type: InterProcessMutex = mutex(&client, "/x").non_reentrant();
 }

@@ -77,6 +77,11 @@ impl Logs {
         open.keys().map(|id| spans[id].0.clone()).collect()
     }
 
+    /// All that was said, in whichever span.
+    pub(crate) fn all(&self) -> Vec<Line> {
+        self.heard.lines.lock().unwrap().clone()
+    }
+
     /// The messages of these lines.
     pub(crate) fn messages(&self, span: &str) -> Vec<String> {
         self.lines(span).into_iter().map(|line| line.message).collect()
@@ -89,6 +94,13 @@ impl Line {
     pub(crate) fn get(&self, name: &str) -> &str {
         let field = self.fields.iter().find(|(field, _)| *field == name);
         field.map(|(_, value)| value.as_str()).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+}
+
+impl Line {
+    /// The values of all fields, of the event and of its span.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(_, value)| value.as_str())
     }
 }
 

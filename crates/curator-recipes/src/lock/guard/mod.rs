@@ -15,7 +15,7 @@ use futures_util::future::select_all;
 
 pub use self::loss::LossHandle;
 pub use self::transaction::GuardedTransaction;
-use super::hold::{Hold, HoldEnd};
+use super::hold::HoldEnd;
 use super::holds::Share;
 use super::owner::OwnerId;
 use crate::error::LockLost;
@@ -137,7 +137,8 @@ impl LockGuard {
 
     /// A handle that tells of the loss, and needs no guard: any task can have it while another one has the guard.
     ///
-    /// It completes when the lock is lost, and also when the lock is released.
+    /// It completes when the lock is lost, and also when the lock is released. Nothing is sent until it is polled; the first
+    /// poll may send one request, as that of [`lost`](Self::lost) does.
     pub fn loss(&self) -> LossHandle {
         LossHandle::new(self.shares().map(|share| HoldEnd::of(share.hold())).collect())
     }
@@ -236,11 +237,8 @@ impl LockGuard {
         let mut lost = pin!(self.lost());
         let mut future = pin!(future);
         poll_fn(|cx| {
+            // This reads the clock.
             if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(lost));
-            }
-            // The timer behind `lost` stands still while the machine is asleep; the lease's clock does not.
-            if let Some(lost) = self.known_loss() {
                 return Poll::Ready(Err(lost));
             }
             future.as_mut().poll(cx).map(Ok)
@@ -280,11 +278,6 @@ impl LockGuard {
     #[must_use]
     pub fn is_reentry(&self) -> bool {
         self.is_reentry
-    }
-
-    /// The hold that the first lock's guards share.
-    pub(crate) fn first_hold(&self) -> &Hold {
-        self.first.hold()
     }
 
     /// The share in the lock, for a lock that makes another guard from it.

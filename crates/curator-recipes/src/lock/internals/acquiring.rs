@@ -15,13 +15,13 @@ use crate::lock::log::AcquireLog;
 use crate::lock::refused::refused_before;
 
 /// One acquire of a lock.
-pub(super) struct Acquiring<'a> {
+pub(super) struct Acquiring<'a, 'l> {
     lock: &'a LockInternals,
     wait: Wait,
     wanted: Option<LeasesWanted<'a>>,
     /// Consecutive failures of requests, which end with a place in the queue.
     failures: Failures<'a>,
-    log: AcquireLog<'a>,
+    log: &'a mut AcquireLog<'l>,
 }
 
 /// How one contest in one session ended.
@@ -35,28 +35,23 @@ enum ContestEnd {
     PlaceDeleted,
 }
 
-impl<'a> Acquiring<'a> {
+impl<'a, 'l> Acquiring<'a, 'l> {
     pub(super) fn new(
         lock: &'a LockInternals,
         wait: Wait,
         wanted: Option<LeasesWanted<'a>>,
-        log: AcquireLog<'a>,
+        log: &'a mut AcquireLog<'l>,
     ) -> Self {
         Self { lock, wait, wanted, failures: lock.failures(), log }
     }
 
     /// See [`LockInternals::acquire`].
     pub(super) async fn run(mut self) -> Result<Option<Vec<Hold>>> {
-        let acquired = self.acquire().await;
-        self.log.ended(acquired.as_ref().map(Option::is_some));
-        acquired
-    }
-
-    async fn acquire(&mut self) -> Result<Option<Vec<Hold>>> {
         let (lock, wait) = (self.lock, self.wait);
         let mut places_lost = lock.failures();
         let mut in_queue = self.line_up().await?;
         loop {
+            self.failures.attempt();
             let session = match (lock.client.try_session(), wait) {
                 (Ok(session), _) => session,
                 (Err(error), Wait::No) => return Err(self.failures.at_once(error)),
@@ -75,9 +70,9 @@ impl<'a> Acquiring<'a> {
                     let (operation, path, outcome) = ("wait for", lock.dir().clone(), Outcome::NotApplied);
                     return Err(self.failures.at_once(ClientError::SessionEnded { operation, path, end, outcome }));
                 }
-                ContestEnd::SessionOver(end) => tracing::debug!(%end, "lost the place in the queue with the session"),
+                ContestEnd::SessionOver(end) => self.log.session_over(end),
                 ContestEnd::PlaceDeleted => {
-                    tracing::debug!("someone has deleted the place in the queue");
+                    self.log.place_deleted();
                     if wait == Wait::No || !places_lost.again().await? {
                         return Err(Error::PlaceDeleted { dir: lock.dir().clone() });
                     }
@@ -110,6 +105,7 @@ impl<'a> Acquiring<'a> {
     /// Waits until there has been no session for too long. A new session ends the sequence of failures.
     async fn without_session(&mut self) -> ClientError {
         loop {
+            self.failures.attempt();
             match self.lock.client.session().await {
                 Ok(session) => {
                     self.failures.forget();
@@ -131,6 +127,7 @@ impl<'a> Acquiring<'a> {
         if self.wait == Wait::No {
             contest = contest.without_waiting();
         }
+        self.log.contends();
         let mut refusals = None;
         let mut step = contest.start();
         loop {
@@ -141,6 +138,7 @@ impl<'a> Acquiring<'a> {
                         Ok(turn) => turn,
                         Err(end) => return Ok(ContestEnd::SessionOver(end)),
                     };
+                    self.failures.attempt();
                     let pipeline = contender.send(&requests)?;
                     in_queue.sent();
                     let answers = contender.answers(&requests, pipeline).await?;
@@ -182,7 +180,7 @@ impl<'a> Acquiring<'a> {
                         return Ok(ContestEnd::SessionOver(end));
                     }
                     contender.delete_surplus(&contest)?;
-                    return Ok(ContestEnd::Won(contender.into_holds(&nodes, &self.log)?));
+                    return Ok(ContestEnd::Won(contender.into_holds(&nodes, self.log)?));
                 }
                 Step::Refused => return Ok(ContestEnd::Refused),
                 Step::Restart(reason) => {

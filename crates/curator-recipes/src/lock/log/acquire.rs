@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Instant;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, Session, ZPath};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, Session, SessionEnd, ZPath};
 use curator_protocol::{Answer, Contest, LockInternalsDriver, Queue, Request, Verdict};
 use tracing::Span;
 
@@ -38,6 +38,7 @@ enum Standing {
 }
 
 impl<'a> AcquireLog<'a> {
+    /// Someone calls. The acquire is to be polled in the [span](Self::span).
     pub(crate) fn asked(subject: Subject<'a>, owner: &'a OwnerId, wait: Wait) -> Self {
         let span = tracing::debug_span!(
             "acquire",
@@ -51,14 +52,38 @@ impl<'a> AcquireLog<'a> {
         Self { subject, owner, span, wait, asked, standing: Standing::Told, is_over: false }
     }
 
-    /// The span, in which the acquire is to be polled.
     pub(crate) fn span(&self) -> &Span {
         &self.span
+    }
+
+    /// Whose acquire it is.
+    pub(crate) fn owner(&self) -> &'a OwnerId {
+        self.owner
+    }
+
+    /// The owner's other future goes first.
+    pub(crate) fn waits_for_its_owner(&self) {
+        tracing::debug!("another future of its owner is acquiring the lock");
     }
 
     /// Too many contenders of this client stand in the queue.
     pub(crate) fn waits_in_line(&self) {
         tracing::debug!("in line: others of this client are in the queue already");
+    }
+
+    /// A contest begins, and so does the wait.
+    pub(crate) fn contends(&mut self) {
+        self.standing = Standing::Told;
+    }
+
+    /// The contest is over, and the next one begins in the next session.
+    pub(crate) fn session_over(&self, end: SessionEnd) {
+        tracing::debug!(%end, "lost the place in the queue with the session");
+    }
+
+    /// The contest is over; there may be another one.
+    pub(crate) fn place_deleted(&self) {
+        tracing::debug!("someone has deleted the place in the queue");
     }
 
     /// Takes note of lists among the answers to a pipeline: they show who is before us.

@@ -21,8 +21,14 @@ pub(crate) struct HoldLog {
 }
 
 impl HoldLog {
-    /// What the acquire has won.
-    pub(crate) fn owned(acquire: &AcquireLog<'_>, session: &Session, nodes: &[ZPath], token: FencingToken) -> Self {
+    /// What the acquire has won for this owner.
+    pub(crate) fn owned(
+        acquire: &AcquireLog<'_>,
+        owner: &OwnerId,
+        session: &Session,
+        nodes: &[ZPath],
+        token: FencingToken,
+    ) -> Self {
         let subject = acquire.subject;
         // A root: it outlives the acquire, and often the task.
         let span = tracing::debug_span!(
@@ -31,7 +37,7 @@ impl HoldLog {
             client = subject.client.name(),
             kind = subject.kind.name(),
             lock = %Paths(subject.paths),
-            owner = %acquire.owner,
+            %owner,
             session = format_args!("{:#x}", session.id()),
             node = %Paths(nodes),
             %token,
@@ -39,12 +45,22 @@ impl HoldLog {
         span.follows_from(&acquire.span);
         let since = (!span.is_disabled()).then(Instant::now);
         tracing::debug!(parent: &span, waited = ?acquire.waited().unwrap_or_default(), "owned");
-        Self { span, owner: acquire.owner.clone(), since }
+        Self { span, owner: owner.clone(), since }
     }
 
     /// Who acquired it.
     pub(crate) fn owner(&self) -> &OwnerId {
         &self.owner
+    }
+
+    /// The span, in which the release is to be polled.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// One of the owner's guards is gone, and it has so many left.
+    pub(crate) fn left(&self, guards: usize) {
+        tracing::debug!(parent: &self.span, guards, "left");
     }
 
     /// The owner has so many guards now.

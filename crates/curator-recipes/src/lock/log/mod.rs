@@ -4,14 +4,15 @@
 //! and no clock is read.
 
 mod acquire;
+mod flight;
 mod hold;
 mod text;
 
 use curator_client::{CuratorClient, ZPath};
 
 pub(crate) use self::acquire::AcquireLog;
+pub(crate) use self::flight::{deletes_sent, pipeline_sent};
 pub(crate) use self::hold::HoldLog;
-pub(crate) use self::text::Requests;
 
 /// A lock, as it is named.
 #[derive(Debug, Clone, Copy)]

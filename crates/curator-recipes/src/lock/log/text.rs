@@ -58,7 +58,7 @@ impl Display for Paths<'_> {
 }
 
 /// What the requests of a pipeline are, in order; several of one kind as one.
-pub(crate) struct Requests<'a>(pub(crate) &'a [(usize, Request)]);
+pub(super) struct Requests<'a>(pub(super) &'a [(usize, Request)]);
 
 impl Display for Requests<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

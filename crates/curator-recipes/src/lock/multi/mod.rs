@@ -129,7 +129,8 @@ impl InterProcessMultiLock {
     /// The same lock, where each acquire has an owner of its own: it waits until all locks are free, also those that the
     /// current task holds, and no guard lets anyone else in. At the same cost.
     ///
-    /// This is what asynchronous code usually needs. A task that asks for what it holds waits for itself.
+    /// This is what asynchronous code usually needs. A task that asks for what it holds waits for itself. The lock
+    /// belongs to no task: [`acquire_as`](Self::acquire_as) ignores its owner.
     #[must_use]
     pub fn non_reentrant(self) -> Self {
         let kind = match self.kind {

@@ -27,31 +27,32 @@ enum WriteNode {
 /// # Errors
 ///
 /// [`Error::Lost`](crate::Error::Lost) when the write lock is no longer held.
-pub(super) async fn take(reader: &LockInternals, write: &Hold, wait: Wait) -> Result<Hold> {
-    create(reader, write, WriteNode::Kept, wait).await
+pub(super) async fn take(reader: &LockInternals, write: &Hold, wait: Wait, log: &AcquireLog<'_>) -> Result<Hold> {
+    create(reader, write, WriteNode::Kept, wait, log).await
 }
 
 /// Turns a share in the write lock into the read lock. If it was the last share, the write node is deleted.
-pub(super) async fn downgrade(reader: &LockInternals, mut write: Share) -> Result<Hold> {
+pub(super) async fn downgrade(reader: &LockInternals, write: Share) -> Result<Hold> {
+    let owner = write.owner().clone();
+    let mut log = reader.asked(&owner, Wait::FOREVER);
+    let span = log.span().clone();
+    let created = downgrade_share(reader, write, &log).instrument(span).await;
+    log.ended(created.as_ref().map(|_| true));
+    created
+}
+
+async fn downgrade_share(reader: &LockInternals, mut write: Share, log: &AcquireLog<'_>) -> Result<Hold> {
     let Some(write_nodes) = write.leave_if_last() else {
-        return create(reader, write.hold(), WriteNode::Kept, Wait::FOREVER).await;
+        return create(reader, write.hold(), WriteNode::Kept, Wait::FOREVER, log).await;
     };
-    let hold = create(reader, write.hold(), WriteNode::Deleted, Wait::FOREVER).await?;
+    let hold = create(reader, write.hold(), WriteNode::Deleted, Wait::FOREVER, log).await?;
     write_nodes.forget_all();
     Ok(hold)
 }
 
 /// Creates the read node in one transaction with a check or the deletion of the write node: so the read node never
 /// exists without having held its place.
-async fn create(reader: &LockInternals, write: &Hold, write_node: WriteNode, wait: Wait) -> Result<Hold> {
-    let mut log = AcquireLog::asked(reader.subject(), write.owner(), wait);
-    let span = log.span().clone();
-    let created = try_create(reader, write, write_node, wait, &log).instrument(span).await;
-    log.ended(created.as_ref().map(|_| true));
-    created
-}
-
-async fn try_create(
+async fn create(
     reader: &LockInternals,
     write: &Hold,
     write_node: WriteNode,
@@ -89,6 +90,7 @@ async fn try_create(
         if let Some(lost) = write.session_loss() {
             return Err(lost.into());
         }
+        failures.attempt();
         let tried = if in_doubt { is_there(session, &path).await } else { Ok(false) };
         let tried = match tried {
             Ok(false) => {
@@ -105,7 +107,7 @@ async fn try_create(
         let error = match tried {
             Ok(_) => {
                 nodes.set(0, State::Answered(vec![path]));
-                let hold = Hold::new(nodes.listed(), write.token(), [], log);
+                let hold = Hold::new(nodes.listed(), write.token(), [], (log, write.owner()));
                 if write_node == WriteNode::Deleted && write.is_revoked() {
                     hold.note_revocation();
                 }

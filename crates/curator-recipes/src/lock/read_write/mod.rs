@@ -103,7 +103,8 @@ impl InterProcessReadWriteLock {
     ///
     /// This is what asynchronous code usually needs. A task that holds one side and asks for the other waits for itself:
     /// without owners, a forbidden upgrade cannot be told from any other wait, so there is no
-    /// [`UpgradeRefused`](crate::Error::UpgradeRefused).
+    /// [`UpgradeRefused`](crate::Error::UpgradeRefused). The locks belong to no task: [`acquire_as`](WriteLock::acquire_as)
+    /// ignores its owner, and [`is_owned_by_current`](WriteLock::is_owned_by_current) is always false.
     #[must_use]
     pub fn non_reentrant(self) -> Self {
         let Sides { read, write } = self.write.sides().clone();

@@ -2,6 +2,7 @@
 
 use curator_client::CuratorClient;
 use curator_protocol::ParticipantKind;
+use tracing::Instrument as _;
 
 use super::Sides;
 use super::downgrade;
@@ -10,6 +11,7 @@ use crate::lock::acquire_methods::{Wait, acquire_methods, holder_methods};
 use crate::lock::debug::debug_line;
 use crate::lock::guard::LockGuard;
 use crate::lock::holds::Holds;
+use crate::lock::log::AcquireLog;
 use crate::lock::owner::OwnerId;
 use crate::lock::participants::Participant;
 
@@ -28,7 +30,12 @@ impl ReadLock {
         Self { sides }
     }
 
-    acquire_methods!(LockGuard);
+    acquire_methods!(
+        LockGuard,
+        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds either side: \
+         futures that share a task do not exclude each other, unless the lock is \
+         [non-reentrant](crate::InterProcessReadWriteLock::non_reentrant)."
+    );
     holder_methods!();
 
     /// Lists the readers that hold the lock and those that wait for it, in all processes, in the order of arrival. Two
@@ -56,29 +63,38 @@ impl ReadLock {
     }
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
-        let Sides { read, write } = &self.sides;
+        let read = &self.sides.read;
         let owner = &*read.owner(owner);
         if let Some(guard) = read.enter_again(owner) {
             return Ok(Some(guard));
         }
-        let gate = write.holds().gate(owner);
+        let mut log = read.internals().asked(owner, wait);
+        let span = log.span().clone();
+        let acquiring = async move {
+            let acquired = self.contend(owner, wait, &mut log).await;
+            log.ended(acquired.as_ref().map(Option::is_some));
+            acquired
+        };
         // Boxed, so that the user's future that contains it stays small.
-        let acquiring = Box::pin(async {
-            let Some(_passed) = gate.pass(wait).await else { return Ok(None) };
-            if let Some(guard) = read.enter_again(owner) {
-                return Ok(Some(guard));
+        wait.bound(read.internals().client(), Box::pin(acquiring.instrument(span))).await
+    }
+
+    async fn contend(&self, owner: &OwnerId, wait: Wait, log: &mut AcquireLog<'_>) -> Result<Option<LockGuard>> {
+        let Sides { read, write } = &self.sides;
+        let gate = write.holds().gate(owner);
+        let Some(_passed) = gate.pass_and_tell(wait, log).await else { return Ok(None) };
+        if let Some(guard) = read.enter_again(owner) {
+            return Ok(Some(guard));
+        }
+        // The write lock is held until the read lock is held too.
+        if let Some(writing) = write.keep(owner) {
+            match downgrade::take(read.internals(), writing.hold(), wait, log).await {
+                // The write lock had been lost.
+                Err(Error::Lost(_)) => {}
+                taken => return Ok(Some(read.hold(owner, taken?).of_reentry(true))),
             }
-            // The guard is kept, so that the write lock is held until the read lock is held too.
-            if let Some(writing) = write.enter_again(owner) {
-                match downgrade::take(read.internals(), writing.first_hold(), wait).await {
-                    // The write lock had been lost.
-                    Err(Error::Lost(_)) => {}
-                    taken => return Ok(Some(read.hold(owner, taken?).of_reentry(true))),
-                }
-            }
-            let acquired = read.internals().acquire(owner, wait, None).await?;
-            Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| read.hold(owner, hold)))
-        });
-        wait.bound(read.internals().client(), acquiring).await
+        }
+        let acquired = read.internals().acquire(wait, None, log).await?;
+        Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| read.hold(owner, hold)))
     }
 }

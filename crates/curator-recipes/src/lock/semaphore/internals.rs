@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use curator_client::{CuratorClient, Error as ClientError, ZPath};
 use curator_protocol::{LeaseLimit, LockInternalsDriver, ParticipantKind, StandardLockInternalsDriver};
+use tracing::Instrument as _;
 
 use crate::error::{Error, Result};
 use crate::lock::acquire_methods::Wait;
@@ -98,16 +99,22 @@ impl SemaphoreInternals {
         };
         let wanted =
             LeasesWanted { quantity, directory: &self.leases_dir, data: self.lease_data.as_ref(), limit, count };
+        let owner = OwnerId::new();
+        let mut log = self.queue.asked(&owner, wait);
+        let span = log.span().clone();
+        let acquiring = async move {
+            let acquired = self.queue.acquire(wait, Some(wanted), &mut log).await;
+            log.ended(acquired.as_ref().map(Option::is_some));
+            acquired
+        };
         // Boxed, so that the user's future that contains it stays small.
-        let asking = OwnerId::current();
-        let acquiring = Box::pin(self.queue.acquire(&asking, wait, Some(wanted)));
-        let holds = wait.bound(self.client(), acquiring).await?;
+        let holds = wait.bound(self.client(), Box::pin(acquiring.instrument(span))).await?;
         Ok(holds.map(|holds| holds.into_iter().map(|hold| self.guard(hold)).collect()))
     }
 
     /// Makes a guard for one lease.
     fn guard(&self, hold: Hold) -> LockGuard {
-        let (owner, hold) = (OwnerId::new(), Arc::new(hold));
+        let (owner, hold) = (hold.owner().clone(), Arc::new(hold));
         self.holds.insert(&owner, &hold);
         LockGuard::new(Share::new(&self.holds, &owner, hold))
     }

@@ -1,0 +1,15 @@
+//! What is told of the requests themselves, in the span of the acquire or the hold that sends them.
+
+use curator_protocol::Request;
+
+use super::text::Requests;
+
+/// A pipeline of an acquire goes out.
+pub(crate) fn pipeline_sent(requests: &[(usize, Request)]) {
+    tracing::trace!(requests = requests.len(), what = %Requests(requests), "pipeline");
+}
+
+/// The deletes of a release go out, in one request.
+pub(crate) fn deletes_sent(nodes: usize) {
+    tracing::trace!(requests = 1, what = "delete", nodes, "pipeline");
+}
