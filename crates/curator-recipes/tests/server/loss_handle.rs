@@ -138,17 +138,14 @@ async fn a_handle_that_nobody_polls_keeps_neither_the_client_open_nor_the_span_o
     for polls in [1, 20] {
         let (proxy, holder) = behind_proxy().await;
         let logs = Logs::at(Level::DEBUG);
-        let parked = logs.hear(async {
-            let guard = mutex(&holder, &path("handle/kept")).acquire().await.unwrap();
-            let mut parked = guard.loss();
-            for _ in 0..polls {
-                assert_eq!(once(&mut parked).await, None);
-                round_trips(&holder).await;
-            }
-            guard.release().await.unwrap();
-            parked
-        });
-        let parked = parked.await;
+        let guard = logs.hear(mutex(&holder, &path("handle/kept")).acquire()).await.unwrap();
+        assert_eq!(logs.open_spans(), ["hold"]);
+        let mut parked = guard.loss();
+        for _ in 0..polls {
+            assert_eq!(once(&mut parked).await, None);
+            round_trips(&holder).await;
+        }
+        guard.release().await.unwrap();
         assert!(logs.open_spans().is_empty(), "{:?}", logs.open_spans());
         drop(holder);
         proxy.wait_for_request(OpCode::CloseSession, 1).await.unwrap();

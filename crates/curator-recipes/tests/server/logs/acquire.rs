@@ -1,0 +1,182 @@
+//! What is told of an acquire.
+
+use std::time::Duration;
+
+use curator_recipes::{InterProcessSemaphoreV2, OwnerId};
+use curator_test::TestingServer;
+use tracing::Level;
+
+use super::{check_hold, hex};
+use crate::support::{
+    Logs, behind_proxy, client, end_session, mutex, path, polled_until, queue_of, read_write, soon, until,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_tells_behind_whom_it_waits() {
+    let (holder, waiter, path) = (client().await, client().await, path("logs/waiter"));
+    let mut before = vec![mutex(&holder, &path).acquire().await.unwrap()];
+    let mut between = Vec::new();
+    for length in 2..=3 {
+        let mutex = mutex(&holder, &path);
+        between.push(tokio::spawn(async move { mutex.acquire().await.unwrap() }));
+        queue_of(&waiter, &path, length).await;
+    }
+    let logs = Logs::at(Level::DEBUG);
+    let waiting = tokio::spawn(logs.hear({
+        let mutex = mutex(&waiter, &path);
+        async move { mutex.acquire().await.unwrap() }
+    }));
+    until(async || logs.messages("acquire") == ["asked", "queued"]).await;
+    let queued = logs.lines("acquire").remove(1);
+    assert_eq!(queued.get("place"), "3");
+    let (node, behind) = (queued.get("node").to_owned(), queued.get("behind").to_owned());
+    assert!(behind.starts_with(&format!("{path}/_c_")) && behind.ends_with("-lock-0000000002"), "{behind}");
+    assert!(node.ends_with("-lock-0000000003"), "{node}");
+    for task in between {
+        before.pop().unwrap().release().await.unwrap();
+        before.push(soon(task).await.unwrap());
+    }
+    // It looks once more on the way.
+    until(async || logs.messages("acquire") == ["asked", "queued", "queued"]).await;
+    before.pop().unwrap().release().await.unwrap();
+    let guard = soon(waiting).await.unwrap();
+    assert_eq!((guard.node().as_str(), hex(&guard)), (node.as_str(), queued.get("session").to_owned()));
+    let told = logs.lines("acquire");
+    assert_eq!(told.len(), 3);
+    assert_eq!((told[2].get("place"), told[2].get("behind")), ("1", behind.as_str()));
+    let owned = logs.lines("hold").remove(0);
+    check_hold(&owned, "mutex", &path, &guard);
+    assert_ne!(owned.get("waited"), "0ns");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_ends_without_the_lock_tells_why() {
+    let (holder, waiter, path) = (client().await, client().await, path("logs/given-up"));
+    let held = mutex(&holder, &path).acquire().await.unwrap();
+    let wanted = mutex(&waiter, &path);
+    let why = |logs: &Logs| {
+        let last = logs.lines("acquire").pop().unwrap();
+        assert_eq!(last.message, "given up");
+        last.get("waited");
+        last.get("why").to_owned()
+    };
+
+    let logs = Logs::at(Level::DEBUG);
+    assert!(logs.hear(wanted.try_acquire()).await.unwrap().is_none());
+    assert_eq!(why(&logs), "others are before it");
+    assert_eq!(logs.lines("acquire")[0].get("wait"), "none");
+
+    let logs = Logs::at(Level::DEBUG);
+    assert!(soon(logs.hear(wanted.acquire_timeout(Duration::from_millis(200)))).await.unwrap().is_none());
+    assert_eq!(why(&logs), "the time is up");
+
+    let logs = Logs::at(Level::DEBUG);
+    let queued = until(async || logs.messages("acquire") == ["asked", "queued"]);
+    let dropped = soon(polled_until(logs.hear(wanted.acquire()), queued)).await;
+    logs.hear_now(|| drop(dropped));
+    assert_eq!(why(&logs), "its future was dropped");
+
+    let logs = Logs::at(Level::DEBUG);
+    let waiting = tokio::spawn(logs.hear({
+        let wanted = wanted.clone();
+        async move { wanted.acquire().await }
+    }));
+    until(async || logs.messages("acquire") == ["asked", "queued"]).await;
+    waiter.close().await.unwrap();
+    soon(waiting).await.unwrap().unwrap_err();
+    assert_eq!(why(&logs), "the client closes");
+
+    // One that the server refuses.
+    let logs = Logs::at(Level::DEBUG);
+    let below_an_ephemeral = mutex(&holder, held.node().as_str());
+    let error = logs.hear(below_an_ephemeral.acquire()).await.unwrap_err();
+    assert_eq!(why(&logs), error.to_string());
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that_ends() {
+    let (holder, waiter, path) = (client().await, client().await, path("logs/gate"));
+    let held = mutex(&holder, &path).acquire().await.unwrap();
+    let (wanted, owner) = (mutex(&waiter, &path), OwnerId::new());
+    let other = tokio::spawn({
+        let (wanted, owner) = (wanted.clone(), owner.clone());
+        async move { wanted.acquire_as(&owner).await.unwrap() }
+    });
+    queue_of(&holder, &path, 2).await;
+    let waits = "another future of its owner is acquiring the lock";
+    let why = |logs: &Logs| {
+        assert_eq!(logs.messages("acquire"), ["asked", waits, "given up"]);
+        logs.lines("acquire")[2].get("why").to_owned()
+    };
+
+    let logs = Logs::at(Level::DEBUG);
+    assert!(logs.hear(wanted.try_acquire_as(&owner)).await.unwrap().is_none());
+    assert_eq!(why(&logs), "others are before it");
+
+    let logs = Logs::at(Level::DEBUG);
+    let timeout = Duration::from_millis(50);
+    assert!(soon(logs.hear(wanted.acquire_timeout_as(&owner, timeout))).await.unwrap().is_none());
+    assert_eq!(why(&logs), "the time is up");
+
+    let logs = Logs::at(Level::DEBUG);
+    let waiting = until(async || logs.messages("acquire") == ["asked", waits]);
+    let dropped = soon(polled_until(logs.hear(wanted.acquire_as(&owner)), waiting)).await;
+    logs.hear_now(|| drop(dropped));
+    assert_eq!(why(&logs), "its future was dropped");
+
+    // The other one gets it, and so this one re-enters.
+    let logs = Logs::at(Level::DEBUG);
+    let again = tokio::spawn(logs.hear(async move { wanted.acquire_as(&owner).await.unwrap() }));
+    until(async || logs.messages("acquire") == ["asked", waits]).await;
+    held.release().await.unwrap();
+    let guards = [soon(other).await.unwrap(), soon(again).await.unwrap()];
+    assert!(guards[1].is_reentry());
+    assert!(!logs.messages("acquire").contains(&"given up".to_owned()));
+
+    // A refusal before anything is sent.
+    let logs = Logs::at(Level::DEBUG);
+    let lock = read_write(&holder, &path);
+    let reading = lock.read().acquire().await.unwrap();
+    let error = logs.hear(lock.write().acquire()).await.map(drop).unwrap_err();
+    assert_eq!(logs.messages("acquire"), ["asked", "given up"]);
+    assert_eq!(logs.lines("acquire")[1].get("why"), error.to_string());
+    drop((guards, reading));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_in_a_semaphores_queue_tells_that_it_waits_for_leases() {
+    let (holder, waiter, path) = (client().await, client().await, path("logs/leases"));
+    let semaphore = |client| InterProcessSemaphoreV2::new(client, &path, 1).unwrap();
+    let held = semaphore(&holder).acquire().await.unwrap();
+    let logs = Logs::at(Level::DEBUG);
+    let waiting = tokio::spawn(logs.hear({
+        let semaphore = semaphore(&waiter);
+        async move { semaphore.acquire().await.unwrap() }
+    }));
+    until(async || logs.messages("acquire") == ["asked", "first in the queue: waiting for leases"]).await;
+    held.release().await.unwrap();
+    soon(waiting).await.unwrap().release().await.unwrap();
+}
+
+/// It is first once more in the next session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_in_a_semaphores_queue_tells_it_again_in_the_next_session() {
+    let server = TestingServer::shared().await;
+    let (holder, (proxy, waiter), path) = (client().await, behind_proxy().await, path("logs/leases-again"));
+    let semaphore = |client| InterProcessSemaphoreV2::new(client, &path, 1).unwrap();
+    let held = semaphore(&holder).acquire().await.unwrap();
+    let logs = Logs::at(Level::DEBUG);
+    let waiting = tokio::spawn(logs.hear({
+        let semaphore = semaphore(&waiter);
+        async move { semaphore.acquire().await.unwrap() }
+    }));
+    let first = "first in the queue: waiting for leases";
+    until(async || logs.messages("acquire") == ["asked", first]).await;
+    end_session(server, &proxy).await;
+    let over = "lost the place in the queue with the session";
+    until(async || logs.messages("acquire") == ["asked", first, over, first]).await;
+    held.release().await.unwrap();
+    soon(waiting).await.unwrap().release().await.unwrap();
+}

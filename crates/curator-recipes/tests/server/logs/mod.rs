@@ -1,0 +1,124 @@
+//! What the locks tell whoever listens.
+
+mod acquire;
+mod hold;
+
+use std::time::Duration;
+
+use curator_recipes::client::{Acl, AuthId, Permission, RetryNTimes};
+use curator_recipes::{InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard};
+use curator_test::{FaultProxy, TestingServer};
+use futures_util::FutureExt as _;
+use tracing::Level;
+
+use crate::support::{LONG_SESSION, Line, Logs, builder, client, mutex, path, read_write, soon, until};
+
+fn hex(guard: &LockGuard) -> String {
+    format!("{:#x}", guard.session_id())
+}
+
+/// Whether the line is about this guard, and its lock.
+#[track_caller]
+fn check_hold(line: &Line, kind: &str, lock: &str, guard: &LockGuard) {
+    let of_line = ["kind", "lock", "session", "node", "token"].map(|field| line.get(field).to_owned());
+    let nodes: Vec<_> = guard.nodes().map(ToString::to_string).collect();
+    let expected = [kind, lock, &hex(guard), &nodes.join(", "), &guard.fencing_token().to_string()];
+    assert_eq!(of_line, expected);
+    assert!(!line.get("client").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_tells_what_it_is() {
+    let (holder, path, logs) = (client().await, path("logs/kinds"), Logs::at(Level::DEBUG));
+    let paths: Vec<_> = (0..6).map(|index| format!("{path}/multi/{index}")).collect();
+    let lock = read_write(&holder, &path);
+    logs.hear(async {
+        lock.read().acquire().await.unwrap().release().await.unwrap();
+        let writing = lock.write().acquire().await.unwrap();
+        writing.downgrade().await.unwrap().release().await.unwrap();
+        let semaphore = InterProcessSemaphoreV2::new(&holder, &path, 2).unwrap();
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        let exclusive = InterProcessSemaphoreMutex::new(&holder, &path).unwrap();
+        exclusive.acquire().await.unwrap().release().await.unwrap();
+        let multi = InterProcessMultiLock::new(&holder, &paths).unwrap();
+        multi.acquire().await.unwrap().release().await.unwrap();
+    })
+    .await;
+    let kinds: Vec<_> =
+        logs.lines("hold").iter().map(|line| format!("{}: {}", line.get("kind"), line.message)).collect();
+    let cycles = ["read", "write", "read", "semaphore", "semaphore mutex", "multi-lock"];
+    let expected: Vec<_> =
+        cycles.iter().flat_map(|kind| [format!("{kind}: owned"), format!("{kind}: released")]).collect();
+    assert_eq!(kinds, expected);
+    let mut locks: Vec<_> = logs.lines("hold").iter().map(|line| line.get("lock").to_owned()).collect();
+    // Not one below another, and not too many.
+    assert_eq!(locks.pop().unwrap(), format!("{} and 2 more", paths[..4].join(", ")));
+    assert!(locks[..10].iter().all(|lock| *lock == path), "{locks:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_has_the_owner_that_the_log_says() {
+    let (holder, path, logs) = (client().await, path("logs/owners"), Logs::at(Level::DEBUG));
+    let semaphore = InterProcessSemaphoreV2::new(&holder, &path, 3).unwrap();
+    let (one, many) =
+        logs.hear(async { (semaphore.acquire().await.unwrap(), semaphore.acquire_many(2).await.unwrap()) }).await;
+    let owners: Vec<_> = [&one].into_iter().chain(&many).map(|lease| lease.owner().to_string()).collect();
+    let owned = logs.lines("hold");
+    assert_eq!(owned.iter().map(|line| line.get("owner")).collect::<Vec<_>>(), owners);
+    let asked = logs.lines("acquire");
+    assert_eq!(asked.iter().map(|line| line.get("owner")).collect::<Vec<_>>(), owners[..2]);
+    assert_ne!(owners[1], owners[2]);
+}
+
+/// A path and errors that are as long as may be, and a password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_line_is_long_and_none_has_a_secret() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let no_reading = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .authorization("digest", "orders:open-sesame")
+        .connection_timeout(Duration::from_millis(100))
+        .retry_policy(RetryNTimes::new(1, Duration::from_millis(10)).unwrap());
+    let admin = client.connect().await.unwrap();
+    let (dir, logs) = (path("logs/long"), Logs::at(Level::TRACE));
+    let lock = mutex(&admin, &format!("{dir}/{}", "x".repeat(2000)));
+    logs.hear(async {
+        let guard = lock.acquire().await.unwrap();
+        let again = lock.acquire().await.unwrap();
+        // It may not be read from now on.
+        admin.set_acl(guard.node(), no_reading, None).await.unwrap();
+        assert!(guard.loss().now_or_never().is_none());
+        until(async || guard.loss().now_or_never().is_some() || logs.messages("hold").len() == 3).await;
+        drop(again);
+        guard.release().await.unwrap();
+        proxy.refuse(true).unwrap();
+        proxy.cut();
+        until(async || admin.try_session().is_err()).await;
+        soon(lock.acquire()).await.unwrap_err();
+    })
+    .await;
+    let expected = ["owned", "entered again", "cannot watch its own node", "left", "released", "pipeline"];
+    assert_eq!(logs.messages("hold"), expected);
+    assert!(logs.messages("acquire").ends_with(&["asked".to_owned(), "given up".to_owned()]));
+    for line in logs.all() {
+        let texts = line.values().chain([line.message.as_str()]);
+        for text in texts {
+            assert!(text.len() <= 320 && !text.contains("sesame"), "{line:?}");
+        }
+        assert!(line.span.is_some(), "{line:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pipelines_are_told_at_level_trace() {
+    let (holder, path, logs) = (client().await, path("logs/trace"), Logs::at(Level::TRACE));
+    let mutex = mutex(&holder, &path);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    logs.hear(async { mutex.acquire().await.unwrap().release().await.unwrap() }).await;
+    let lines = logs.lines("acquire");
+    assert_eq!(logs.messages("acquire"), ["asked", "pipeline"]);
+    assert_eq!([lines[1].get("requests"), lines[1].get("what")], ["2", "create, list"]);
+    assert_eq!(logs.messages("hold"), ["owned", "released", "pipeline"]);
+    let delete = logs.lines("hold").remove(2);
+    assert_eq!([delete.get("requests"), delete.get("what"), delete.get("nodes")], ["1", "delete", "1"]);
+}
