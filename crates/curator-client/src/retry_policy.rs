@@ -4,6 +4,8 @@ mod backoff;
 #[cfg(feature = "serde")]
 mod configured;
 mod failures;
+#[cfg(feature = "serde")]
+mod parameter;
 mod unlimited;
 
 use std::fmt;

@@ -1,9 +1,8 @@
 //! Values as text in files and messages, behind the feature `serde`.
 
-use std::fmt;
 use std::time::Duration;
 
-use serde::de::{Error as _, Unexpected};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::connect_string::ConnectString;
@@ -39,31 +38,9 @@ impl Serialize for DurationText {
     }
 }
 
-impl<'de> Deserialize<'de> for DurationText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Visitor)
-    }
-}
-
 /// For `#[serde(serialize_with)]`.
 pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     DurationText(*duration).serialize(serializer)
-}
-
-struct Visitor;
-
-impl serde::de::Visitor<'_> for Visitor {
-    type Value = DurationText;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a duration with its unit, such as \"100ms\" or \"1m 30s\"")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<DurationText, E> {
-        // What the crate says about a mistake does not name the text.
-        let duration = humantime::parse_duration(text);
-        duration.map(DurationText).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::parameter::Parameter;
 use super::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, LONGEST_SLEEP, RetryForever,
     RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
@@ -14,7 +15,7 @@ use crate::text::DurationText as Text;
 ///
 /// The field `type` names the policy, and the others are the parameters of its constructor, by their names there. Durations
 /// are text with a unit: `"100ms"`, `"1m 30s"`. What the constructor refuses, reading refuses with the same error; so it does a
-/// field that is missing or unknown.
+/// field that is missing or unknown, and a value of the wrong kind: `invalid sleep 100: expected a duration with its unit, …`.
 ///
 /// | `type` | fields |
 /// |---|---|
@@ -39,7 +40,7 @@ use crate::text::DurationText as Text;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "Written<Parameter, Parameter>", into = "Written<Text, u32>")]
 #[non_exhaustive]
 pub enum ConfiguredRetryPolicy {
     /// [`ExponentialBackoffRetry`].
@@ -69,67 +70,77 @@ impl RetryPolicy for ConfiguredRetryPolicy {
     }
 }
 
-/// What the file contains, unchecked.
+/// What the file contains. `D` are durations and `N` numbers: on the way in they are unchecked.
 #[derive(Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
-enum Written {
+#[serde(
+    tag = "type",
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    expecting = "a retry policy: a table with the field `type` and the parameters of that type"
+)]
+enum Written<D, N> {
     ExponentialBackoff {
-        base_sleep: Text,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max_sleep: Option<Text>,
-        max_retries: u32,
+        base_sleep: D,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_sleep: Option<D>,
+        max_retries: N,
     },
     BoundedExponentialBackoff {
-        base_sleep: Text,
-        max_sleep: Text,
-        max_retries: u32,
+        base_sleep: D,
+        max_sleep: D,
+        max_retries: N,
     },
     NTimes {
-        n: u32,
-        sleep_between: Text,
+        n: N,
+        sleep_between: D,
     },
     OneTime {
-        sleep: Text,
+        sleep: D,
     },
     UntilElapsed {
-        max_elapsed: Text,
-        sleep_between: Text,
+        max_elapsed: D,
+        sleep_between: D,
     },
     Forever {
-        interval: Text,
+        interval: D,
     },
 }
 
-impl TryFrom<Written> for ConfiguredRetryPolicy {
+impl TryFrom<Written<Parameter, Parameter>> for ConfiguredRetryPolicy {
     type Error = InvalidRetryPolicy;
 
-    fn try_from(written: Written) -> Result<Self, InvalidRetryPolicy> {
+    fn try_from(written: Written<Parameter, Parameter>) -> Result<Self, InvalidRetryPolicy> {
         Ok(match written {
             Written::ExponentialBackoff { base_sleep, max_sleep, max_retries } => {
-                let policy = ExponentialBackoffRetry::new(base_sleep.0, max_retries)?;
+                let (base_sleep, max_retries) =
+                    (base_sleep.duration("base_sleep")?, max_retries.number("max_retries")?);
+                let policy = ExponentialBackoffRetry::new(base_sleep, max_retries)?;
                 Self::ExponentialBackoff(match max_sleep {
-                    Some(max_sleep) => policy.with_max_sleep(max_sleep.0)?,
+                    Some(max_sleep) => policy.with_max_sleep(max_sleep.duration("max_sleep")?)?,
                     None => policy,
                 })
             }
             Written::BoundedExponentialBackoff { base_sleep, max_sleep, max_retries } => {
                 Self::BoundedExponentialBackoff(BoundedExponentialBackoffRetry::new(
-                    base_sleep.0,
-                    max_sleep.0,
-                    max_retries,
+                    base_sleep.duration("base_sleep")?,
+                    max_sleep.duration("max_sleep")?,
+                    max_retries.number("max_retries")?,
                 )?)
             }
-            Written::NTimes { n, sleep_between } => Self::NTimes(RetryNTimes::new(n, sleep_between.0)?),
-            Written::OneTime { sleep } => Self::OneTime(RetryOneTime::new(sleep.0)?),
-            Written::UntilElapsed { max_elapsed, sleep_between } => {
-                Self::UntilElapsed(RetryUntilElapsed::new(max_elapsed.0, sleep_between.0)?)
+            Written::NTimes { n, sleep_between } => {
+                Self::NTimes(RetryNTimes::new(n.number("n")?, sleep_between.duration("sleep_between")?)?)
             }
-            Written::Forever { interval } => Self::Forever(RetryForever::new(interval.0)?),
+            Written::OneTime { sleep } => Self::OneTime(RetryOneTime::new(sleep.duration("sleep")?)?),
+            Written::UntilElapsed { max_elapsed, sleep_between } => Self::UntilElapsed(RetryUntilElapsed::new(
+                max_elapsed.duration("max_elapsed")?,
+                sleep_between.duration("sleep_between")?,
+            )?),
+            Written::Forever { interval } => Self::Forever(RetryForever::new(interval.duration("interval")?)?),
         })
     }
 }
 
-impl From<ConfiguredRetryPolicy> for Written {
+impl From<ConfiguredRetryPolicy> for Written<Text, u32> {
     fn from(policy: ConfiguredRetryPolicy) -> Self {
         match policy {
             ConfiguredRetryPolicy::ExponentialBackoff(policy) => Self::ExponentialBackoff {
@@ -240,19 +251,63 @@ mod tests {
             ),
             (
                 r#"{"type":"one-time","sleep":"100"}"#,
-                "invalid value: string \"100\", expected a duration with its unit, such as \"100ms\" or \"1m 30s\"",
+                "invalid sleep \"100\": expected a duration with its unit, such as \"100ms\" or \"1m 30s\"",
+            ),
+            (r#"{"type":"one-time","sleep":100}"#, "invalid sleep 100: expected a duration with its unit"),
+            (
+                r#"{"type":"until-elapsed","max_elapsed":5,"sleep_between":"1s"}"#,
+                "invalid max_elapsed 5: expected a duration",
             ),
             (
-                r#"{"type":"one-time","sleep":100}"#,
-                "invalid type: integer `100`, expected a duration with its unit, such as \"100ms\" or \"1m 30s\"",
+                r#"{"type":"until-elapsed","max_elapsed":"5s","sleep_between":"soon"}"#,
+                "invalid sleep_between \"soon\": expected a duration",
             ),
+            (
+                r#"{"type":"n-times","n":-1,"sleep_between":"1s"}"#,
+                "invalid n -1: expected a whole number between 0 and 4294967295",
+            ),
+            (r#"{"type":"n-times","n":4294967296,"sleep_between":"1s"}"#, "invalid n 4294967296: expected a whole"),
+            (r#"{"type":"n-times","n":3.0,"sleep_between":"1s"}"#, "invalid n 3.0: expected a whole number"),
+            (r#"{"type":"n-times","n":"3","sleep_between":"1s"}"#, "invalid n \"3\": expected a whole number"),
+            (r#"{"type":"forever","interval":true}"#, "invalid interval true: expected a duration"),
+            (r#"{"type":"forever","interval":null}"#, "invalid interval null: expected a duration"),
+            (r#"{"type":"forever","interval":["1s"]}"#, "invalid interval [...]: expected a duration"),
+            (r#"{"type":"forever","interval":{"secs":1}}"#, "invalid interval {...}: expected a duration"),
             (r#"{"type":"one-time"}"#, "missing field `sleep`"),
             (r#"{"type":"forever","interval":"1s","jitter":true}"#, "unknown field `jitter`, expected `interval`"),
             (r#"{"interval":"1s"}"#, "missing field `type`"),
             (r#"{"type":"never"}"#, "unknown variant `never`"),
+            (r"5", "invalid type: integer `5`, expected a retry policy: a table with the field `type`"),
         ] {
             let error = serde_json::from_str::<ConfiguredRetryPolicy>(text).unwrap_err().to_string();
             assert!(error.starts_with(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_of_the_file() {
+        #[derive(Debug, Deserialize)]
+        struct Settings {
+            #[serde(rename = "retry")]
+            _retry: ConfiguredRetryPolicy,
+        }
+        for (fields, reason) in [
+            (
+                "type = 'until-elapsed'\nmax_elapsed = 5\nsleep_between = '1s'",
+                "invalid max_elapsed 5: expected a duration",
+            ),
+            (
+                "type = 'until-elapsed'\nmax_elapsed = '5s'\nsleep_between = 'soon'",
+                "invalid sleep_between \"soon\": expected a duration",
+            ),
+            ("type = 'n-times'\nn = -1\nsleep_between = '1s'", "invalid n -1: expected a whole number"),
+            ("type = 'one-time'\nsleep = 07:32:00", "invalid sleep {...}: expected a duration"),
+            ("type = 'one-time'", "missing field `sleep`"),
+            ("type = 'one-time'\nsleep = '1s'\njitter = true", "unknown field `jitter`, expected `sleep`"),
+        ] {
+            let file = format!("[retry]\n{fields}\n");
+            let error = toml::from_str::<Settings>(&file).unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains("[retry]"), "{file}: {error}");
         }
     }
 }
