@@ -46,6 +46,8 @@ const NOTHING_KNOWN: &str = "no server has answered yet";
 #[derive(Debug)]
 pub(crate) struct Journal {
     client: Arc<str>,
+    /// The pause between two lines about one outage.
+    pace: Duration,
     record: watch::Sender<Record>,
 }
 
@@ -76,16 +78,16 @@ impl Record {
 
 impl Journal {
     /// For a client that has no session yet.
-    pub(crate) fn new(client: &Arc<str>) -> Self {
+    pub(crate) fn new(client: &Arc<str>, pace: Duration) -> Self {
         let record = Record {
-            outage: Some(Outage::begin(ClockInstant::now(), None)),
+            outage: Some(Outage::begin(ClockInstant::now(), None, pace)),
             is_refused: false,
             is_resumed: false,
             last_failure: None,
             resumed: 0,
             replaced: 0,
         };
-        Self { client: Arc::clone(client), record: watch::Sender::new(record) }
+        Self { client: Arc::clone(client), pace, record: watch::Sender::new(record) }
     }
 
     pub(crate) fn record(&self) -> Record {
@@ -151,7 +153,7 @@ impl Journal {
             if is_new {
                 let cause = doubt.to_string();
                 record.note(&cause, now);
-                record.outage = Some(Outage::begin(now, Some(cause)));
+                record.outage = Some(Outage::begin(now, Some(cause), self.pace));
                 record.is_resumed = false;
             }
             is_new
@@ -198,7 +200,7 @@ impl Journal {
                 record.note(&why, now);
             }
             record.is_resumed = false;
-            record.outage.get_or_insert_with(|| Outage::begin(now, Some(why.clone())));
+            record.outage.get_or_insert_with(|| Outage::begin(now, Some(why.clone()), self.pace));
             record.outage.clone()
         });
         let (client, session) = (&*self.client, Id(session));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::clock::ClockInstant;
 
-/// The pause between two lines of the log about one outage.
-const PACE: Duration = Duration::from_secs(60);
+/// The pause between two lines of the log about one outage, for all clients.
+pub(crate) const PACE: Duration = Duration::from_secs(60);
 
 /// The time during which a client has no confirmed connection: before its first session, in doubt, or after a loss.
 ///
@@ -17,11 +17,13 @@ pub(crate) struct Outage {
     cause: Option<String>,
     has_failed: bool,
     next_line: ClockInstant,
+    /// The pause between two lines of the log.
+    pace: Duration,
 }
 
 impl Outage {
-    pub(crate) fn begin(now: ClockInstant, cause: Option<String>) -> Self {
-        Self { since: now, cause, has_failed: false, next_line: now + PACE }
+    pub(crate) fn begin(now: ClockInstant, cause: Option<String>, pace: Duration) -> Self {
+        Self { since: now, cause, has_failed: false, next_line: now + pace, pace }
     }
 
     pub(crate) fn lasted(&self, now: ClockInstant) -> Duration {
@@ -44,7 +46,7 @@ impl Outage {
         }
     }
 
-    /// An attempt to end it has failed. Returns whether to log that: the first one is, and then one a minute.
+    /// An attempt to end it has failed. Returns whether to log that: the first one is, and then one in each pause.
     pub(crate) fn failed(&mut self, cause: &str, now: ClockInstant) -> bool {
         self.cause = Some(cause.to_owned());
         if !std::mem::replace(&mut self.has_failed, true) {
@@ -58,11 +60,11 @@ impl Outage {
         self.next_line
     }
 
-    /// Whether a line is due. If so, the next one is due a minute later.
+    /// Whether a line is due. If so, the next one is due after another pause.
     pub(crate) fn is_due(&mut self, now: ClockInstant) -> bool {
         let is_due = now >= self.next_line;
         if is_due {
-            self.next_line = now + PACE;
+            self.next_line = now + self.pace;
         }
         is_due
     }
@@ -76,7 +78,7 @@ mod tests {
     fn the_first_failure_is_logged_at_once_and_then_there_is_a_line_a_minute() {
         let start = ClockInstant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let mut outage = Outage::begin(start, None);
+        let mut outage = Outage::begin(start, None, PACE);
         assert_eq!(outage.next_line(), after(60));
         let lines: Vec<_> = (1..=150).filter(|second| outage.failed("refused", after(*second))).collect();
         assert_eq!(lines, [1, 61, 121]);
@@ -87,7 +89,7 @@ mod tests {
     #[test]
     fn what_a_whole_attempt_has_shown_is_kept_until_the_next_has_failed() {
         let now = ClockInstant::now();
-        let mut outage = Outage::begin(now, Some("the connection broke".to_owned()));
+        let mut outage = Outage::begin(now, Some("the connection broke".to_owned()), PACE);
         outage.learn("zk1: no answer yet");
         assert_eq!(outage.cause(), Some("zk1: no answer yet"));
         outage.failed("zk1: no answer; zk2: refused", now);
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn an_outage_in_which_nothing_fails_has_a_line_a_minute_too() {
         let start = ClockInstant::now();
-        let mut outage = Outage::begin(start, Some("no answer".to_owned()));
+        let mut outage = Outage::begin(start, Some("no answer".to_owned()), PACE);
         let after = |seconds| start + Duration::from_secs(seconds);
         let lines: Vec<_> = (0..=150).filter(|second| outage.is_due(after(*second))).collect();
         assert_eq!(lines, [60, 120]);

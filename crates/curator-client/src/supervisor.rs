@@ -252,3 +252,6 @@ impl Drop for Supervisor {
         self.finish(false);
     }
 }
+
+#[cfg(test)]
+mod tests;

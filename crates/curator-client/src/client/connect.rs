@@ -14,6 +14,7 @@ use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::local_address::LockData;
+use crate::outage::PACE;
 use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::supervisor::Supervisor;
@@ -57,7 +58,7 @@ impl CuratorClientBuilder {
         let (options, timer) = (client.options, Timer::new(tokio::runtime::Handle::current()));
         // Panics here, and not in a task, if the runtime has no timers.
         drop(timer.sleep(Duration::ZERO));
-        let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name)));
+        let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name, PACE)));
         let (session_options, for_sessions) = (Arc::clone(&options), Arc::clone(&journal));
         let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), for_sessions));
         let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));
