@@ -124,11 +124,7 @@ impl CuratorClient {
     /// Closing continues when the future is dropped.
     pub async fn close(&self) -> Result<()> {
         self.inner.closing.begin();
-        if self.inner.closing.finished().await {
-            Ok(())
-        } else {
-            Err(Error::CloseUnconfirmed { after: self.inner.options.close_timeout })
-        }
+        self.inner.closing.finished().await.map_err(|after| Error::CloseUnconfirmed { after })
     }
 
     /// Waits until [`close`](Self::close) is called on any clone.

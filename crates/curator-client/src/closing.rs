@@ -1,6 +1,7 @@
 //! The shutdown of a client, from the request to completion.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
@@ -14,12 +15,15 @@ pub(crate) struct Closing {
 enum Progress {
     /// The client has not been asked to close.
     Open,
-    Begun,
-    /// Everything has ended, whether or not the server has confirmed that the session is closed.
-    Finished {
-        confirmed: bool,
+    Begun {
+        at: Instant,
     },
+    /// Everything has ended, whether or not the server has confirmed that the session is closed.
+    Finished(Confirmation),
 }
+
+/// Whether the server has confirmed that the session is closed; if not, how long the client has been closing.
+pub(crate) type Confirmation = Result<(), Duration>;
 
 impl Closing {
     /// For an open client.
@@ -32,7 +36,7 @@ impl Closing {
         self.progress.send_if_modified(|progress| {
             let is_open = *progress == Progress::Open;
             if is_open {
-                *progress = Progress::Begun;
+                *progress = Progress::Begun { at: Instant::now() };
             }
             is_open
         });
@@ -43,7 +47,7 @@ impl Closing {
     }
 
     pub(crate) fn has_finished(&self) -> bool {
-        matches!(*self.progress.borrow(), Progress::Finished { .. })
+        matches!(*self.progress.borrow(), Progress::Finished(_))
     }
 
     /// Waits until the client starts to close.
@@ -55,19 +59,28 @@ impl Closing {
     /// Everything has ended. Only the first call counts.
     pub(crate) fn finish(&self, confirmed: bool) {
         self.progress.send_if_modified(|progress| {
-            let is_first = !matches!(progress, Progress::Finished { .. });
-            if is_first {
-                *progress = Progress::Finished { confirmed };
-            }
-            is_first
+            let after = match progress {
+                Progress::Open => Duration::ZERO,
+                Progress::Begun { at } => at.elapsed(),
+                Progress::Finished(_) => return false,
+            };
+            // Nobody wants to know it to the nanosecond.
+            let after = Duration::from_millis(u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+            *progress = Progress::Finished(if confirmed { Ok(()) } else { Err(after) });
+            true
         });
     }
 
-    /// Waits until everything has ended. Returns whether the server has confirmed that the session is closed.
-    pub(crate) async fn finished(&self) -> bool {
+    /// Waits until everything has ended.
+    pub(crate) async fn finished(&self) -> Confirmation {
         let mut progress = self.progress.subscribe();
-        let finished = progress.wait_for(|progress| matches!(progress, Progress::Finished { .. })).await;
-        finished.is_ok_and(|progress| *progress == Progress::Finished { confirmed: true })
+        loop {
+            if let Progress::Finished(confirmation) = *progress.borrow_and_update() {
+                return confirmation;
+            }
+            // The sender lives in `self`, so the channel cannot be closed while this waits.
+            let _ = progress.changed().await;
+        }
     }
 }
 
@@ -89,6 +102,6 @@ mod tests {
         closing.finish(true);
         closing.finish(false);
         closing.begin();
-        assert_eq!(closing.finished().now_or_never(), Some(true));
+        assert_eq!(closing.finished().now_or_never(), Some(Ok(())));
     }
 }

@@ -177,7 +177,8 @@ pub enum Error {
     /// The server did not confirm in time that the session is closed. It ends there when its timeout expires.
     #[error("the server did not confirm within {after:?} that the session is closed; it ends when its timeout expires")]
     CloseUnconfirmed {
-        /// How long the client waited.
+        /// How long the client waited, first for pending deletes and then for the server: at most about twice the close
+        /// timeout.
         after: Duration,
     },
     /// There is no such node.

@@ -103,9 +103,13 @@ async fn closing_during_an_outage_is_bounded() {
     proxy.cut();
     let started = Instant::now();
     let error = soon(client.close()).await.unwrap_err();
-    assert!(matches!(error, Error::CloseUnconfirmed { after: CLOSE }), "{error}");
-    assert!(started.elapsed() < CLOSE + SLACK, "{:?}", started.elapsed());
-    assert!(matches!(client.close().await, Err(Error::CloseUnconfirmed { .. })));
+    let took = started.elapsed();
+    assert!(took < CLOSE + SLACK, "{took:?}");
+    let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
+    assert!((CLOSE..=took).contains(&after), "{error}");
+    // Closing again tells the same.
+    let again = client.close().await.unwrap_err();
+    assert!(matches!(again, Error::CloseUnconfirmed { after: again } if again == after), "{again}");
 }
 
 #[tokio::test]
@@ -118,8 +122,12 @@ async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_
         client.janitor().delete(&client.resolve(unique_path("node")).unwrap());
     }
     let started = Instant::now();
-    soon(client.close()).await.unwrap_err();
-    assert!(started.elapsed() < 2 * CLOSE + SLACK, "{:?}", started.elapsed());
+    let error = soon(client.close()).await.unwrap_err();
+    let took = started.elapsed();
+    assert!(took < 2 * CLOSE + SLACK, "{took:?}");
+    // The error names all of the time, not the close timeout alone.
+    let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
+    assert!((2 * CLOSE..=took).contains(&after), "{error}");
     // Nobody works on them any more.
     soon(client.janitor().idle()).await;
     assert_eq!(client.janitor().pending(), 0);
