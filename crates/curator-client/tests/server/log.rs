@@ -161,8 +161,61 @@ async fn no_secret_is_logged() {
     let mut states = client.connection_states();
     proxy.cut();
     assert!(soon(states.wait_for(Reconnected)).await);
+    end_session(TestingServer::shared().await, &proxy).await;
+    assert!(soon(states.wait_for(Lost)).await);
+    assert!(soon(states.wait_for(Reconnected)).await);
     client.close().await.unwrap();
-    let lines = format!("{:?}", all_lines_of("secretive"));
-    assert!(lines.contains("session opened") && lines.contains("create"), "{lines}");
-    assert!(!lines.contains("hush") && !lines.contains("silent-data"), "{lines}");
+    let text = text_of(&all_lines_of("secretive"));
+    for told in ["session opened", "create", "cannot resume the session"] {
+        assert!(text.contains(told), "no {told:?} in {text}");
+    }
+    let passwords = proxy.sessions().into_iter().map(|session| session.password);
+    let passwords: Vec<_> = passwords.flat_map(|password| printed(&password)).collect();
+    assert!(!passwords.is_empty());
+    for secret in ["hush", "silent-data"].into_iter().chain(passwords.iter().map(String::as_str)) {
+        assert!(!text.contains(secret), "{secret:?} in {text}");
+    }
+}
+
+/// All that the lines say, in small letters and with single spaces.
+fn text_of(lines: &[Line]) -> String {
+    let words = lines.iter().flat_map(|line| line.fields.values().chain([&line.message]));
+    let words: Vec<_> = words.flat_map(|text| text.split_whitespace()).collect();
+    words.join(" ").to_lowercase()
+}
+
+/// The password of a session as somebody may have printed it: as a list of numbers, in hex, as a text. Some bytes of it are
+/// enough.
+fn printed(password: &[u8]) -> Vec<String> {
+    let some = &password[4..12];
+    assert!(some.iter().any(|byte| *byte != some[0]), "{password:?}");
+    let join = |print: fn(&u8) -> String, separator| some.iter().map(print).collect::<Vec<_>>().join(separator);
+    let mut prints = vec![some.escape_ascii().to_string(), String::from_utf8_lossy(some).into_owned()];
+    for separator in [", ", ",", " ", ":", ""] {
+        prints.extend([
+            join(|byte| format!("{byte}"), separator),
+            join(|byte| format!("{byte:x}"), separator),
+            join(|byte| format!("{byte:02x}"), separator),
+            join(|byte| format!("{byte:#x}"), separator),
+            join(|byte| format!("{byte:#04x}"), separator),
+        ]);
+    }
+    prints.iter().map(|print| print.to_lowercase()).collect()
+}
+
+#[test]
+fn a_password_is_found_however_it_is_printed() {
+    let password: Vec<u8> = (1..=16).map(|number| number * 13).collect();
+    for text in [
+        format!("{password:?}"),
+        format!("{password:#?}"),
+        format!("{password:x?}"),
+        format!("{password:#04X?}"),
+        password.escape_ascii().to_string(),
+        password.iter().map(|byte| format!("{byte:02X}")).collect(),
+    ] {
+        let line = Line { level: Level::INFO, message: text.clone(), fields: Default::default() };
+        let text = text_of(&[line]);
+        assert!(printed(&password).iter().any(|print| text.contains(print)), "{text}");
+    }
 }
