@@ -157,7 +157,7 @@ impl<'a> AcquireLog<'a> {
     }
 
     fn given_up(&self, why: impl Display) {
-        tracing::debug!(parent: &self.span, why = %Capped(why), waited = ?self.waited().unwrap_or_default(), "given up");
+        tracing::debug!(parent: &self.span, why = %Capped(why), waited = format_args!("{:.1?}", self.waited().unwrap_or_default()), "given up");
     }
 }
 
@@ -192,7 +192,7 @@ impl Display for Patience {
         match self.0 {
             Wait::No => f.write_str("none"),
             Wait::Until(Deadline::NEVER) => f.write_str("forever"),
-            Wait::Until(deadline) => write!(f, "{:?}", deadline.remaining().unwrap_or_default()),
+            Wait::Until(deadline) => write!(f, "{:.1?}", deadline.remaining().unwrap_or_default()),
         }
     }
 }

@@ -44,7 +44,7 @@ impl HoldLog {
         );
         span.follows_from(&acquire.span);
         let since = (!span.is_disabled()).then(Instant::now);
-        tracing::debug!(parent: &span, waited = ?acquire.waited().unwrap_or_default(), "owned");
+        tracing::debug!(parent: &span, waited = format_args!("{:.1?}", acquire.waited().unwrap_or_default()), "owned");
         Self { span, owner: owner.clone(), since }
     }
 
@@ -81,8 +81,12 @@ impl HoldLog {
     pub(crate) fn ended(&self, end: &LockLost) {
         let held = || self.since.map(|since| since.elapsed()).unwrap_or_default();
         match end.reason {
-            LossReason::Released => tracing::debug!(parent: &self.span, held = ?held(), "released"),
-            why => tracing::debug!(parent: &self.span, %why, lost = %Capped(&end.path), held = ?held(), "lost"),
+            LossReason::Released => {
+                tracing::debug!(parent: &self.span, held = format_args!("{:.1?}", held()), "released")
+            }
+            why => {
+                tracing::debug!(parent: &self.span, %why, lost = %Capped(&end.path), held = format_args!("{:.1?}", held()), "lost")
+            }
         }
     }
 }
