@@ -113,7 +113,9 @@ impl CuratorClient {
     ///
     /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`] at once, in every clone,
     /// and so does every new call. A request that has been sent gets its answer, or ends with the session. Closing again
-    /// is harmless. A client that has no session yet does not wait for one.
+    /// is harmless. A client that has no session yet does not wait for one: an attempt to open it is abandoned, and a session that
+    /// a server has just granted is closed like any other. One of which the server's word is still on its way has no nodes, and
+    /// ends there with its timeout.
     ///
     /// # Errors
     ///

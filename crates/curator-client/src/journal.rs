@@ -227,8 +227,8 @@ impl Journal {
         }
     }
 
-    /// The client is closed.
-    pub(crate) fn closed(&self, confirmed: bool) {
+    /// The client is closed. `confirmed` is `None` if it never had a session, so that there was nothing to confirm.
+    pub(crate) fn closed(&self, confirmed: Option<bool>) {
         tracing::info!(client = &*self.client, confirmed, "client closed");
     }
 

@@ -2,7 +2,7 @@
 
 use std::future::ready;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -19,7 +19,7 @@ use crate::local_address::LockData;
 use crate::options::SessionOptions;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
-use crate::session::Session;
+use crate::session::{OpenFailure, Session};
 use crate::sessions::Sessions;
 use crate::shortened::Shortened;
 use crate::state::{ConnectionState, ConnectionStateManager};
@@ -44,6 +44,17 @@ pub(crate) struct Supervisor {
 /// finally tells whether it is over there, too.
 type GivenUp = FuturesUnordered<BoxFuture<'static, bool>>;
 
+/// The session that an attempt has opened, while it is not known whether it can be relied on.
+#[derive(Default)]
+struct Opened(Mutex<Option<Session>>);
+
+impl Opened {
+    /// Returns what it was.
+    fn set(&self, session: Option<Session>) -> Option<Session> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), session)
+    }
+}
+
 impl Supervisor {
     /// Keeps a session open until `drained` completes, that is, until the client closes and nothing is left to do in the
     /// session.
@@ -59,14 +70,16 @@ impl Supervisor {
             never = self.journal.remind(&self.timer) => match never {},
         };
         self.journal.closed(confirmed);
-        self.finish(confirmed);
+        self.finish(confirmed.unwrap_or(true));
     }
 
-    /// Returns whether the servers have confirmed that all sessions are over.
-    async fn work(&self, mut drained: Pin<&mut impl Future<Output = ()>>) -> bool {
+    /// Returns whether the servers have confirmed that all sessions are over; `None` if there was none.
+    async fn work(&self, mut drained: Pin<&mut impl Future<Output = ()>>) -> Option<bool> {
         let mut given_up = GivenUp::new();
-        let mut epoch = 1;
-        while let Some(session) = self.open(epoch, &mut given_up).await {
+        // The number of sessions so far.
+        let mut epoch = 0;
+        while let Some(session) = self.open(epoch + 1, &mut given_up).await {
+            epoch += 1;
             self.journal.opened(&session);
             let state = if epoch == 1 { ConnectionState::Connected } else { ConnectionState::Reconnected };
             self.sessions.replace(session.clone(), || self.states.publish(state));
@@ -83,12 +96,14 @@ impl Supervisor {
             if end == SessionEnd::Closed {
                 break;
             }
-            epoch += 1;
+        }
+        if epoch == 0 && given_up.is_empty() {
+            return None;
         }
         tokio::select! {
             biased;
-            confirmed = given_up.fold(true, |all, is_over| ready(all & is_over)) => confirmed,
-            () = self.timer.sleep(self.options.close_timeout) => false,
+            confirmed = given_up.fold(true, |all, is_over| ready(all & is_over)) => Some(confirmed),
+            () = self.timer.sleep(self.options.close_timeout) => Some(false),
         }
     }
 
@@ -197,26 +212,23 @@ impl Supervisor {
         given_up.push(Box::pin(closed));
     }
 
-    /// Tries to open a session until one is established. `None` when the client closes.
+    /// Tries to open a session until there is one that can be relied on. `None` when the client closes; a session that had
+    /// been opened by then is given up.
     async fn open(&self, epoch: u64, given_up: &mut GivenUp) -> Option<Session> {
         let Self { options, timer, journal, .. } = self;
         let report = |cause: &str| journal.learn(cause);
         let diagnosis = Diagnosis::new(&options.servers, &report);
         let mut retrier = Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
+        let opened = Opened::default();
         let opening = async {
             loop {
-                match Session::open(epoch, options, timer, &diagnosis).await {
-                    Ok(session) => {
-                        if let Some(link) = session.link() {
-                            // The next probe is due soon, and nobody sends it before this has returned.
-                            let limit = session.lease().probe_interval() / 2;
-                            self.lock_data.find_out(link.server(), timer, limit).await;
-                        }
-                        return Some(session);
-                    }
+                match self.attempt(epoch, &diagnosis, &opened).await {
+                    Ok(session) => return Some(session),
                     // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
                     // the client tries again.
                     Err(failure) => {
+                        // Its connection is as good as lost. Nothing has been done in it, so nobody waits for its end.
+                        drop(opened.set(None));
                         journal.failed(&failure);
                         retrier.again().await.ok()?;
                     }
@@ -227,11 +239,30 @@ impl Supervisor {
         loop {
             tokio::select! {
                 biased;
-                () = self.closing.begun() => return None,
+                () = self.closing.begun() => {
+                    if let Some(session) = opened.set(None)
+                        && let Some(link) = session.finish(SessionEnd::Closed)
+                    {
+                        self.give_up(&session, link, given_up);
+                    }
+                    return None;
+                }
                 session = &mut opening => return session,
                 Some(_) = given_up.next(), if !given_up.is_empty() => {}
             }
         }
+    }
+
+    /// Makes one attempt to open a session. `opened` has it from the moment at which it exists on the servers.
+    async fn attempt(&self, epoch: u64, diagnosis: &Diagnosis<'_>, opened: &Opened) -> Result<Session, OpenFailure> {
+        let deadline = Deadline::after(self.options.connection_timeout);
+        let (session, server) = Session::open(epoch, &self.options, &self.timer, diagnosis).await?;
+        opened.set(Some(session.clone()));
+        session.prove(&server, deadline, diagnosis).await?;
+        // The next probe is due soon, and nobody sends it before this has returned.
+        let limit = session.lease().probe_interval() / 2;
+        self.lock_data.find_out(&server, &self.timer, limit).await;
+        Ok(session)
     }
 
     fn finish(&self, confirmed: bool) {

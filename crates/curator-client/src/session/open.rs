@@ -10,6 +10,7 @@ use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 use crate::timer::{Deadline, Timer};
 use crate::zk::link::{ConnectFailure, Diagnosis, Link};
+use crate::zk::nodelay::set_nodelay;
 
 /// Why a session was not opened, or not resumed.
 #[derive(Debug, Clone)]
@@ -38,35 +39,50 @@ impl OpenFailure {
 }
 
 impl Session {
-    /// Makes one attempt to open a session, no longer than the connection timeout.
+    /// Makes one attempt to open a session, no longer than the connection timeout. It must be [proved](Self::prove) before
+    /// anyone relies on it.
+    ///
+    /// Nothing is awaited once there is a session, so none is lost without the caller's knowledge.
     pub(crate) async fn open(
         epoch: u64,
         options: &Arc<SessionOptions>,
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
-    ) -> Result<Self, OpenFailure> {
-        let deadline = Deadline::after(options.connection_timeout);
+    ) -> Result<(Self, Arc<HostPort>), OpenFailure> {
         let (link, connect_sent) = Link::open(options, timer, diagnosis).await?;
-        let (server, asked) = (Arc::clone(link.server()), ClockInstant::now());
-        diagnosis.report(&OpenFailure::new(&server, "no answer to the first request yet").cause);
-        let session = Self::new(epoch, link, connect_sent, options, timer);
+        let server = Arc::clone(link.server());
+        Ok((Self::new(epoch, link, connect_sent, options, timer), server))
+    }
+
+    /// Makes sure by `deadline` that a session which was just opened on `server` can be relied on.
+    pub(crate) async fn prove(
+        &self,
+        server: &HostPort,
+        deadline: Deadline,
+        diagnosis: &Diagnosis<'_>,
+    ) -> Result<(), OpenFailure> {
+        let (options, timer) = (&self.inner.options, &self.inner.timer);
+        // Awaited, or the first pipeline would take two round trips.
+        set_nodelay(&options.name, &options.servers, timer).await;
+        let asked = ClockInstant::now();
+        diagnosis.report(&OpenFailure::new(server, "no answer to the first request yet").cause);
         let (sent, answer) = tokio::select! {
             biased;
-            probed = session.probe() => probed,
+            probed = self.probe() => probed,
             () = timer.sleep_until(deadline) => {
                 let waited = ClockInstant::now().saturating_duration_since(asked);
                 // Nobody wants to read nanoseconds.
-                return Err(OpenFailure::unanswered(&server, Duration::from_millis(waited.as_millis() as u64)));
+                return Err(OpenFailure::unanswered(server, Duration::from_millis(waited.as_millis() as u64)));
             }
         };
-        answer.map_err(|error| OpenFailure::new(&server, error))?;
-        session.lease().probe_answered(sent);
+        answer.map_err(|error| OpenFailure::new(server, error))?;
+        self.lease().probe_answered(sent);
         // The answers were slow. The next two probes have to be answered within what is left of the lease, so it is
         // better to start over.
-        if session.lease().remaining() < session.timeout() / 2 {
-            return Err(OpenFailure::new(&server, "the handshake took too long for the session to be reliable"));
+        if self.lease().remaining() < self.timeout() / 2 {
+            return Err(OpenFailure::new(server, "the handshake took too long for the session to be reliable"));
         }
-        session.set_connected(true);
-        Ok(session)
+        self.set_connected(true);
+        Ok(())
     }
 }

@@ -28,7 +28,7 @@ mod created;
 pub(crate) mod error;
 pub(crate) mod link;
 mod multi;
-mod nodelay;
+pub(crate) mod nodelay;
 mod start;
 pub(crate) mod task;
 pub(crate) mod watch;

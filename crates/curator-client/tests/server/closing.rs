@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{CuratorClient, Error, RetryForever, SessionEnd};
-use curator_test::{OpCode, TestingServer};
+use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error, RetryForever, SessionEnd};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
     DEFAULT_TIMEOUT, SLACK, behind_proxy, builder, direct, ephemeral, proxy, soon, unique_path, until,
@@ -11,6 +11,17 @@ use crate::support::{
 
 /// A close timeout that a test waits for.
 const CLOSE: Duration = Duration::from_millis(500);
+
+/// A client whose first session exists on the server, but has not answered its first request.
+async fn being_opened(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (CuratorClient, i64) {
+    proxy.hold_replies(OpCode::Sync);
+    let client = builder.start().unwrap();
+    soon(proxy.wait_for_request(OpCode::Sync, 1)).await.unwrap();
+    let id = proxy.sessions().last().unwrap().session_id;
+    assert!(has_session(id).await);
+    assert_eq!(client.connection_state(), ConnectionState::Connecting);
+    (client, id)
+}
 
 async fn has_session(id: i64) -> bool {
     TestingServer::shared().await.sessions().await.unwrap().iter().any(|session| session.session_id == id)
@@ -31,6 +42,28 @@ async fn a_closed_client_has_left_nothing_on_the_server() {
     client.close().await.unwrap();
     assert_eq!(observer.check_exists(&node).await.unwrap(), None);
     assert!(!has_session(id).await);
+}
+
+#[tokio::test]
+async fn a_session_that_is_being_opened_is_closed_too() {
+    let proxy = proxy().await;
+    let (client, id) = being_opened(builder(proxy.connect_string()), &proxy).await;
+    // So far away that it makes a difference whether the answer is waited for.
+    proxy.set_delay(Duration::from_millis(50));
+    let mut close = Box::pin(client.close());
+    assert!(futures_util::FutureExt::now_or_never(&mut close).is_none());
+    proxy.release_held();
+    soon(close).await.unwrap();
+    assert!(!has_session(id).await);
+}
+
+#[tokio::test]
+async fn closing_says_so_if_a_session_that_was_being_opened_may_be_alive() {
+    let proxy = proxy().await;
+    let (client, _) = being_opened(builder(proxy.connect_string()).close_timeout(CLOSE), &proxy).await;
+    proxy.refuse(true).unwrap();
+    let error = soon(client.close()).await.unwrap_err();
+    assert!(matches!(error, Error::CloseUnconfirmed { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -159,7 +192,7 @@ async fn a_pause_between_two_tries_ends_with_the_client() {
         async move { client.get_data("/").await }
     });
     let mut states = client.connection_states();
-    assert!(soon(states.wait_for(curator_client::ConnectionState::Reconnected)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     client.close().await.unwrap();
     let error = soon(read).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Closed), "{error}");

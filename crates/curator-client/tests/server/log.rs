@@ -136,6 +136,18 @@ async fn a_start_without_an_ensemble_is_logged_once_until_there_is_one() {
 }
 
 #[tokio::test]
+async fn nothing_is_said_to_be_confirmed_if_there_was_no_session() {
+    listen();
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    proxy.refuse(true).unwrap();
+    let client = builder(proxy.connect_string()).name("never").start().unwrap();
+    client.close().await.unwrap();
+    let lines = lines_since_start("never");
+    let closed = lines.iter().find(|line| line.message == "client closed").unwrap();
+    assert!(!closed.fields.contains_key("confirmed"), "{lines:#?}");
+}
+
+#[tokio::test]
 async fn a_doubt_that_ends_on_the_same_connection_is_logged_as_such() {
     listen();
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();

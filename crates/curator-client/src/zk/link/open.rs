@@ -21,6 +21,8 @@ use crate::zk::task::{LinkEnd, SessionTask, catch_task};
 impl Link {
     /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns an instant before
     /// its connect request was sent.
+    ///
+    /// Nothing is awaited once there is a session. Pipelines take two round trips until [`set_nodelay`] is done.
     pub(crate) async fn open(
         options: &SessionOptions,
         timer: &Timer,
@@ -28,10 +30,7 @@ impl Link {
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
         let connector = || connector(options);
         let share = share(options, options.connection_timeout);
-        let opened = Pass { diagnosis, share, timer, connector: &connector, caught_up: true }.run().await?;
-        // Awaited, or the first pipeline would take two round trips.
-        set_nodelay(&options.name, &options.servers, timer).await;
-        Ok(opened)
+        Pass { diagnosis, share, timer, connector: &connector, caught_up: true }.run().await
     }
 
     pub(super) async fn connect(connector: Connector, server: &HostPort, caught_up: bool) -> Result<Self, ZkError> {
