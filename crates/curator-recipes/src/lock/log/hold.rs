@@ -82,10 +82,10 @@ impl HoldLog {
         let held = || self.since.map(|since| since.elapsed()).unwrap_or_default();
         match end.reason {
             LossReason::Released => {
-                tracing::debug!(parent: &self.span, held = format_args!("{:.1?}", held()), "released")
+                tracing::debug!(parent: &self.span, held = format_args!("{:.1?}", held()), "released");
             }
             why => {
-                tracing::debug!(parent: &self.span, %why, lost = %Capped(&end.path), held = format_args!("{:.1?}", held()), "lost")
+                tracing::debug!(parent: &self.span, %why, lost = %Capped(&end.path), held = format_args!("{:.1?}", held()), "lost");
             }
         }
     }
