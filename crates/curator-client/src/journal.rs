@@ -195,8 +195,8 @@ impl Journal {
     pub(crate) fn lost(&self, session: &Session, end: SessionEnd) {
         let (now, why) = (ClockInstant::now(), end.to_string());
         let outage = self.change(|record| {
-            // What has led to it says more.
-            if !record.outage.as_ref().is_some_and(Outage::has_failed) {
+            // Why it could not be confirmed says more.
+            if end != SessionEnd::LeaseOver || !record.outage.as_ref().is_some_and(Outage::has_failed) {
                 record.note(&why, now);
             }
             record.is_resumed = false;
