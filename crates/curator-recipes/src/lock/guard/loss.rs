@@ -16,8 +16,8 @@ use crate::lock::hold::HoldEnd;
 /// It is a future, which completes when the lock is lost, or when its last guard is released or dropped: then with
 /// [`LossReason::Released`](crate::LossReason::Released). So a task that waits for it always ends. It completes as soon as
 /// one of the locks of a multi-lock is no longer held (with a loss, if one of them is lost and the others are released), and
-/// after a [downgrade](crate::WriteGuard::downgrade), whose new guard
-/// has a handle of its own. Once it has completed, it returns the same reason whenever it is polled.
+/// after a [downgrade](crate::WriteGuard::downgrade), whose new guard has a handle of its own. Once it has completed, it
+/// returns the same reason whenever it is polled.
 ///
 /// `Released` means that we gave the lock up, and is told before anything is sent. Whether the server has taken it back is what
 /// the result of the [release](super::LockGuard::release) says, or of the downgrade.
