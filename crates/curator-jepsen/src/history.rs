@@ -1,0 +1,134 @@
+//! What each process says it has seen, a line an event, in the order in which it happened there.
+//!
+//! Times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share. An event is one `write` of one line of
+//! JSON, so a process that is killed loses nothing that it has said; at most its last line is incomplete.
+
+use serde::{Deserialize, Serialize};
+
+/// One line of a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When the event was written down.
+    pub at: u64,
+    /// Which client process, numbered from 0 over all of a run, peers included.
+    pub worker: u32,
+    /// How often that process had been started before.
+    pub life: u32,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// A part of a resource that a hold claims. The claims of all holds at a time must be within the resource's capacity.
+///
+/// Every lock is described by such claims: a mutex claims 1 of 1, a writer all and a reader 1 of [`READERS`], the holder of
+/// two leases 2 of the limit, a multi-lock 1 of 1 of each path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The path of the lock.
+    pub resource: String,
+    /// How much of it this hold claims.
+    pub weight: u32,
+    /// How much of it there is.
+    pub capacity: u32,
+    /// The fencing token of this hold for this resource, if there is one.
+    pub token: Option<i64>,
+    /// The server's number of the transaction that put this hold's contender into the queue, where it is known.
+    pub place: Option<i64>,
+}
+
+/// More readers than there can be.
+pub const READERS: u32 = 1_000_000;
+
+/// Which of a process's holds is meant: numbered in the order of their begin.
+pub type HoldId = u64;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum What {
+    /// The process has a session with this id now.
+    Session {
+        /// As the server numbers it.
+        session: i64,
+    },
+    /// An acquire has returned a guard.
+    Acquired {
+        /// The hold that begins.
+        hold: HoldId,
+        /// Which part of the work: a key of [`Part`](crate::work::Part).
+        part: String,
+        /// Whose it is: holds of one owner at the same time are one hold, entered several times.
+        owner: String,
+        /// When the acquire was called.
+        asked: u64,
+        /// The session that the lock's nodes belong to.
+        session: i64,
+        /// What it claims.
+        claims: Vec<Claim>,
+        /// Whether the owner had it already.
+        reentry: bool,
+    },
+    /// `is_valid()` was asked between `before` and `at`, and was true.
+    Valid {
+        /// Which hold.
+        hold: HoldId,
+        /// Read before the question.
+        before: u64,
+        /// The guard's `valid_until()`, asked before that; 0 for clients that have no such thing.
+        until: u64,
+    },
+    /// `is_valid()` was false, or the loss was told.
+    Invalid {
+        /// Which hold.
+        hold: HoldId,
+    },
+    /// The owner is about to give the guard back; from here on it claims nothing.
+    Releasing {
+        /// Which hold.
+        hold: HoldId,
+    },
+    /// The release has returned.
+    Released {
+        /// Which hold.
+        hold: HoldId,
+        /// The error, if it failed.
+        error: Option<String>,
+    },
+    /// An acquire has returned no guard.
+    NotAcquired {
+        /// Which part of the work.
+        part: String,
+        /// When the acquire was called.
+        asked: u64,
+        /// The error; `None` if its time was up.
+        error: Option<String>,
+    },
+    /// A set was written back with a new element.
+    Wrote {
+        /// Under which hold.
+        hold: HoldId,
+        /// Which part of the work.
+        part: String,
+        /// Which set.
+        set: String,
+        /// The new element: unique in its set.
+        element: String,
+        /// What became of it.
+        outcome: Outcome,
+    },
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The store has confirmed it: it must never disappear.
+    Acknowledged,
+    /// The store has refused it, or the lock's transaction has: it must never appear.
+    Refused,
+    /// The client has seen in time that its lock was lost, and has not written: it must never appear.
+    NotSent,
+    /// There was no answer: either is right.
+    Unknown,
+}

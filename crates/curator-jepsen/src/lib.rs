@@ -1,0 +1,6 @@
+//! Proof under faults: clients in processes of their own do work under locks while servers, networks and clients fail, and
+//! a checker reads afterwards what they have seen.
+
+pub mod history;
+pub mod store_protocol;
+pub mod work;

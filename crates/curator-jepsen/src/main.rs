@@ -1,0 +1,3 @@
+//! The programs of a run: see the library.
+
+fn main() {}

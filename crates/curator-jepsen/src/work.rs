@@ -1,0 +1,104 @@
+//! What a client process is asked to do.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// The first line of a worker's standard input, as JSON. The end of its standard input tells it to finish: it ends its
+/// loops, gives back what it holds, closes its session and exits with status 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Number of the process in the run.
+    pub worker: u32,
+    /// How often it had been started before.
+    pub life: u32,
+    /// Where the ensemble is, as this process sees it.
+    pub connect_string: String,
+    /// The session timeout to ask for, in milliseconds.
+    pub session_timeout_ms: u64,
+    /// Address of the store.
+    pub store: String,
+    /// The file to append the history to.
+    pub history: PathBuf,
+    /// For the random waits.
+    pub seed: u64,
+    /// When the run began, on the clock of the history. Sets are numbered by the time since then.
+    pub began: u64,
+    /// How long a set is used, in milliseconds, before the next one begins.
+    pub set_ms: u64,
+    /// The longest wait between reading a set and writing it back, in milliseconds.
+    pub think_ms: u64,
+    /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC` in nanoseconds, for languages that can read only the latter.
+    pub boottime_offset: i64,
+    /// What to do, each in a task of its own.
+    pub parts: Vec<Part>,
+}
+
+/// One task of a worker: a lock, and what is done under it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Part {
+    /// The kind of lock.
+    pub lock: LockKind,
+    /// How the write is guarded.
+    pub variant: Variant,
+}
+
+impl Part {
+    /// Its name in histories, and the last part of its paths: `mutex-guarded`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}-{}", self.lock, self.variant)
+    }
+}
+
+/// The locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockKind {
+    /// `InterProcessMutex`. Now and then its owner enters it again.
+    Mutex,
+    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must see the same.
+    ReadWrite,
+    /// `InterProcessSemaphore`. The holder of all leases writes; holders of fewer only hold.
+    Semaphore,
+    /// `InterProcessMultiLock` of paths. Its holder writes to a set for each path.
+    Multi,
+}
+
+/// What stands between a client that has lost its lock and the set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// Nothing: the guard is ignored. The set is in the store.
+    Plain,
+    /// `guard.run(..)`, and `is_valid()` before the write. The set is in the store.
+    Guarded,
+    /// `guard.transaction()`. The set is a node of the same ensemble.
+    Transaction,
+    /// The fencing token, in each read and each write. The set is in the store, which compares it.
+    Token,
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mutex => "mutex",
+            Self::ReadWrite => "read-write",
+            Self::Semaphore => "semaphore",
+            Self::Multi => "multi",
+        })
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            Self::Guarded => "guarded",
+            Self::Transaction => "transaction",
+            Self::Token => "token",
+        })
+    }
+}
