@@ -51,7 +51,11 @@ async fn connections_and_sessions_are_counted() {
         assert!(health.is_ready());
         assert_eq!((health.connections_resumed, health.sessions_replaced), (resumed, 0));
     }
+    // It ends while the client is away, which would otherwise resume it now and then.
+    proxy.refuse(true).unwrap();
+    proxy.cut();
     end_session(server, &proxy).await;
+    proxy.refuse(false).unwrap();
     assert!(soon(states.wait_for(Lost)).await);
     assert!(soon(states.wait_for(Reconnected)).await);
     let health = client.health();
