@@ -42,6 +42,10 @@ pub(crate) enum Fault {
     SwallowReply,
     /// The reply is changed, by the alteration with this number.
     AlterReply(u64),
+    /// The reply is late by this much, and so is everything behind it.
+    DelayReply(Duration),
+    /// The reply waits for the next release, and so does everything behind it.
+    HoldReply,
 }
 
 /// Turns a reply into another one.
@@ -116,6 +120,11 @@ impl Faults {
         hit
     }
 
+    /// Whether a fault still waits for its request.
+    pub(crate) fn is_armed(&self) -> bool {
+        !self.armed.is_empty()
+    }
+
     pub(crate) fn hold(&mut self, op: OpCode) {
         self.held.insert(op);
     }
@@ -127,7 +136,12 @@ impl Faults {
 
     /// For a reply to be held: the number of the release that frees it.
     pub(crate) fn parks(&self, op: OpCode) -> Option<u64> {
-        self.held.contains(&op).then_some(self.releases + 1)
+        self.held.contains(&op).then_some(self.next_release())
+    }
+
+    /// The number of the next release.
+    pub(crate) fn next_release(&self) -> u64 {
+        self.releases + 1
     }
 
     pub(crate) fn is_released(&self, release: u64) -> bool {

@@ -138,15 +138,20 @@ impl Way {
     fn judge(&self, frame: Frame, out: &UnboundedSender<Item>, verdict: impl FnOnce(&mut State, &[u8]) -> Verdict) {
         let now = Instant::now();
         let (verdict, delay) = self.shared.update(|state| (verdict(state, frame.payload()), state.delay()));
-        let send = |what| {
+        let send_at = |due, what| {
             // The writer ends only with the whole link.
-            drop(out.send(Item { due: now + delay, what }));
+            drop(out.send(Item { due, what }));
         };
+        let send = |what| send_at(now + delay, what);
         match verdict {
             Verdict::Deliver(note) => send(What::Frame(frame, note)),
             Verdict::Park(release, note) => {
                 send(What::Park(release));
                 send(What::Frame(frame, note));
+            }
+            Verdict::Delay(more, release, note) => {
+                release.map(What::Park).into_iter().for_each(send);
+                send_at(now + delay + more, What::Frame(frame, note));
             }
             Verdict::Alter(release, alteration, note) => {
                 release.map(What::Park).into_iter().for_each(send);

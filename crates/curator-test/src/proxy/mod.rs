@@ -178,15 +178,37 @@ impl FaultProxy {
         self.arm(op, nth, Fault::CutRequest);
     }
 
+    /// The reply to the `nth` request of that kind leaves this much later, at most a year, and so does everything behind it
+    /// on the same connection: answers keep their order.
+    pub fn delay_nth_reply(&self, op: OpCode, nth: u64, delay: Duration) {
+        self.arm(op, nth, Fault::DelayReply(delay.min(LONGEST_DELAY)));
+    }
+
+    /// The reply to the `nth` request of that kind is held, with everything behind it on the same connection, until
+    /// [`release_held`](Self::release_held) is called after it has come. Other replies of that kind are not.
+    pub fn hold_nth_reply(&self, op: OpCode, nth: u64) {
+        self.arm(op, nth, Fault::HoldReply);
+    }
+
     /// From now on, replies to requests of that kind are held, with everything after them on the same connection, until
     /// [`release_held`](Self::release_held). That includes replies to requests already under way.
     pub fn hold_replies(&self, op: OpCode) {
         self.shared.update(|state| state.faults.hold(op));
     }
 
-    /// Delivers everything that is held, and holds no more.
+    /// Delivers everything that is held, and holds no more of what [`hold_replies`](Self::hold_replies) names.
     pub fn release_held(&self) {
         self.shared.update(|state| state.faults.release());
+    }
+
+    /// Waits until no fault with a number or for the next request is armed: the requests that they affect have arrived here.
+    /// Their replies may be still to come.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] after 30 s.
+    pub async fn wait_for_faults(&self) -> Result<(), Error> {
+        self.wait("the requests that faults are armed for".to_owned(), |state| !state.faults.is_armed()).await
     }
 
     /// Waits until this many requests of that kind have been passed on to the server, counted since the start or the last

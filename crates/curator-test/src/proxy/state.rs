@@ -76,6 +76,8 @@ pub(crate) enum Verdict {
     Cut,
     /// Delivers after the release with that number.
     Park(u64, Note),
+    /// Delivers later by that much, after the release if there is one to wait for.
+    Delay(Duration, Option<u64>, Note),
     /// Delivers another frame instead, after the release if there is one to wait for.
     Alter(Option<u64>, Alteration, Note),
     /// Delivers, after the release if there is one to wait for, and then closes the link.
@@ -225,6 +227,8 @@ impl State {
             (Some(Fault::SwallowReply), _) => Verdict::Lose,
             (Some(Fault::CutReply | Fault::CutRequest), _) => Verdict::Cut,
             (Some(Fault::CutBehindReply), release) => Verdict::Last(release, note),
+            (Some(Fault::DelayReply(delay)), release) => Verdict::Delay(delay, release, note),
+            (Some(Fault::HoldReply), _) => Verdict::Park(self.faults.next_release(), note),
             (Some(Fault::AlterReply(number)), release) => match (self.faults.take_alteration(number), release) {
                 (Some(alteration), release) => Verdict::Alter(release, alteration, note),
                 (None, Some(release)) => Verdict::Park(release, note),

@@ -5,5 +5,6 @@ mod close_session;
 mod kinds;
 mod life;
 mod proxy;
+mod proxy_late;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,69 @@
+//! The proxy makes one reply late: for a time, or until it is told.
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Waker},
+    time::{Duration, Instant},
+};
+
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::client;
+
+/// Whether a future is ready now.
+fn is_ready(future: &mut (impl Future + Unpin)) -> bool {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[tokio::test]
+async fn one_reply_is_late_and_those_behind_it_with_it() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = client(proxy.address()).await;
+    let delay = Duration::from_millis(100);
+    proxy.delay_nth_reply(OpCode::GetData, 2, delay);
+    let begin = Instant::now();
+    let mut reads: Vec<_> = (0..3).map(|_| Box::pin(client.get_data("/"))).collect();
+    (&mut reads[0]).await.unwrap();
+    proxy.wait_for_reply(OpCode::GetData, 3).await.unwrap();
+    proxy.wait_for_faults().await.unwrap();
+    (&mut reads[2]).await.unwrap();
+    assert!(begin.elapsed() >= delay);
+    // It has come before: answers keep their order.
+    assert!(is_ready(&mut reads[1]));
+}
+
+#[tokio::test]
+async fn one_reply_is_held_with_those_behind_it_and_not_those_before_it() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = client(proxy.address()).await;
+    proxy.hold_nth_reply(OpCode::GetData, 2);
+    let (one, mut two) = (client.get_data("/"), Box::pin(client.get_data("/")));
+    let mut three = Box::pin(client.check_stat("/"));
+    one.await.unwrap();
+    proxy.wait_for_faults().await.unwrap();
+    proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
+    // What the next connection says comes through, so there has been time for these.
+    let other = crate::support::client(proxy.address()).await;
+    for _ in 0..20 {
+        other.get_data("/").await.unwrap();
+    }
+    assert!(!is_ready(&mut two) && !is_ready(&mut three));
+    proxy.release_held();
+    two.await.unwrap();
+    three.await.unwrap();
+    // Nothing is held any more.
+    client.get_data("/").await.unwrap();
+}
+
+#[tokio::test]
+async fn faults_have_struck_when_their_requests_have_come() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = client(proxy.address()).await;
+    proxy.cut_before_nth_request(OpCode::GetData, 2);
+    let mut struck = Box::pin(proxy.wait_for_faults());
+    client.get_data("/").await.unwrap();
+    assert!(!is_ready(&mut struck));
+    assert!(client.get_data("/").await.is_err());
+    struck.await.unwrap();
+}
