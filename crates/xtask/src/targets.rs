@@ -25,9 +25,10 @@ pub(crate) const CONFORMANCE: &str = "conformance";
 pub(crate) const INTEROP: &str = "interop";
 
 /// All test targets of the workspace. Packages share names: each may have a target `server`.
-const KNOWN: [(&str, Needs); 10] = [
+const KNOWN: [(&str, Needs); 11] = [
     (SERVER, Needs::Either),
     ("crowd", Needs::Either),
+    ("matrix", Needs::Either),
     (CONFORMANCE, Needs::Either),
     ("run", Needs::Either),
     ("service", Needs::Either),
@@ -116,6 +117,9 @@ mod tests {
         assert_eq!(needs("embedded"), Some(Needs::Embedded));
         assert_eq!(needs("real"), Some(Needs::Real));
         assert_eq!(needs("serve"), None);
-        assert_eq!(that_need(Needs::Either).collect::<Vec<_>>(), ["server", "crowd", "conformance", "run", "service"]);
+        assert_eq!(
+            that_need(Needs::Either).collect::<Vec<_>>(),
+            ["server", "crowd", "matrix", "conformance", "run", "service"]
+        );
     }
 }

@@ -1,0 +1,107 @@
+//! Plays many cells at a time, and looks for what they leave behind on the server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use curator_test::OpCode;
+use futures_util::future::join_all;
+use tokio::task::{JoinError, JoinSet};
+
+use super::cells::Cell;
+use super::play::{Played, play};
+use super::stage::{BOUND, Hall, Stage};
+
+/// How many at a time, in each of the two halls. Each has some nine descriptors, and some systems permit 1,024.
+const AT_ONCE: usize = 50;
+/// How often a cell is played until its request is sent: one that depends on who is quicker may come later, or not at all.
+const TRIES: usize = 3;
+
+/// What came of a cell.
+#[derive(Debug, Clone)]
+pub(crate) struct Result {
+    pub(crate) cell: Cell,
+    /// A word for the table; or what is wrong.
+    pub(crate) outcome: std::result::Result<&'static str, String>,
+    pub(crate) requests: Vec<(OpCode, u64)>,
+    pub(crate) took: Duration,
+}
+
+/// Plays them, in this order as far as there is one.
+pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
+    let mut results = Vec::new();
+    for cells in cells.chunks(AT_ONCE) {
+        let mut playing = JoinSet::new();
+        for cell in cells.iter().copied() {
+            let hall = Arc::clone(hall);
+            playing.spawn(async move { (cell, tokio::spawn(play_one(hall, cell)).await) });
+        }
+        let mut stages = Vec::new();
+        while let Some(played) = playing.join_next().await {
+            let (cell, played) = played.expect("it waits for another task only");
+            let (outcome, requests, took) = match played {
+                Ok(Some(Played { outcome, requests, took, stage })) => {
+                    stages.push((cell, stage));
+                    (Ok(outcome), requests, took)
+                }
+                Ok(None) => (Err(format!("the request was not sent, {TRIES} times")), Vec::new(), Duration::ZERO),
+                Err(error) => (Err(message(error)), Vec::new(), Duration::ZERO),
+            };
+            results.push(Result { cell, outcome, requests, took });
+        }
+        for (cell, leaked) in close(hall, stages).await {
+            let result = results.iter_mut().find(|result| result.cell == cell).expect("it was played");
+            result.outcome = Err(format!("{leaked} watches are left on the server"));
+        }
+    }
+    results
+}
+
+async fn play_one(hall: Arc<Hall>, cell: Cell) -> Option<Played> {
+    for _ in 0..TRIES {
+        let played = play(&hall, cell.course, cell.strike).await;
+        if played.is_some() {
+            return played;
+        }
+    }
+    None
+}
+
+fn message(error: JoinError) -> String {
+    let panic = match error.try_into_panic() {
+        Ok(panic) => panic,
+        Err(error) => return error.to_string(),
+    };
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+/// Closes the clients of these cells. Nothing of the cells should be watched before that; if something is, those whose
+/// sessions watch it, and how much.
+async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
+    let mut leaks = Vec::new();
+    if is_left(hall, BOUND).await {
+        for (cell, stage) in stages {
+            let before = hall.watch_count().await;
+            stage.actor.close().await.unwrap();
+            let leaked = before.saturating_sub(hall.watch_count().await);
+            leaks.extend((leaked > 0).then_some((cell, leaked)));
+        }
+        assert!(!is_left(hall, BOUND).await, "watches of sessions that no fault has struck");
+        return leaks;
+    }
+    let closed = join_all(stages.iter().map(|(_, stage)| stage.actor.close())).await;
+    closed.into_iter().for_each(|closed| closed.unwrap());
+    leaks
+}
+
+/// Whether anything is watched for that long.
+async fn is_left(hall: &Hall, bound: Duration) -> bool {
+    let begun = Instant::now();
+    while hall.watch_count().await > 0 {
+        if begun.elapsed() > bound {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    false
+}

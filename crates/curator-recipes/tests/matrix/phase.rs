@@ -1,0 +1,152 @@
+//! What a contender does when the fault strikes, and where in the queue it is.
+
+use super::subjects::Kind;
+
+/// Where a contender stands, or stood when it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Position {
+    /// Nobody is before it, and somebody behind it.
+    First,
+    /// One is before it, and one behind it.
+    Middle,
+    /// Three are before it, so that it looks ahead, and nobody behind it.
+    Last,
+}
+
+impl Position {
+    const ALL: [Self; 3] = [Self::First, Self::Middle, Self::Last];
+    const WAITING: [Self; 2] = [Self::Middle, Self::Last];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Middle => "middle",
+            Self::Last => "last",
+        }
+    }
+
+    /// How many are before it.
+    pub(crate) fn before(self) -> usize {
+        match self {
+            Self::First => 0,
+            Self::Middle => 1,
+            Self::Last => 3,
+        }
+    }
+
+    pub(crate) fn has_one_behind(self) -> bool {
+        self != Self::Last
+    }
+}
+
+/// A part of what a contender does. Its requests are those that the faults strike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// An acquire, up to the lock; the directories are not there.
+    NewDirectory,
+    /// An acquire, up to the lock or until it waits for those before it.
+    Acquire,
+    /// Those before it leave, up to the lock.
+    Turn,
+    /// An acquire that waits for nobody, up to the lock or to its refusal.
+    Try,
+    /// An acquire is dropped while it waits.
+    Abandon,
+    /// The holder waits for the loss of its lock.
+    Loss,
+    /// The holder writes by a guarded transaction.
+    Transaction,
+    /// The holder of the write lock takes the read lock too.
+    ReadToo,
+    /// The holder of the write lock becomes a reader.
+    Downgrade,
+    /// The holder releases.
+    Release,
+    /// The holder drops its guard.
+    Drop,
+}
+
+impl Phase {
+    const ALL: [Self; 11] = [
+        Self::NewDirectory,
+        Self::Acquire,
+        Self::Turn,
+        Self::Try,
+        Self::Abandon,
+        Self::Loss,
+        Self::Transaction,
+        Self::ReadToo,
+        Self::Downgrade,
+        Self::Release,
+        Self::Drop,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NewDirectory => "acquire, no directory",
+            Self::Acquire => "acquire",
+            Self::Turn => "its turn",
+            Self::Try => "try_acquire",
+            Self::Abandon => "acquire dropped",
+            Self::Loss => "lost",
+            Self::Transaction => "transaction",
+            Self::ReadToo => "read beside write",
+            Self::Downgrade => "downgrade",
+            Self::Release => "release",
+            Self::Drop => "guard dropped",
+        }
+    }
+
+    fn positions(self) -> &'static [Position] {
+        match self {
+            // Who is before others has made the directories.
+            Self::NewDirectory => &[Position::First],
+            Self::Turn | Self::Abandon => &Position::WAITING,
+            _ => &Position::ALL,
+        }
+    }
+
+    fn is_of(self, kind: Kind) -> bool {
+        !matches!(self, Self::ReadToo | Self::Downgrade) || kind == Kind::Write
+    }
+
+    /// Whether the contender waits already when the phase begins.
+    pub(crate) fn begins_waiting(self) -> bool {
+        matches!(self, Self::Turn | Self::Abandon)
+    }
+
+    /// Whether the contender holds the lock when the phase begins.
+    pub(crate) fn begins_holding(self) -> bool {
+        matches!(self, Self::Loss | Self::Transaction | Self::ReadToo | Self::Downgrade | Self::Release | Self::Drop)
+    }
+
+    /// Whether there is a future that can be dropped.
+    pub(crate) fn has_future(self) -> bool {
+        !matches!(self, Self::Abandon | Self::Drop)
+    }
+}
+
+/// A lock, what is done with it, and where in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Course {
+    pub(crate) kind: Kind,
+    pub(crate) phase: Phase,
+    pub(crate) position: Position,
+}
+
+impl Course {
+    /// All that there are.
+    pub(crate) fn all() -> Vec<Self> {
+        let phases =
+            |kind| Phase::ALL.into_iter().filter(move |phase| phase.is_of(kind)).map(move |phase| (kind, phase));
+        let positions = |(kind, phase): (_, Phase)| {
+            phase.positions().iter().map(move |position| Self { kind, phase, position: *position })
+        };
+        Kind::ALL.into_iter().flat_map(phases).flat_map(positions).collect()
+    }
+
+    /// Whether the phase ends while the contender waits for those before it.
+    pub(crate) fn ends_waiting(self) -> bool {
+        self.phase == Phase::Acquire && self.position.before() > 0
+    }
+}

@@ -1,0 +1,328 @@
+//! Where one cell is played: a lock's path, the contender that the fault strikes, and its neighbours.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, RetryNTimes};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::fault::LATE;
+use super::subjects::{Held, Kind, Lock};
+use crate::support::{Witness, builder, children, connect, path};
+
+/// The session timeout of the contender.
+const SESSION: Duration = Duration::from_secs(10);
+/// How long a request of the contender may take.
+const OPERATION: Duration = Duration::from_millis(600);
+/// When all is over at the latest after a fault.
+pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION);
+/// After so many round trips without another request, there will be none. More where the requests are counted.
+const QUIET: usize = 8;
+const QUIET_TO_COUNT: usize = 30;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What all cells share.
+#[derive(Debug)]
+pub(crate) struct Hall {
+    pub(crate) server: TestingServer,
+    /// The clients of the neighbours, whom no fault strikes.
+    others: Vec<CuratorClient>,
+}
+
+impl Hall {
+    pub(crate) async fn open() -> Self {
+        // No directory is removed for being empty.
+        let server = TestingServer::builder().container_check_interval(Duration::from_secs(60 * 60));
+        let server = server.start().await.unwrap();
+        let mut others = Vec::new();
+        for _ in 0..4 {
+            others.push(connect(&server.connect_string()).await);
+        }
+        Self { server, others }
+    }
+
+    /// All watches on the server, those on children too: unlike `wchs`, `mntr` counts them.
+    pub(crate) async fn watch_count(&self) -> u64 {
+        let mntr = self.server.four_letter_word("mntr").await.unwrap();
+        let count = mntr.lines().find_map(|line| line.strip_prefix("zk_watch_count\t"));
+        count.expect("no number of watches").trim().parse().unwrap()
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    hall: Arc<Hall>,
+    pub(crate) kind: Kind,
+    path: String,
+    pub(crate) proxy: FaultProxy,
+    pub(crate) actor: CuratorClient,
+    pub(crate) others: CuratorClient,
+    quiet: usize,
+    witness: Witness,
+    seat: Arc<Mutex<Seat>>,
+}
+
+/// The number of the contender that the fault strikes, for the witness.
+const ACTOR: usize = 100;
+/// That of the one behind it.
+const BEHIND: usize = 101;
+
+/// Whether the contender holds the lock, as the witness sees it.
+#[derive(Debug, Default)]
+struct Seat {
+    is_inside: bool,
+    /// Its session that was ended on the server: what is held in it counts for nothing.
+    ended: Option<i64>,
+}
+
+impl Stage {
+    /// `strikes`: a fault will strike, so its requests do not wait long for their answers.
+    pub(crate) async fn open(hall: &Arc<Hall>, kind: Kind, strikes: bool) -> Self {
+        let (path, proxy) = (path("matrix"), FaultProxy::start(hall.server.address()).unwrap());
+        let retries = RetryNTimes::new(40, Duration::from_millis(50)).unwrap();
+        let (operation_timeout, quiet) = if strikes { (OPERATION, QUIET) } else { (SESSION, QUIET_TO_COUNT) };
+        let actor = builder(&proxy.connect_string(), SESSION).retry_policy(retries);
+        let actor = actor.operation_timeout(operation_timeout).connect().await.unwrap();
+        let number: usize = path.bytes().map(usize::from).sum();
+        let others = hall.others[number % hall.others.len()].clone();
+        let (witness, seat) = (Witness::default(), Arc::default());
+        Self { hall: Arc::clone(hall), kind, path, proxy, actor, others, quiet, witness, seat }
+    }
+
+    /// The lock that the fault is about.
+    pub(crate) fn lock(&self) -> Lock {
+        self.kind.lock(&self.actor, &self.lock_path())
+    }
+
+    fn lock_path(&self) -> String {
+        format!("{}/lock", self.path)
+    }
+
+    /// A node that the holder of the lock writes to.
+    pub(crate) fn data_path(&self) -> String {
+        format!("{}/data", self.path)
+    }
+
+    /// Makes all nodes that outlive a lock.
+    pub(crate) async fn make_directories(&self) {
+        let held = self.kind.lock(&self.others, &self.lock_path()).acquire().await.unwrap();
+        held.release().await.unwrap();
+        self.others.create().creating_parent_containers().for_path(self.data_path(), "old").await.unwrap();
+    }
+
+    /// For a task: notes that the contender has the lock. That counts for nothing in a session that was ended.
+    pub(crate) fn entrance(&self) -> impl FnOnce(&Held, bool) + Send + use<> {
+        let (seat, witness) = (Arc::clone(&self.seat), self.witness.clone());
+        move |held, shares| {
+            let mut seat = seat.lock().unwrap();
+            if seat.ended != Some(held.guard().session_id()) {
+                witness.enter(ACTOR, shares, held.guard());
+                seat.is_inside = true;
+            }
+        }
+    }
+
+    /// Notes that the contender has the lock no more.
+    pub(crate) fn leave(&self) {
+        self.leave_seat(&mut self.seat.lock().unwrap());
+    }
+
+    fn leave_seat(&self, seat: &mut Seat) {
+        if std::mem::take(&mut seat.is_inside) {
+            self.witness.leave(self.lock().shares());
+        }
+    }
+
+    /// Ends the contender's session on the server, and then lets it hear of it.
+    pub(crate) async fn end_session(&self) {
+        let session = self.proxy.sessions().pop().unwrap();
+        {
+            let mut seat = self.seat.lock().unwrap();
+            seat.ended = Some(session.session_id);
+            self.leave_seat(&mut seat);
+        }
+        close_session(self.hall.server.address(), &session).await.unwrap();
+        self.proxy.release_held();
+    }
+
+    /// Whether this was held in a session that was ended.
+    pub(crate) fn has_ended(&self, held: &Held) -> bool {
+        self.seat.lock().unwrap().ended == Some(held.guard().session_id())
+    }
+
+    /// One before the contender, counted from the first: it stands in the queue when this returns.
+    pub(crate) async fn line_up(&self, nth: usize) -> Neighbour {
+        self.stand(self.kind.before(nth), nth).await
+    }
+
+    /// One behind the contender, that stands in the queue when this returns. It gives the lock back soon.
+    pub(crate) async fn line_up_behind(&self) -> Neighbour {
+        let mut behind = self.stand(self.kind.behind(), BEHIND).await;
+        behind.go();
+        behind
+    }
+
+    /// One more contender, wherever it comes to stand. It gives the lock back soon.
+    pub(crate) fn begin_behind(&self) -> Neighbour {
+        let mut behind = self.begin(self.kind.behind(), BEHIND);
+        behind.go();
+        behind
+    }
+
+    async fn stand(&self, kind: Kind, who: usize) -> Neighbour {
+        let before = self.nodes().await;
+        let neighbour = self.begin(kind, who);
+        self.until_nodes(|nodes| nodes > before).await;
+        neighbour
+    }
+
+    fn begin(&self, kind: Kind, who: usize) -> Neighbour {
+        let lock = kind.lock(&self.others, &self.lock_path());
+        let (witness, client) = (self.witness.clone(), self.others.clone());
+        let (go, told) = oneshot::channel();
+        let (enter, entered) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let held = lock.acquire().await.unwrap();
+            witness.enter(who, lock.shares(), held.guard());
+            // Nobody may wait for it.
+            let _ = enter.send(());
+            look(&client).await;
+            // Whoever does not tell any more wants nothing of it.
+            let _ = told.await;
+            witness.leave(lock.shares());
+            held.release().await.unwrap();
+        });
+        Neighbour { go: Some(go), entered: Some(entered), task }
+    }
+
+    /// Waits until the contender has nothing more to send.
+    pub(crate) async fn settle(&self) {
+        let (mut quiet, mut sent) = (0, self.sent());
+        while quiet < self.quiet {
+            // Answers and events come to a session in one order.
+            let answered = self.actor.get_acl("/").await.is_ok();
+            let now = self.sent();
+            quiet = if answered && now == sent { quiet + 1 } else { 0 };
+            sent = now;
+        }
+    }
+
+    /// Waits until the contender has dealt with a fault.
+    ///
+    /// An `answer_is_lost` is missed when its time is over, and may never be, if it does not matter.
+    pub(crate) async fn recover(&self, answer_is_lost: bool) {
+        self.settle().await;
+        if answer_is_lost {
+            let sent = self.sent();
+            let again = async {
+                while self.sent() == sent {
+                    tokio::time::sleep(PAUSE).await;
+                }
+            };
+            let _ = tokio::time::timeout(2 * OPERATION, again).await;
+            self.settle().await;
+        }
+    }
+
+    fn sent(&self) -> u64 {
+        self.requests().iter().map(|(_, count)| count).sum()
+    }
+
+    /// What the contender has sent for the lock: neither probes, nor the round trips of this stage.
+    pub(crate) fn requests(&self) -> Vec<(OpCode, u64)> {
+        let requests = self.proxy.requests().into_iter();
+        requests.filter(|(op, _)| ![OpCode::Sync, OpCode::GetAcl].contains(op)).collect()
+    }
+
+    /// Some round trips, in which one that should not hold the lock would show.
+    pub(crate) async fn look(&self) {
+        look(&self.others).await;
+    }
+
+    /// How many nodes the lock has.
+    pub(crate) async fn nodes(&self) -> usize {
+        let mut nodes = 0;
+        for dir in self.kind.dirs(&self.lock_path()) {
+            nodes += children(&self.others, &dir).await.len();
+        }
+        nodes
+    }
+
+    /// Waits until it has as many as are right.
+    pub(crate) async fn until_nodes(&self, are_right: impl Fn(usize) -> bool + Send) {
+        // Not by `until`: the compiler could not tell that the future is `Send`.
+        while !are_right(self.nodes().await) {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// The contender has nothing left to do, there is no node of the lock, and anybody can have it.
+    pub(crate) async fn free(&self) {
+        self.actor.janitor().idle().await;
+        self.until_nodes(|nodes| nodes == 0).await;
+        let anybody = self.kind.behind().lock(&self.others, &self.lock_path());
+        let held = anybody.try_acquire().await.unwrap().expect("somebody is in the way");
+        self.witness.enter(BEHIND, anybody.shares(), held.guard());
+        self.witness.leave(anybody.shares());
+        held.release().await.unwrap();
+        assert_eq!((self.nodes().await, self.witness.inside()), (0, 0));
+    }
+}
+
+async fn look(client: &CuratorClient) {
+    for _ in 0..3 {
+        client.check_exists("/").await.unwrap();
+    }
+}
+
+/// Another contender for the same lock. It keeps the lock until it is told to go.
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    go: Option<oneshot::Sender<()>>,
+    entered: Option<oneshot::Receiver<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Neighbour {
+    fn go(&mut self) {
+        if let Some(go) = self.go.take() {
+            // It may have gone, if it has failed.
+            let _ = go.send(());
+        }
+    }
+
+    /// Waits until it has the lock.
+    pub(crate) async fn entered(&mut self) {
+        if let Some(entered) = &mut self.entered {
+            // If it has failed, that shows at its end.
+            let _ = entered.await;
+        }
+        self.entered = None;
+    }
+
+    /// Waits until it has had the lock and has given it back. May be dropped and called again, until it has returned.
+    pub(crate) async fn finish(&mut self) {
+        self.go();
+        joined((&mut self.task).await);
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What a task has returned. Its panic is ours.
+pub(crate) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
+    match result {
+        Ok(output) => output,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => panic!("{error}"),
+    }
+}
