@@ -23,6 +23,13 @@ pub(crate) struct Strike {
     pub(crate) fault: Fault,
 }
 
+impl Strike {
+    /// Whether the request may set a watch.
+    fn is_a_watch(&self) -> bool {
+        matches!(self.op, OpCode::GetData | OpCode::GetChildren)
+    }
+}
+
 /// What came of it.
 #[derive(Debug)]
 pub(crate) struct Played {
@@ -130,6 +137,11 @@ pub(crate) async fn play(hall: &Arc<Hall>, course: Course, strike: Option<Strike
     }
     let took = struck.elapsed();
     within(left(), scene.stage.free()).await;
+    if strike.is_some_and(|strike| strike.fault == Fault::Lost && strike.is_a_watch()) {
+        // TCP loses no single answer. If one is lost all the same, the client crate may wait with the removal of a watch on
+        // that path for ever, that is, as long as the connection ("after they are freed" in docs/upstream.md).
+        scene.stage.proxy.cut();
+    }
     Some(Played { outcome, requests, took, stage: scene.stage })
 }
 
