@@ -8,7 +8,7 @@
 //! error that its documentation names; nobody ever holds beside one that should be alone; all others get the lock in turn;
 //! there is no node left, no watch, and no work.
 //!
-//! The table is printed. `CURATOR_FAULT_MATRIX` names a file for it too. `CURATOR_FAULT_CELL` is the name of a cell, as a
+//! The table is printed. `CURATOR_FAULT_MATRIX` names a file that it is appended to. `CURATOR_FAULT_CELL` is the name of a cell, as a
 //! failure says it, or parts of one, as in `mutex / Create2 1`: only such cells are played.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
@@ -64,7 +64,8 @@ async fn whatever_request_is_struck_there_is_one_owner_or_an_error_and_nothing_i
     // Not by `println`, which nobody sees when the test passes.
     writeln!(std::io::stdout(), "{text}").expect("a place to print to");
     if let Some(file) = std::env::var_os("CURATOR_FAULT_MATRIX") {
-        std::fs::write(file, &text).unwrap();
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).unwrap();
+        writeln!(file, "{text}").unwrap();
     }
     let failed: Vec<_> = [without_faults, with_faults].concat().iter().filter_map(failure).collect();
     assert!(failed.is_empty(), "{} cells have failed:\n{}", failed.len(), failed.join("\n"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curator_recipes::{Error, LossReason, Result};
-use curator_test::{OpCode, within};
+use curator_test::OpCode;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 
@@ -129,20 +129,26 @@ pub(crate) async fn play(hall: &Arc<Hall>, course: Course, strike: Option<Strike
     let requests = scene.stage.requests();
     let fault = strike.map(|strike| strike.fault);
     let struck = Instant::now();
-    let left = || BOUND.saturating_sub(struck.elapsed());
-    let result = within(BOUND, scene.suffer(fault, &mut operation)).await;
-    let outcome = within(left(), scene.judge(fault, result)).await;
+    let result = in_time(struck, "what was struck has not ended", scene.suffer(fault, &mut operation)).await;
+    let outcome = in_time(struck, "the contender cannot give back what it has", scene.judge(fault, result)).await;
     if let Some(mut behind) = scene.behind.take() {
-        within(left(), behind.finish()).await;
+        in_time(struck, "the next contender has not had the lock", behind.finish()).await;
     }
     let took = struck.elapsed();
-    within(left(), scene.stage.free()).await;
+    in_time(struck, "a node, or work, is left", scene.stage.free()).await;
     if strike.is_some_and(|strike| strike.fault == Fault::Lost && strike.is_a_watch()) {
         // TCP loses no single answer. If one is lost all the same, the client crate may wait with the removal of a watch on
         // that path for ever, that is, as long as the connection ("after they are freed" in docs/upstream.md).
         scene.stage.proxy.cut();
     }
     Some(Played { outcome, requests, took, stage: scene.stage })
+}
+
+/// The output of a future that must be ready when the time since then is over.
+async fn in_time<T>(since: Instant, what: &str, future: impl Future<Output = T>) -> T {
+    // Boxed, as others are put around it.
+    let output = tokio::time::timeout(BOUND.saturating_sub(since.elapsed()), Box::pin(future)).await;
+    output.unwrap_or_else(|_| panic!("{what} {BOUND:?} after the fault"))
 }
 
 /// A contender and its neighbours, at the beginning of a phase and from then on.

@@ -1,6 +1,6 @@
 //! Where one cell is played: a lock's path, the contender that the fault strikes, and its neighbours.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, RetryNTimes};
@@ -119,7 +119,7 @@ impl Stage {
     pub(crate) fn entrance(&self) -> impl FnOnce(&Held, bool) + Send + use<> {
         let (seat, witness) = (Arc::clone(&self.seat), self.witness.clone());
         move |held, shares| {
-            let mut seat = seat.lock().unwrap();
+            let mut seat = locked(&seat);
             if seat.ended != Some(held.guard().session_id()) {
                 witness.enter(ACTOR, shares, held.guard());
                 seat.is_inside = true;
@@ -129,7 +129,7 @@ impl Stage {
 
     /// Notes that the contender has the lock no more.
     pub(crate) fn leave(&self) {
-        self.leave_seat(&mut self.seat.lock().unwrap());
+        self.leave_seat(&mut self.seat());
     }
 
     fn leave_seat(&self, seat: &mut Seat) {
@@ -138,11 +138,15 @@ impl Stage {
         }
     }
 
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        locked(&self.seat)
+    }
+
     /// Ends the contender's session on the server, and then lets it hear of it.
     pub(crate) async fn end_session(&self) {
         let session = self.proxy.sessions().pop().unwrap();
         {
-            let mut seat = self.seat.lock().unwrap();
+            let mut seat = self.seat();
             seat.ended = Some(session.session_id);
             self.leave_seat(&mut seat);
         }
@@ -152,7 +156,7 @@ impl Stage {
 
     /// Whether this was held in a session that was ended.
     pub(crate) fn has_ended(&self, held: &Held) -> bool {
-        self.seat.lock().unwrap().ended == Some(held.guard().session_id())
+        self.seat().ended == Some(held.guard().session_id())
     }
 
     /// One before the contender, counted from the first: it stands in the queue when this returns.
@@ -272,6 +276,11 @@ impl Stage {
         held.release().await.unwrap();
         assert_eq!((self.nodes().await, self.witness.inside()), (0, 0));
     }
+}
+
+/// If the witness has found something wrong, it has said so.
+fn locked(seat: &Mutex<Seat>) -> MutexGuard<'_, Seat> {
+    seat.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn look(client: &CuratorClient) {

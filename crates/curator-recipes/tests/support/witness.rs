@@ -1,6 +1,6 @@
 //! Who holds, as the holders themselves see it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_recipes::{FencingToken, LockGuard};
 
@@ -37,7 +37,7 @@ impl Witness {
 
     /// The same for one of several locks that a guard stands for.
     pub(crate) fn enter_with(&self, who: usize, shares: bool, token: FencingToken) {
-        let mut seen = self.0.lock().unwrap();
+        let mut seen = self.seen();
         assert_eq!(seen.alone, 0, "{who} holds beside one that should be alone");
         assert!(shares || seen.sharing == 0, "{who} should be alone, and others hold");
         assert!(seen.greatest_alone < Some(token), "{who} has {token} after {:?}", seen.greatest_alone);
@@ -58,30 +58,35 @@ impl Witness {
 
     /// To be called before the lock is given back.
     pub(crate) fn leave(&self, shares: bool) {
-        let mut seen = self.0.lock().unwrap();
+        let mut seen = self.seen();
         *(if shares { &mut seen.sharing } else { &mut seen.alone }) -= 1;
         seen.left += 1;
     }
 
+    /// Whoever has found something wrong says so, and no one else.
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How many have held, and hold no more.
     pub(crate) fn left(&self) -> usize {
-        self.0.lock().unwrap().left
+        self.seen().left
     }
 
     /// How many hold now.
     pub(crate) fn inside(&self) -> usize {
-        let seen = self.0.lock().unwrap();
+        let seen = self.seen();
         seen.alone + seen.sharing
     }
 
     /// How many have held together at most.
     pub(crate) fn most_sharing(&self) -> usize {
-        self.0.lock().unwrap().most_sharing
+        self.seen().most_sharing
     }
 
     /// Who held, in order. Of those that hold together, any may be the first.
     pub(crate) fn order(&self) -> Vec<usize> {
-        let seen = self.0.lock().unwrap();
+        let seen = self.seen();
         let together = seen.held.chunk_by(|(_, one_shares), (_, next_shares)| *one_shares && *next_shares);
         together
             .flat_map(|together| {
