@@ -15,8 +15,11 @@
 mod batch;
 mod cells;
 mod fault;
+mod neighbour;
+mod operation;
 mod phase;
 mod play;
+mod scene;
 mod stage;
 mod subjects;
 #[path = "../support/mod.rs"]

@@ -1,19 +1,16 @@
 //! Plays one cell.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curator_recipes::{Error, LossReason, Result};
 use curator_test::OpCode;
-use futures_util::future::BoxFuture;
-use tokio::task::JoinHandle;
 
 use super::fault::{Fault, documented};
+use super::operation::{Ended, Operation};
 use super::phase::{Course, Phase};
-use super::stage::{BOUND, Hall, Neighbour, Stage, joined};
-use super::subjects::Held;
-use crate::support::soon;
+use super::scene::{Scene, to_the_end};
+use super::stage::{BOUND, Hall, Stage};
 
 /// A fault at the `nth` request of this kind in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,59 +38,6 @@ pub(crate) struct Played {
     pub(crate) took: Duration,
     /// Still open, as a closed session has no watches to leak.
     pub(crate) stage: Stage,
-}
-
-/// What a contender's future has come to.
-#[derive(Debug)]
-enum Ended {
-    Held(Held),
-    Done,
-    Lost(LossReason),
-}
-
-/// A contender's future, as a task.
-struct Operation(JoinHandle<Result<Ended>>);
-
-impl Operation {
-    fn spawn(future: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
-        Self(tokio::spawn(future))
-    }
-
-    /// Acquires the lock, or asks for it; whoever gets it holds it from then on, for the witness too.
-    fn acquire(stage: &Stage, waits: bool) -> Self {
-        let (lock, enter) = (stage.lock(), stage.entrance());
-        Self::spawn(async move {
-            let held = if waits { Some(lock.acquire().await?) } else { lock.try_acquire().await? };
-            let Some(held) = held else { return Ok(Ended::Done) };
-            enter(&held, lock.shares());
-            Ok(Ended::Held(held))
-        })
-    }
-
-    async fn finished(&self) {
-        while !self.0.is_finished() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    async fn join(&mut self) -> Result<Ended> {
-        joined((&mut self.0).await)
-    }
-
-    /// Drops the future. What it has come to, if it was too late for that.
-    async fn cancel(&mut self) -> Option<Result<Ended>> {
-        self.0.abort();
-        match (&mut self.0).await {
-            Err(error) if error.is_cancelled() => None,
-            result => Some(joined(result)),
-        }
-    }
-}
-
-impl Drop for Operation {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// Plays a course with a fault, or without one. `None` if the request of the fault was not sent.
@@ -151,129 +95,7 @@ async fn in_time<T>(since: Instant, what: &str, future: impl Future<Output = T>)
     output.unwrap_or_else(|_| panic!("{what} {BOUND:?} after the fault"))
 }
 
-/// A contender and its neighbours, at the beginning of a phase and from then on.
-struct Scene {
-    course: Course,
-    stage: Stage,
-    before: VecDeque<Neighbour>,
-    behind: Option<Neighbour>,
-    /// How many nodes the lock has when the phase begins.
-    nodes: usize,
-    /// The contender's acquire, if it waits.
-    waiting: Option<Operation>,
-    /// What the contender holds.
-    held: Option<Arc<Held>>,
-}
-
 impl Scene {
-    async fn set(stage: Stage, course: Course) -> Self {
-        let Course { phase, position, .. } = course;
-        let mut scene =
-            Self { course, stage, before: VecDeque::new(), behind: None, nodes: 0, waiting: None, held: None };
-        let stage = &scene.stage;
-        if phase != Phase::NewDirectory {
-            stage.make_directories().await;
-        }
-        for nth in 0..position.before() {
-            let mut neighbour = stage.line_up(nth).await;
-            if nth == 0 {
-                neighbour.entered().await;
-            }
-            scene.before.push_back(neighbour);
-        }
-        let nodes = stage.nodes().await;
-        scene.nodes = nodes;
-        if !(phase.begins_waiting() || phase.begins_holding()) {
-            return scene;
-        }
-        let mut acquiring = Operation::acquire(stage, true);
-        if !scene.before.is_empty() {
-            // It stands behind them.
-            stage.until_nodes(|now| now > nodes).await;
-        }
-        if phase.begins_holding() {
-            for neighbour in &mut scene.before {
-                neighbour.finish().await;
-            }
-            scene.before.clear();
-            match soon(acquiring.join()).await.unwrap() {
-                Ended::Held(held) => scene.held = Some(Arc::new(held)),
-                ended => panic!("{ended:?} without a fault"),
-            }
-        } else {
-            stage.settle().await;
-            scene.waiting = Some(acquiring);
-        }
-        if position.has_one_behind() {
-            scene.behind = Some(stage.line_up_behind().await);
-        }
-        // What belongs to the time before is over.
-        stage.settle().await;
-        scene
-    }
-
-    /// The phase begins.
-    async fn begin(&mut self) -> Operation {
-        let stage = &self.stage;
-        match self.course.phase {
-            Phase::NewDirectory | Phase::Acquire => Operation::acquire(stage, true),
-            Phase::Try => Operation::acquire(stage, false),
-            Phase::Turn => self.waiting.take().expect("it waits"),
-            Phase::Abandon => {
-                let cancelled = self.waiting.take().expect("it waits").cancel().await;
-                assert!(cancelled.is_none(), "{cancelled:?} while others were before it");
-                self.cleaning()
-            }
-            Phase::Drop => {
-                stage.leave();
-                drop(self.held.take());
-                self.cleaning()
-            }
-            Phase::Loss => {
-                let held = self.held();
-                Operation::spawn(async move { Ok(Ended::Lost(held.guard().lost().await.reason)) })
-            }
-            Phase::Transaction => {
-                let (held, path) = (self.held(), stage.data_path());
-                Operation::spawn(async move {
-                    held.guard().transaction().set_data(path, "new", None)?.commit().await?;
-                    Ok(Ended::Done)
-                })
-            }
-            Phase::ReadToo => {
-                let held = self.held();
-                Operation::spawn(async move { held.read_too().await.map(Ended::Held) })
-            }
-            // The witness sees it alone still: nobody else but readers may come.
-            Phase::Downgrade => {
-                let held = self.give();
-                Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
-            }
-            Phase::Release => {
-                stage.leave();
-                let held = self.give();
-                Operation::spawn(async move { held.release().await.map(|()| Ended::Done) })
-            }
-        }
-    }
-
-    fn held(&self) -> Arc<Held> {
-        self.held.clone().expect("it holds")
-    }
-
-    fn give(&mut self) -> Held {
-        self.held.take().and_then(Arc::into_inner).expect("it holds, and nobody else has it")
-    }
-
-    /// Waits for the work of a drop.
-    fn cleaning(&self) -> Operation {
-        let janitor = self.stage.actor.janitor().clone();
-        Operation::spawn(async move {
-            janitor.idle().await;
-            Ok(Ended::Done)
-        })
-    }
-
     /// What follows at once from the fault, up to the end of what it has struck; `None` if that was dropped.
     async fn suffer(&mut self, fault: Option<Fault>, operation: &mut Operation) -> Option<Result<Ended>> {
         let Course { phase, position, .. } = self.course;
@@ -378,34 +200,4 @@ impl Scene {
         }
         outcome
     }
-}
-
-/// Waits until all is done that happens in the phase without a fault.
-// Boxed, as the compiler cannot tell that it is `Send` otherwise.
-fn to_the_end<'a>(
-    course: Course,
-    stage: &'a Stage,
-    (before, nodes): (&'a mut VecDeque<Neighbour>, usize),
-    operation: &'a Operation,
-) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        match course.phase {
-            Phase::Turn => {
-                while let Some(first) = before.front_mut() {
-                    first.finish().await;
-                    before.pop_front();
-                    if let Some(next) = before.front_mut() {
-                        next.entered().await;
-                        stage.settle().await;
-                    }
-                }
-                operation.finished().await;
-            }
-            // It would wait as long as all goes well.
-            Phase::Loss => {}
-            _ if course.ends_waiting() => stage.until_nodes(|now| now > nodes).await,
-            _ => operation.finished().await,
-        }
-        stage.settle().await;
-    })
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, RetryNTimes};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::fault::LATE;
+use super::neighbour::{Neighbour, look};
 use super::subjects::{Held, Kind, Lock};
 use crate::support::{Witness, builder, children, connect, path};
 
@@ -188,20 +187,7 @@ impl Stage {
     fn begin(&self, kind: Kind, who: usize) -> Neighbour {
         let lock = kind.lock(&self.others, &self.lock_path());
         let (witness, client) = (self.witness.clone(), self.others.clone());
-        let (go, told) = oneshot::channel();
-        let (enter, entered) = oneshot::channel();
-        let task = tokio::spawn(async move {
-            let held = lock.acquire().await.unwrap();
-            witness.enter(who, lock.shares(), held.guard());
-            // Nobody may wait for it.
-            let _ = enter.send(());
-            look(&client).await;
-            // Whoever does not tell any more wants nothing of it.
-            let _ = told.await;
-            witness.leave(lock.shares());
-            held.release().await.unwrap();
-        });
-        Neighbour { go: Some(go), entered: Some(entered), task }
+        Neighbour::begin(who, lock, witness, client)
     }
 
     /// Waits until the contender has nothing more to send.
@@ -281,57 +267,4 @@ impl Stage {
 /// If the witness has found something wrong, it has said so.
 fn locked(seat: &Mutex<Seat>) -> MutexGuard<'_, Seat> {
     seat.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn look(client: &CuratorClient) {
-    for _ in 0..3 {
-        client.check_exists("/").await.unwrap();
-    }
-}
-
-/// Another contender for the same lock. It keeps the lock until it is told to go.
-#[derive(Debug)]
-pub(crate) struct Neighbour {
-    go: Option<oneshot::Sender<()>>,
-    entered: Option<oneshot::Receiver<()>>,
-    task: JoinHandle<()>,
-}
-
-impl Neighbour {
-    fn go(&mut self) {
-        if let Some(go) = self.go.take() {
-            // It may have gone, if it has failed.
-            let _ = go.send(());
-        }
-    }
-
-    /// Waits until it has the lock.
-    pub(crate) async fn entered(&mut self) {
-        if let Some(entered) = &mut self.entered {
-            // If it has failed, that shows at its end.
-            let _ = entered.await;
-        }
-        self.entered = None;
-    }
-
-    /// Waits until it has had the lock and has given it back. May be dropped and called again, until it has returned.
-    pub(crate) async fn finish(&mut self) {
-        self.go();
-        joined((&mut self.task).await);
-    }
-}
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// What a task has returned. Its panic is ours.
-pub(crate) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
-    match result {
-        Ok(output) => output,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(error) => panic!("{error}"),
-    }
 }

@@ -1,0 +1,168 @@
+//! A contender and its neighbours, up to the moment at which something may go wrong.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::neighbour::Neighbour;
+use super::operation::{Ended, Operation};
+use super::phase::{Course, Phase};
+use super::stage::Stage;
+use super::subjects::Held;
+use crate::support::soon;
+
+/// A contender and its neighbours, at the beginning of a phase and from then on.
+pub(crate) struct Scene {
+    pub(crate) course: Course,
+    pub(crate) stage: Stage,
+    pub(crate) before: VecDeque<Neighbour>,
+    pub(crate) behind: Option<Neighbour>,
+    /// How many nodes the lock has when the phase begins.
+    pub(crate) nodes: usize,
+    /// The contender's acquire, if it waits.
+    waiting: Option<Operation>,
+    /// What the contender holds.
+    pub(crate) held: Option<Arc<Held>>,
+}
+
+impl Scene {
+    /// Up to the beginning of the phase.
+    pub(crate) async fn set(stage: Stage, course: Course) -> Self {
+        let Course { phase, position, .. } = course;
+        let mut scene =
+            Self { course, stage, before: VecDeque::new(), behind: None, nodes: 0, waiting: None, held: None };
+        let stage = &scene.stage;
+        if phase != Phase::NewDirectory {
+            stage.make_directories().await;
+        }
+        for nth in 0..position.before() {
+            let mut neighbour = stage.line_up(nth).await;
+            if nth == 0 {
+                neighbour.entered().await;
+            }
+            scene.before.push_back(neighbour);
+        }
+        let nodes = stage.nodes().await;
+        scene.nodes = nodes;
+        if !(phase.begins_waiting() || phase.begins_holding()) {
+            return scene;
+        }
+        let mut acquiring = Operation::acquire(stage, true);
+        if !scene.before.is_empty() {
+            // It stands behind them.
+            stage.until_nodes(|now| now > nodes).await;
+        }
+        if phase.begins_holding() {
+            for neighbour in &mut scene.before {
+                neighbour.finish().await;
+            }
+            scene.before.clear();
+            match soon(acquiring.join()).await.unwrap() {
+                Ended::Held(held) => scene.held = Some(Arc::new(held)),
+                ended => panic!("{ended:?} without a fault"),
+            }
+        } else {
+            stage.settle().await;
+            scene.waiting = Some(acquiring);
+        }
+        if position.has_one_behind() {
+            scene.behind = Some(stage.line_up_behind().await);
+        }
+        // What belongs to the time before is over.
+        stage.settle().await;
+        scene
+    }
+
+    /// The phase begins.
+    pub(crate) async fn begin(&mut self) -> Operation {
+        let stage = &self.stage;
+        match self.course.phase {
+            Phase::NewDirectory | Phase::Acquire => Operation::acquire(stage, true),
+            Phase::Try => Operation::acquire(stage, false),
+            Phase::Turn => self.waiting.take().expect("it waits"),
+            Phase::Abandon => {
+                let cancelled = self.waiting.take().expect("it waits").cancel().await;
+                assert!(cancelled.is_none(), "{cancelled:?} while others were before it");
+                self.cleaning()
+            }
+            Phase::Drop => {
+                stage.leave();
+                drop(self.held.take());
+                self.cleaning()
+            }
+            Phase::Loss => {
+                let held = self.held();
+                Operation::spawn(async move { Ok(Ended::Lost(held.guard().lost().await.reason)) })
+            }
+            Phase::Transaction => {
+                let (held, path) = (self.held(), stage.data_path());
+                Operation::spawn(async move {
+                    held.guard().transaction().set_data(path, "new", None)?.commit().await?;
+                    Ok(Ended::Done)
+                })
+            }
+            Phase::ReadToo => {
+                let held = self.held();
+                Operation::spawn(async move { held.read_too().await.map(Ended::Held) })
+            }
+            // The witness sees it alone still: nobody else but readers may come.
+            Phase::Downgrade => {
+                let held = self.give();
+                Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
+            }
+            Phase::Release => {
+                stage.leave();
+                let held = self.give();
+                Operation::spawn(async move { held.release().await.map(|()| Ended::Done) })
+            }
+        }
+    }
+
+    pub(crate) fn held(&self) -> Arc<Held> {
+        self.held.clone().expect("it holds")
+    }
+
+    fn give(&mut self) -> Held {
+        self.held.take().and_then(Arc::into_inner).expect("it holds, and nobody else has it")
+    }
+
+    /// Waits for the work of a drop.
+    fn cleaning(&self) -> Operation {
+        let janitor = self.stage.actor.janitor().clone();
+        Operation::spawn(async move {
+            janitor.idle().await;
+            Ok(Ended::Done)
+        })
+    }
+}
+
+/// Waits until all is done that happens in the phase without a fault.
+// Boxed, as the compiler cannot tell that it is `Send` otherwise.
+pub(crate) fn to_the_end<'a>(
+    course: Course,
+    stage: &'a Stage,
+    (before, nodes): (&'a mut VecDeque<Neighbour>, usize),
+    operation: &'a Operation,
+) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        match course.phase {
+            Phase::Turn => {
+                while let Some(first) = before.front_mut() {
+                    first.finish().await;
+                    before.pop_front();
+                    if let Some(next) = before.front_mut() {
+                        next.entered().await;
+                        stage.settle().await;
+                    }
+                }
+                operation.finished().await;
+            }
+            // It would wait as long as all goes well.
+            Phase::Loss => {}
+            _ if course.ends_waiting() => stage.until_nodes(|now| now > nodes).await,
+            _ => operation.finished().await,
+        }
+        stage.settle().await;
+    })
+}
