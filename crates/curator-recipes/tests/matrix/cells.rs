@@ -1,6 +1,9 @@
 //! Which cells there are: found out by watching each course without a fault.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use curator_test::OpCode;
 
 use super::fault::Fault;
 use super::phase::Course;
@@ -20,7 +23,7 @@ impl Cell {
     }
 
     /// Each fault at each of these requests.
-    pub(crate) fn with_faults(course: Course, requests: &[(curator_test::OpCode, u64)]) -> Vec<Self> {
+    pub(crate) fn with_faults(course: Course, requests: &BTreeMap<OpCode, u64>) -> Vec<Self> {
         let mut cells = Vec::new();
         for (op, count) in requests {
             for nth in 1..=*count {

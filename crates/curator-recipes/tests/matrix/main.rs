@@ -26,6 +26,7 @@ mod subjects;
 mod support;
 mod table;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,8 +44,15 @@ async fn whatever_request_is_struck_there_is_one_owner_or_an_error_and_nothing_i
     let (hall, begun) = (Arc::new(Hall::open().await), Instant::now());
     let choice = Choice::parse(&std::env::var("CURATOR_FAULT_CELL").unwrap_or_default());
     let courses: Vec<_> = Cell::courses().into_iter().filter(|course| choice.has(course)).collect();
-    let without_faults = play_all(&hall, &courses).await;
-    let with_faults = without_faults.iter().flat_map(|result| Cell::with_faults(result.cell.course, &result.requests));
+    // On a busy machine a request may come too late to be counted, so this is done twice.
+    let without_faults = [play_all(&hall, &courses).await, play_all(&hall, &courses).await].concat();
+    let mut sent = BTreeMap::<_, BTreeMap<_, u64>>::new();
+    for (result, (op, count)) in without_faults.iter().flat_map(|r| r.requests.iter().map(move |counted| (r, counted)))
+    {
+        let most = sent.entry(result.cell.course).or_default().entry(*op).or_default();
+        *most = (*count).max(*most);
+    }
+    let with_faults = sent.iter().flat_map(|(course, requests)| Cell::with_faults(*course, requests));
     let cells: Vec<_> = with_faults.filter(|cell| choice.has(cell)).collect();
     // Some sleep most of the time. Others can work meanwhile, on a server of their own, where all watches are theirs.
     let (slow, quick): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.is_slow());
