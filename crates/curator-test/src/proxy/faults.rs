@@ -84,6 +84,8 @@ pub(crate) struct Faults {
     lost_to_server: bool,
     lost_to_client: bool,
     pub(crate) delay: Duration,
+    /// What the session timeout in the answer to each handshake is multiplied by.
+    pub(crate) stretch: Option<f64>,
 }
 
 impl Faults {
