@@ -68,6 +68,10 @@ pub enum What {
         claims: Vec<Claim>,
         /// Whether the owner had it already.
         reentry: bool,
+        /// The write hold that a downgrade has turned into this read hold. It has the same owner and the same token, and no
+        /// place of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        continues: Option<HoldId>,
     },
     /// `is_valid()` was asked between `before` and `at`, and was true.
     Valid {
@@ -104,7 +108,22 @@ pub enum What {
         /// The error; `None` if its time was up.
         error: Option<String>,
     },
-    /// A set was written back with a new element.
+    /// A reader has read a set, and will not write it. Whatever it reads again under the same hold must be the same.
+    Read {
+        /// Under which hold.
+        hold: HoldId,
+        /// Which part of the work.
+        part: String,
+        /// Which set.
+        set: String,
+        /// Read before the set was asked for.
+        before: u64,
+        /// How many elements it has.
+        elements: usize,
+        /// A hash of the elements, which differs if they do.
+        digest: u64,
+    },
+    /// A set was written back with a new element, or was not.
     Wrote {
         /// Under which hold.
         hold: HoldId,
@@ -114,6 +133,12 @@ pub enum What {
         set: String,
         /// The new element: unique in its set.
         element: String,
+        /// Read before the last question whether to write; 0 if that was never asked. The write was applied between then and
+        /// the time of this event, if it was applied.
+        checked: u64,
+        /// The guard's `valid_until()`, asked after `checked` and before the write was sent: if the event is not later, the
+        /// write has kept the guard's promise. 0 for clients that have no such thing, and if nothing was sent.
+        until: u64,
         /// What became of it.
         outcome: Outcome,
     },
