@@ -43,10 +43,57 @@ pub const READERS: u32 = 1_000_000;
 /// Which of a process's holds is meant: numbered in the order of their begin.
 pub type HoldId = u64;
 
+/// The `worker` of the events that the conductor writes: what it does to servers, networks and clients.
+pub const CONDUCTOR: u32 = u32::MAX;
+
+/// Whether something begins or is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// It is about to begin.
+    Begin,
+    /// It is over, and healed.
+    End,
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum What {
+    /// By the conductor: a nemesis. The time is read before it begins, and after it is healed.
+    Nemesis {
+        /// Its name on the command line.
+        name: String,
+        /// Whether it begins or is over.
+        phase: Phase,
+        /// Whom it strikes, for readers of the report.
+        detail: String,
+    },
+    /// By the conductor: a client process is about to be stopped (SIGSTOP). The time is read before the signal is sent.
+    Stopped {
+        /// Which process.
+        process: u32,
+        /// Which life of it.
+        of_life: u32,
+    },
+    /// By the conductor: a stopped client process goes on (SIGCONT), or is killed. The time is read after the signal was sent.
+    Continued {
+        /// Which process.
+        process: u32,
+        /// Which life of it.
+        of_life: u32,
+    },
+    /// By the conductor: as an operator, it has deleted a node of a lock, or has tried to and does not know what became of it.
+    Deleted {
+        /// The node, as the server names it.
+        node: String,
+        /// The session that the node belonged to.
+        session: i64,
+        /// The node's `czxid`.
+        created: i64,
+        /// Read before the delete was sent.
+        before: u64,
+    },
     /// The process has a session with this id now.
     Session {
         /// As the server numbers it.
