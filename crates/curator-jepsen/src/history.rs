@@ -5,6 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod files;
+
+pub use files::{Histories, HistoryError};
+
 /// One line of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -39,6 +43,11 @@ pub struct Claim {
 
 /// More readers than there can be.
 pub const READERS: u32 = 1_000_000;
+
+/// So many nanoseconds, as reports say it: `12.345678 s`.
+pub(crate) fn seconds(nanoseconds: u64) -> String {
+    format!("{}.{:06} s", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000 / 1_000)
+}
 
 /// Which of a process's holds is meant: numbered in the order of their begin.
 pub type HoldId = u64;
@@ -189,6 +198,28 @@ pub enum What {
         /// What became of it.
         outcome: Outcome,
     },
+}
+
+impl What {
+    /// Which of its process's holds the event is about, if it is about one.
+    #[must_use]
+    pub fn hold(&self) -> Option<HoldId> {
+        match self {
+            Self::Acquired { hold, .. }
+            | Self::Valid { hold, .. }
+            | Self::Invalid { hold }
+            | Self::Releasing { hold }
+            | Self::Released { hold, .. }
+            | Self::Read { hold, .. }
+            | Self::Wrote { hold, .. } => Some(*hold),
+            Self::Nemesis { .. }
+            | Self::Stopped { .. }
+            | Self::Continued { .. }
+            | Self::Deleted { .. }
+            | Self::Session { .. }
+            | Self::NotAcquired { .. } => None,
+        }
+    }
 }
 
 /// What became of a write.
