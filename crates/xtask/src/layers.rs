@@ -41,6 +41,30 @@ const CRATES: &[(&str, Layers<'static>)] = &[
         ],
     ),
     (
+        "curator-jepsen",
+        &[
+            &["report"],
+            &["report::directory"],
+            &["report::document"],
+            &["report::around", "report::line", "report::parts", "report::recovery"],
+            &["report::table"],
+            &["checker"],
+            &[
+                "checker::capacity",
+                "checker::order",
+                "checker::readers",
+                "checker::reentry",
+                "checker::tokens",
+                "checker::validity",
+            ],
+            &["checker::claims", "checker::operator", "checker::sets"],
+            &["checker::seen"],
+            &["checker::findings"],
+            &["checker::parts"],
+            &["history", "store_protocol", "work"],
+        ],
+    ),
+    (
         "curator-protocol",
         &[
             &["contest"],

@@ -74,16 +74,11 @@ mod tests;
 mod tokens;
 mod validity;
 
-use std::collections::BTreeMap;
-
 pub use findings::{Findings, HoldKey, Kind, Tally, Violation};
 
 use crate::history::Event;
 use seen::Seen;
-
-/// The elements of each set at the end of a run, by the name that the set has in the histories. A set that is not there is
-/// empty.
-pub type FinalSets = BTreeMap<String, Vec<String>>;
+pub use sets::FinalSets;
 
 /// Takes the events of a run one by one, so that a long run need not be in memory.
 #[derive(Debug, Default)]
@@ -106,7 +101,8 @@ impl Checker {
     /// Checks everything that was seen against the sets at the end.
     #[must_use]
     pub fn finish(self, sets: &FinalSets) -> Findings {
-        let run = self.seen.finish();
+        let mut run = self.seen.finish();
+        operator::strike(&mut run);
         let mut found = Vec::new();
         found.extend(run.malformed.iter().cloned());
         for (resource, spans) in claims::by_resource(&run) {

@@ -5,11 +5,16 @@ use std::collections::HashMap;
 use super::findings::HoldKey;
 use super::seen::{Claim, Deletion, Hold, Run};
 
+/// Takes note of the holds that an operator has ended.
+pub(crate) fn strike(run: &mut Run) {
+    run.struck = struck(run);
+}
+
 /// The holds a node of which an operator may have deleted, and the time before that.
 ///
 /// Where a hold's place is known, it is known which node is meant. Otherwise it may be any that its session had below the
 /// path of the lock.
-pub(crate) fn struck(run: &Run) -> HashMap<HoldKey, u64> {
+fn struck(run: &Run) -> HashMap<HoldKey, u64> {
     let mut entered = HashMap::new();
     // Few sessions are struck, so few holds are looked at.
     let holds = || run.holds.iter().filter(|hold| run.deletions.contains_key(&hold.session));

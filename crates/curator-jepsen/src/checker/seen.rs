@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::findings::{HoldKey, Kind, Tally, Violation};
-use super::operator;
 use crate::history::{Event, HoldId, Outcome, What};
 
 /// What is kept of the events, while they come.
@@ -31,7 +30,8 @@ pub(crate) struct Run {
     pub(crate) deletions: HashMap<i64, Vec<Deletion>>,
     pub(crate) tallies: BTreeMap<String, Tally>,
     pub(crate) malformed: Vec<Violation>,
-    struck: HashMap<HoldKey, u64>,
+    /// The holds that an operator has ended, and the time before that.
+    pub(crate) struck: HashMap<HoldKey, u64>,
 }
 
 /// One guard, from its acquire to its end.
@@ -193,7 +193,6 @@ impl Seen {
         for writes in run.writes.values_mut() {
             writes.sort_by_key(|write| (write.at, write.key));
         }
-        run.struck = operator::struck(&run);
         run
     }
 

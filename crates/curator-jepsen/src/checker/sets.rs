@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::FinalSets;
 use super::findings::{Kind, Tally, Violation};
 use super::parts;
 use super::seen::{Run, Write};
 use crate::history::Outcome;
 use crate::work::Variant;
+
+/// The elements of each set at the end of a run, by the name that the set has in the histories. A set that is not there is
+/// empty.
+pub type FinalSets = BTreeMap<String, Vec<String>>;
 
 /// Compares the writes with the sets at the end, and counts them.
 pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {

@@ -6,9 +6,9 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::Report;
 use super::around::Around;
-use super::recovery::Recovery;
+use super::document::Report;
+use super::recovery::{Left, Recovery};
 use crate::checker::{Checker, FinalSets};
 use crate::history::{Histories, HistoryError};
 
@@ -23,6 +23,9 @@ pub struct Final {
     /// How each nemesis was recovered from.
     #[serde(default)]
     pub recovery: Vec<Recovery>,
+    /// What was there though all clients had been told to finish.
+    #[serde(default)]
+    pub left: Option<Left>,
 }
 
 /// Its name in the directory of a run.
@@ -80,7 +83,7 @@ impl Final {
 ///
 /// If a file is missing, cannot be read, or has a line that is no event. A run that cannot be checked is not clean.
 pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
-    let Final { sets, about, recovery } = Final::read(directory)?;
+    let Final { sets, about, recovery, left } = Final::read(directory)?;
     let mut checker = Checker::new();
     for event in Histories::open(directory)? {
         checker.see(&event?);
@@ -92,5 +95,5 @@ pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
             around.see(&event?);
         }
     }
-    Ok(Report { findings, about, recovery, shown: around.finish() })
+    Ok(Report { findings, about, recovery, left, shown: around.finish() })
 }

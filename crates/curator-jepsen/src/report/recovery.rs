@@ -24,6 +24,17 @@ pub struct Recovery {
     pub watches_left: Option<usize>,
 }
 
+/// What is there after all clients were told to finish: nothing, if all is well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// Clients of ours that did not finish, or not with status 0.
+    pub clients: usize,
+    /// Nodes of locks.
+    pub nodes: usize,
+    /// Watches that the servers keep.
+    pub watches: u64,
+}
+
 impl Recovery {
     /// Whether every client came back, and nothing was left behind.
     #[must_use]

@@ -1,14 +1,19 @@
 //! A table, as text or as Markdown.
 
-/// Rows of cells below a head. The first column is aligned to the left, the others to the right.
+/// Rows of cells below a head. The first column is aligned to the left, the others, if they are numbers, to the right.
 #[derive(Debug)]
 pub(crate) struct Table {
+    numbers: bool,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     pub(crate) fn new(head: &[&str]) -> Self {
-        Self { rows: vec![head.iter().map(ToString::to_string).collect()] }
+        Self { numbers: true, rows: vec![head.iter().map(ToString::to_string).collect()] }
+    }
+
+    pub(crate) fn of_words(head: &[&str]) -> Self {
+        Self { numbers: false, ..Self::new(head) }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -21,11 +26,9 @@ impl Table {
         let mut text = String::new();
         for row in &self.rows {
             let cells = row.iter().zip(&widths).enumerate();
-            let cells = cells.map(
-                |(column, (cell, &width))| {
-                    if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-                },
-            );
+            let cells = cells.map(|(column, (cell, &width))| {
+                if column == 0 || !self.numbers { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
             text += cells.collect::<Vec<_>>().join("  ").trim_end();
             text.push('\n');
         }
@@ -40,7 +43,8 @@ impl Table {
         });
         let head: String = lines.by_ref().take(1).collect();
         let columns = self.rows.first().map_or(0, Vec::len);
-        let line = "|---".to_owned() + &"|---:".repeat(columns.saturating_sub(1)) + "|\n";
+        let column = if self.numbers { "|---:" } else { "|---" };
+        let line = "|---".to_owned() + &column.repeat(columns.saturating_sub(1)) + "|\n";
         head + &line + &lines.collect::<String>()
     }
 
