@@ -63,13 +63,33 @@ fn an_operator_may_end_a_hold_and_its_promise() {
 }
 
 #[test]
-fn an_operator_may_end_a_re_entry_of_a_hold_whose_place_is_unknown() {
-    let reader = |number| [Claim { place: None, ..read(number) }];
-    let holder = Story::of("read-write-plain").client(0).acquires(10, reader(7)).valid(50);
-    let again = holder.enters_again(40, reader(7)).valid(50);
-    let next = again.client(1).acquires(31, [write(8)]).valid(60);
-    assert!(next.kinds().contains(&Kind::Exclusivity));
-    next.operator_deletes(30, 9, 0).is_clean();
+fn an_operator_may_end_leases() {
+    let holder = Story::of("semaphore-plain").client(0).acquires(10, [leases(2, 7)]).valid(50);
+    let next = holder.client(1).acquires(31, [leases(2, 8)]).valid(60);
+    assert_eq!(next.kinds(), [Kind::Exclusivity]);
+    assert_eq!(next.clone().operator_deletes(30, 6, 0).kinds(), [Kind::Exclusivity], "that was its place in the queue");
+    next.operator_deletes(30, 7, 0).is_clean();
+}
+
+#[test]
+fn an_operator_may_end_a_downgraded_hold_the_number_of_whose_node_is_unknown() {
+    let reader = || [Claim { place: None, ..read(7) }];
+    let writer = Story::of("read-write-plain").client(0).acquires(10, [write(7)]).valid(15).gives_back(20);
+    let next = |reader: Story| reader.client(1).acquires(31, [write(9)]).valid(60);
+    let downgraded = next(writer.clone().downgrades(25, 7).valid(50));
+    assert_eq!(downgraded.kinds(), [Kind::Exclusivity]);
+    downgraded.operator_deletes(30, 8, 0).is_clean();
+    // Entered again after the delete, which it does not know of.
+    let again = next(writer.downgrades(25, 7).enters_again(40, reader()).valid(50));
+    assert_eq!(again.kinds(), [Kind::Exclusivity]);
+    again.operator_deletes(30, 8, 0).is_clean();
+}
+
+#[test]
+fn who_enters_again_takes_nothing_from_anybody() {
+    let first = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(50);
+    let both = first.client(1).acquires(20, [mutex(2)]).valid(50).enters_again(30, [mutex(2)]).valid(50);
+    assert_eq!(both.kinds(), [Kind::Exclusivity], "it is told once");
 }
 
 #[test]
