@@ -45,7 +45,7 @@ fn events() -> Vec<Event> {
         nemesis(second(0), Phase::Begin),
         nemesis(second(5), Phase::End),
         acquired(second(9), 0, "mutex-plain"),
-        acquired(second(10), 1, "mutex-plain"),
+        acquired(second(10) + SECOND / 2, 1, "mutex-plain"),
         wrote(second(11), 1, "mutex-plain", Outcome::Acknowledged),
         acquired(second(1), 2, "kazoo-plain"),
         wrote(second(2), 2, "kazoo-plain", Outcome::Acknowledged),
@@ -107,12 +107,11 @@ At the end: 0 clients that did not finish, 0 nodes of locks and 0 watches left.
 
 1 violation: 1 exclusivity.
 
-10.000000 s, exclusivity, mutex-plain: hold 1 of w1.0 has 1 of 1 of /jepsen/mutex-plain, beside 1 of hold 1 of w0.0, certainly until 17.999999 s: that makes 2
+10.500000 s, exclusivity, mutex-plain: hold 1 of w1.0 has 1 of 1 of /jepsen/mutex-plain, beside 1 of hold 1 of w0.0, certainly until 17.999999 s: that makes 2
 
-  0.000000 s conductor leader-killed begins: server 2
   5.000000 s conductor leader-killed is over: server 2
   9.000000 s w0.0 acquires hold 1, asked for at 8.999999 s, as w0.0 task 1 in session 0x1f: 1 of 1 of /jepsen/mutex-plain, token 7
-  10.000000 s w1.0 acquires hold 1, asked for at 9.999999 s, as w1.0 task 1 in session 0x1f: 1 of 1 of /jepsen/mutex-plain, token 8
+  10.500000 s w1.0 acquires hold 1, asked for at 10.499999 s, as w1.0 task 1 in session 0x1f: 1 of 1 of /jepsen/mutex-plain, token 8
   11.000000 s w1.0 writes w1.0.1 to mutex-plain/0 under hold 1, checked after 10.999999 s, promised until 12.000000 s: acknowledged
   11.000000 s w0.0 hold 1 is valid after 10.999999 s
   11.000000 s w1.0 hold 1 is valid after 10.999999 s
@@ -133,7 +132,7 @@ fn a_report_in_markdown_has_tables() {
     );
     assert!(markdown.contains("\n| Nemesis | times | "), "{markdown}");
     assert!(markdown.starts_with("| Run |  |\n|---|---|\n| seed | 7 |\n\n| Part | "), "{markdown}");
-    assert!(markdown.contains("\n    10.000000 s w1.0 acquires hold 1"), "{markdown}");
+    assert!(markdown.contains("\n    10.500000 s w1.0 acquires hold 1"), "{markdown}");
 }
 
 #[test]

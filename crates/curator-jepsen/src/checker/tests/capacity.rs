@@ -35,6 +35,13 @@ fn a_clock_that_was_read_long_before_the_line_was_written_convicts_nobody() {
 }
 
 #[test]
+fn the_lines_of_a_process_may_be_in_the_wrong_order() {
+    let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(12).lost(25).valid(20);
+    story.clone().client(1).acquires(21, [mutex(2)]).valid(30).is_clean();
+    assert_eq!(story.client(1).acquires(19, [mutex(2)]).valid(30).kinds(), [Kind::Exclusivity]);
+}
+
+#[test]
 fn a_guard_that_was_never_valid_claims_nothing() {
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(11).valid(50).gives_back(55);
     story.client(1).acquires(40, [mutex(2)]).lost(41).gives_back(42).is_clean();

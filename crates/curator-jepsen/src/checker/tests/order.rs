@@ -38,6 +38,13 @@ fn a_token_that_falls_is_found_over_others_between() {
 }
 
 #[test]
+fn after_a_token_that_has_fallen_the_greatest_counts() {
+    let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(9)]).valid(15).gives_back(20);
+    let fallen = story.client(1).acquires(30, token(5, mutex(0))).valid(35).gives_back(40);
+    assert_eq!(fallen.client(0).acquires(50, token(7, mutex(0))).valid(55).kinds(), [Kind::Token; 2]);
+}
+
+#[test]
 fn two_acquires_with_one_token_are_found() {
     assert_eq!(after("mutex-plain", token(5, mutex(0)), token(5, mutex(0))), [Kind::Token]);
     let twice = Story::of("mutex-plain").client(0).acquires(10, [mutex(5)]).valid(15).gives_back(20);

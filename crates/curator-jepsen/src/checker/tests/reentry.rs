@@ -27,6 +27,12 @@ fn a_re_entry_may_outlive_the_first_guard_and_be_entered_again() {
 }
 
 #[test]
+fn another_future_of_the_owner_that_has_waited_for_long_makes_no_re_entry() {
+    let given_back = outer().gives_back(16).enters_again(20, [mutex(5)]).valid(25).gives_back(30);
+    assert_eq!(given_back.asks_and_acquires(12, 40, [mutex(6)]).valid(45).kinds(), [Kind::Reentry]);
+}
+
+#[test]
 fn a_re_entry_with_another_token_is_found() {
     assert_eq!(outer().enters_again(20, [mutex(6)]).valid(25).kinds(), [Kind::Reentry]);
 }
@@ -51,6 +57,8 @@ fn an_acquire_anew_of_what_the_owner_certainly_has_is_found() {
 fn an_acquire_that_has_waited_for_its_owners_guard_may_be_anew() {
     let first = outer().valid(30).gives_back(35);
     first.asks_and_acquires(20, 40, [mutex(6)]).valid(45).is_clean();
+    // It may have been there first, and have been told late.
+    outer().asks_and_acquires(5, 20, [mutex(4)]).lost(21).hold(1).valid(30).is_clean();
 }
 
 #[test]
@@ -60,5 +68,6 @@ fn a_lost_lock_that_is_valid_again_is_found() {
     // Two tasks of a process may write their lines in the wrong order.
     outer().lost(20).valid(18).is_clean();
     // A peer only says whether it is connected.
-    Story::of("curator-plain").client(0).acquires(10, [mutex(5)]).valid(15).lost(20).valid(25).is_clean();
+    let peer = Story::of("curator-plain").client(0).acquires(10, [mutex(5)]).valid(15).lost(20).valid(25);
+    assert_eq!(peer.findings().of_peers, []);
 }

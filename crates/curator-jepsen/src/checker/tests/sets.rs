@@ -76,6 +76,7 @@ fn a_stop_that_made_no_write_late_explains_nothing() {
     assert_eq!(in_time.kinds(), [Kind::LostUpdate]);
     let late_in_another_variant = stopped_writer("mutex-token", 25).stopped(0, 21, 45).ends_with(&["a"]);
     assert_eq!(late_in_another_variant.kinds(), [Kind::LostUpdate]);
+    assert_eq!(stopped_writer("mutex-token", 25).ends_with(&["a"]).kinds(), [Kind::LostUpdate]);
     // The late write had been answered before the lost one was checked.
     let before = stopped_writer("mutex-guarded", 25).client(2).acquires(70, [mutex(3)]).valid(80);
     assert_eq!(before.writes(75, "c", Acknowledged).ends_with(&["a", "b"]).kinds(), [Kind::LostUpdate]);
@@ -122,11 +123,16 @@ fn a_set_may_change_when_the_read_lock_is_no_longer_certain() {
 
 #[test]
 fn a_late_writer_explains_what_a_guarded_reader_sees() {
-    let late = |part, until| {
+    let late = |part, until, at| {
         let writer = reader(part, &["a", "b"]).client(1).acquires(2, [write(0)]).valid_until(3, 5);
-        writer.writes_until(4, until, 24, "b", Acknowledged)
+        writer.writes_until(4, until, at, "b", Acknowledged)
     };
-    late("read-write-guarded", 5).is_clean();
-    assert_eq!(late("read-write-guarded", 26).kinds(), [Kind::ReadChanged]);
-    assert_eq!(late("read-write-token", 5).kinds(), [Kind::ReadChanged]);
+    late("read-write-guarded", 5, 24).is_clean();
+    assert_eq!(late("read-write-guarded", 26, 24).kinds(), [Kind::ReadChanged]);
+    assert_eq!(
+        late("read-write-guarded", 5, 12).kinds(),
+        [Kind::ReadChanged],
+        "the reader must have seen that already"
+    );
+    assert_eq!(late("read-write-token", 5, 24).kinds(), [Kind::ReadChanged]);
 }
