@@ -2,5 +2,8 @@
 //! a checker reads afterwards what they have seen.
 
 pub mod history;
+pub mod peer;
+pub mod store;
 pub mod store_protocol;
 pub mod work;
+pub mod worker;
