@@ -41,6 +41,18 @@ const CRATES: &[(&str, Layers<'static>)] = &[
         ],
     ),
     (
+        "curator-jepsen",
+        &[
+            &["peer", "worker"],
+            &["worker::part"],
+            &["worker::part_history", "worker::lock_set", "worker::sampler"],
+            &["worker::lock"],
+            &["worker::held", "worker::history_file", "worker::node_sets"],
+            &["store"],
+            &["history", "store_protocol", "work"],
+        ],
+    ),
+    (
         "curator-protocol",
         &[
             &["contest"],
