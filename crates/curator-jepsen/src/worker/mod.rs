@@ -1,4 +1,4 @@
-//! One client process of a run: it does what its [`Work`](crate::work::Work) asks for until its standard input ends.
+//! One client process of a run: it does what its [`Work`] asks for until its standard input ends.
 //!
 //! Each part has a task of its own, which repeats one step: acquire a lock, do something under it, give it back, rest. What it
 //! does under it is `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with an element of its own. The
