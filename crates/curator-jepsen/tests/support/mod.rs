@@ -56,9 +56,13 @@ impl Run {
 
     /// Starts a worker of ours.
     pub(crate) fn worker(&self, worker: u32, connect_string: String, parts: &[Part]) -> Worker {
+        self.start_worker(&self.work(worker, connect_string, parts))
+    }
+
+    pub(crate) fn start_worker(&self, work: &Work) -> Worker {
         let mut command = Command::new(env!("CARGO_BIN_EXE_curator-jepsen"));
         command.arg("worker");
-        Worker::start(command, &self.work(worker, connect_string, parts))
+        Worker::start(command, work)
     }
 }
 
