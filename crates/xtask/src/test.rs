@@ -168,3 +168,20 @@ fn brought<T>(needed: bool, wanted: bool, prepare: fn() -> Result<T, String>) ->
 fn title(found: &Distribution) -> String {
     format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_needs_a_client_fails_without_it_and_who_only_wants_it_does_not() {
+        let there = || Ok("client");
+        let absent = || Err("no client".to_owned());
+        assert_eq!(brought(true, false, there), Ok(Some("client")));
+        assert_eq!(brought(false, true, there), Ok(Some("client")));
+        assert_eq!(brought::<()>(true, true, absent), Err("no client".to_owned()));
+        assert_eq!(brought::<()>(false, true, absent), Ok(None));
+        // It is not even looked for.
+        assert_eq!(brought::<()>(false, false, || panic!("it was prepared")), Ok(None));
+    }
+}

@@ -8,7 +8,7 @@ use curator_jepsen::worker::node_sets;
 use curator_recipes::client::CuratorClient;
 use curator_test::{TestingServer, until};
 
-use crate::support::{Run, check_holds, check_sets, elements};
+use crate::support::{Run, Worker, check_holds, check_sets, elements};
 
 /// Each with what becomes of a write whose lock was deleted before.
 const FENCED: [(Variant, Outcome); 3] = [
@@ -28,6 +28,28 @@ fn of(history: &[Event], key: &str) -> Vec<Event> {
         _ => false,
     };
     history.iter().filter(is_of).cloned().collect()
+}
+
+/// Deletes the node of every second holder or so, so that there is something to lose.
+struct Operator<'a> {
+    client: &'a CuratorClient,
+    /// How many holds a part had had at the last delete.
+    holds: BTreeMap<String, usize>,
+}
+
+impl<'a> Operator<'a> {
+    fn new(client: &'a CuratorClient) -> Self {
+        Self { client, holds: BTreeMap::new() }
+    }
+
+    async fn look(&mut self, key: &str, history: &[Event]) {
+        let holds = history.iter().filter(|event| matches!(event.what, What::Acquired { .. })).count();
+        let last = self.holds.entry(key.to_owned()).or_default();
+        if holds > *last + 1 {
+            *last = holds;
+            delete_first(self.client, &format!("/jepsen/{key}")).await;
+        }
+    }
 }
 
 /// Deletes the first node of a queue.
@@ -51,19 +73,13 @@ async fn a_fenced_write_of_a_holder_whose_node_was_deleted_is_refused_and_none_i
         run.start_worker(&work)
     });
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
-    let mut holds_at_last_delete = BTreeMap::new();
+    let mut operator = Operator::new(&client);
     let seen = async || {
-        let history = workers.iter().flat_map(|worker| worker.history()).collect::<Vec<_>>();
+        let history = workers.iter().flat_map(Worker::history).collect::<Vec<_>>();
         let mut all_seen = true;
         for (variant, outcome) in FENCED {
             let history = of(&history, &part(variant).key());
-            let holds = history.iter().filter(|event| matches!(event.what, What::Acquired { .. })).count();
-            let last = holds_at_last_delete.entry(part(variant).key()).or_insert(0);
-            // Every second hold or so, so that there is something to lose.
-            if holds > *last + 1 {
-                delete_first(&client, &format!("/jepsen/{}", part(variant).key())).await;
-                *last = holds;
-            }
+            operator.look(&part(variant).key(), &history).await;
             all_seen &= elements(&history, &[outcome]).len() >= 3;
         }
         all_seen
@@ -87,4 +103,29 @@ async fn a_fenced_write_of_a_holder_whose_node_was_deleted_is_refused_and_none_i
     let is_fenced = |event: &Event| !matches!(&event.what, What::Wrote { set, .. } if unfenced(set));
     histories.iter_mut().for_each(|history| history.retain(is_fenced));
     check_sets(&histories, &sets);
+}
+
+#[tokio::test]
+async fn a_plain_write_of_a_holder_whose_node_was_deleted_is_applied_and_one_is_lost() {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let parts = [part(Variant::Plain)];
+    let workers = [0, 1].map(|number| {
+        let work = Work { think_ms: 40, ..run.work(number, server.connect_string(), &parts) };
+        run.start_worker(&work)
+    });
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let mut operator = Operator::new(&client);
+    until(async || {
+        let history = workers.iter().flat_map(Worker::history).collect::<Vec<_>>();
+        operator.look("mutex-plain", &of(&history, "mutex-plain")).await;
+        let acknowledged = elements(&history, &[Outcome::Acknowledged]);
+        // Asked later, so it has them all.
+        let sets = run.store.sets();
+        acknowledged.iter().any(|(set, element)| !sets[set].contains(element))
+    })
+    .await;
+    for worker in workers {
+        check_holds(&worker.finish().await);
+    }
 }

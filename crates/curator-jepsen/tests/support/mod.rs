@@ -66,7 +66,7 @@ impl Run {
     }
 }
 
-/// Read twice, as in Java there is no other way: the smaller difference is the better one.
+/// For languages that cannot read the clock of histories.
 fn boottime_offset() -> i64 {
     use rustix::time::{ClockId, clock_gettime};
     let nanos = |clock| {
