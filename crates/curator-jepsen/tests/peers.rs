@@ -86,3 +86,20 @@ async fn a_worker_with_kazoo_that_loses_its_session_goes_on_in_the_next() {
 async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
     one_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
 }
+
+async fn one_finishes_without_an_ensemble(peer: Peer) {
+    let run = Run::start().await;
+    // Nothing listens there.
+    let worker = start(&run, peer, 0, "127.0.0.1:1".to_owned());
+    assert_eq!(sessions(&worker.finish().await), 0);
+}
+
+#[tokio::test]
+async fn a_worker_with_kazoo_finishes_without_an_ensemble() {
+    one_finishes_without_an_ensemble(Peer::Kazoo).await;
+}
+
+#[tokio::test]
+async fn a_worker_with_curator_finishes_without_an_ensemble() {
+    one_finishes_without_an_ensemble(Peer::Curator).await;
+}
