@@ -85,7 +85,8 @@ public final class CuratorWorker {
     private final CuratorFramework client;
     private final Mutex mutex;
     private final Random random = new Random();
-    private volatile ConnectionState state = ConnectionState.LOST;
+    /** The first lock can come before the news that there is a connection. */
+    private volatile ConnectionState state = ConnectionState.CONNECTED;
     private volatile boolean finishing;
     private boolean acquiring;
     private long session;
