@@ -3,6 +3,9 @@
 
 pub mod checker;
 pub mod history;
+pub mod peer;
 pub mod report;
+pub mod store;
 pub mod store_protocol;
 pub mod work;
+pub mod worker;
