@@ -114,7 +114,8 @@ pub enum What {
         hold: HoldId,
         /// Which part of the work: a key of [`Part`](crate::work::Part).
         part: String,
-        /// Whose it is: holds of one owner at the same time are one hold, entered several times.
+        /// Whose it is: holds of one owner at the same time are one hold, entered several times. Of a lock without owners,
+        /// which nobody enters again, one for each hold.
         owner: String,
         /// When the acquire was called.
         asked: u64,

@@ -1,5 +1,6 @@
 //! Several workers, and nothing that goes wrong.
 
+use curator_jepsen::checker::check;
 use curator_jepsen::history::{Event, What};
 use curator_jepsen::work::{LockKind, Part, Variant};
 use curator_jepsen::worker::node_sets;
@@ -46,6 +47,14 @@ async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_
     assert!(in_nodes.keys().all(|set| set.contains("-transaction") && !sets.contains_key(set)), "{in_nodes:?}");
     sets.extend(in_nodes);
     check_sets(&histories, &sets);
+    // The checker understands what workers write, and agrees.
+    let findings = check(&histories.concat(), &sets);
+    assert_eq!(findings.violations, []);
+    for part in &parts {
+        let tally = findings.parts[&part.key()];
+        let reads = part.lock == LockKind::ReadWrite;
+        assert!(tally.acknowledged >= 6 && tally.lost == 0 && (tally.reread > 0) == reads, "{}: {tally:?}", part.key());
+    }
     assert_eq!(lock_nodes(&client).await, [""; 0]);
 }
 
