@@ -178,6 +178,11 @@ impl FaultProxy {
         self.arm(op, nth, Fault::CutRequest);
     }
 
+    /// Forgets the faults that wait for their request. What is held stays held, and black holes stay open.
+    pub fn disarm(&self) {
+        self.shared.update(|state| state.faults.disarm());
+    }
+
     /// From now on, the session timeout that a server grants in its answer to a handshake is multiplied by this on its way.
     /// A connection that is open keeps the one that it was told; [`cut`](Self::cut) makes its client ask again. 1 ends this,
     /// and so does what is no positive number.
