@@ -3,9 +3,15 @@
 
 pub mod checker;
 pub mod history;
+pub mod nemesis;
 pub mod peer;
+mod recovery;
 pub mod report;
+pub mod run;
+mod scene;
 pub mod store;
 pub mod store_protocol;
 pub mod work;
 pub mod worker;
+
+pub use scene::exec_tied;

@@ -43,6 +43,12 @@ const CRATES: &[(&str, Layers<'static>)] = &[
     (
         "curator-jepsen",
         &[
+            &["main"],
+            &["arguments"],
+            &["run"],
+            &["recovery"],
+            &["nemesis"],
+            &["scene"],
             &["report"],
             &["report::directory"],
             &["report::document"],
