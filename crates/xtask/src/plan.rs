@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn those_that_use_servers_run_on_a_real_one_too() {
         let line = "test --workspace --no-fail-fast \
-                    --test server --test crowd --test conformance --test run --test service --test real";
+                    --test server --test crowd --test conformance --test run --test service --test real --test jepsen";
         assert_eq!(command_line(&[], Suite::Real), words(line));
     }
 

@@ -31,7 +31,7 @@ pub(crate) const PEERS: &str = "peers";
 pub(crate) const JEPSEN: &str = "jepsen";
 
 /// All test targets of the workspace. Packages share names: each may have a target `server`.
-const KNOWN: [(&str, Needs); 11] = [
+const KNOWN: [(&str, Needs); 12] = [
     (SERVER, Needs::Either),
     ("crowd", Needs::Either),
     (CONFORMANCE, Needs::Either),
@@ -41,6 +41,7 @@ const KNOWN: [(&str, Needs); 11] = [
     (PEERS, Needs::One),
     ("embedded", Needs::Embedded),
     ("real", Needs::Real),
+    (JEPSEN, Needs::Real),
     ("model", Needs::Nothing),
     ("model-deep", Needs::Nothing),
 ];
