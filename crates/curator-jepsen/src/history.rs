@@ -5,6 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod files;
+
+pub use files::{Histories, HistoryError};
+
 /// One line of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -40,13 +44,65 @@ pub struct Claim {
 /// More readers than there can be.
 pub const READERS: u32 = 1_000_000;
 
+/// So many nanoseconds, as reports say it: `12.345678 s`.
+pub(crate) fn seconds(nanoseconds: u64) -> String {
+    format!("{}.{:06} s", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000 / 1_000)
+}
+
 /// Which of a process's holds is meant: numbered in the order of their begin.
 pub type HoldId = u64;
+
+/// The `worker` of the events that the conductor writes: what it does to servers, networks and clients.
+pub const CONDUCTOR: u32 = u32::MAX;
+
+/// Whether something begins or is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// It is about to begin.
+    Begin,
+    /// It is over, and healed.
+    End,
+}
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum What {
+    /// By the conductor: a nemesis. The time is read before it begins, and after it is healed.
+    Nemesis {
+        /// Its name on the command line.
+        name: String,
+        /// Whether it begins or is over.
+        phase: Phase,
+        /// Whom it strikes, for readers of the report.
+        detail: String,
+    },
+    /// By the conductor: a client process is about to be stopped (SIGSTOP). The time is read before the signal is sent.
+    Stopped {
+        /// Which process.
+        process: u32,
+        /// Which life of it.
+        of_life: u32,
+    },
+    /// By the conductor: a stopped client process goes on (SIGCONT), or is killed. The time is read after the signal was sent.
+    Continued {
+        /// Which process.
+        process: u32,
+        /// Which life of it.
+        of_life: u32,
+    },
+    /// By the conductor: as an operator, it has deleted a node of a lock, or has tried to and does not know what became of it.
+    Deleted {
+        /// The node, as the server names it.
+        node: String,
+        /// The session that the node belonged to.
+        session: i64,
+        /// The node's `czxid`.
+        created: i64,
+        /// Read before the delete was sent.
+        before: u64,
+    },
     /// The process has a session with this id now.
     Session {
         /// As the server numbers it.
@@ -58,7 +114,8 @@ pub enum What {
         hold: HoldId,
         /// Which part of the work: a key of [`Part`](crate::work::Part).
         part: String,
-        /// Whose it is: holds of one owner at the same time are one hold, entered several times.
+        /// Whose it is: holds of one owner at the same time are one hold, entered several times. Of a lock without owners,
+        /// which nobody enters again, one for each hold.
         owner: String,
         /// When the acquire was called.
         asked: u64,
@@ -68,6 +125,10 @@ pub enum What {
         claims: Vec<Claim>,
         /// Whether the owner had it already.
         reentry: bool,
+        /// The write hold that a downgrade has turned into this read hold. It has the same owner and the same token, and no
+        /// place of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        continues: Option<HoldId>,
     },
     /// `is_valid()` was asked between `before` and `at`, and was true.
     Valid {
@@ -104,7 +165,22 @@ pub enum What {
         /// The error; `None` if its time was up.
         error: Option<String>,
     },
-    /// A set was written back with a new element.
+    /// A reader has read a set, and will not write it. Whatever it reads again under the same hold must be the same.
+    Read {
+        /// Under which hold.
+        hold: HoldId,
+        /// Which part of the work.
+        part: String,
+        /// Which set.
+        set: String,
+        /// Read before the set was asked for.
+        before: u64,
+        /// How many elements it has.
+        elements: usize,
+        /// A hash of the elements, which differs if they do.
+        digest: u64,
+    },
+    /// A set was written back with a new element, or was not.
     Wrote {
         /// Under which hold.
         hold: HoldId,
@@ -114,9 +190,37 @@ pub enum What {
         set: String,
         /// The new element: unique in its set.
         element: String,
+        /// Read before the last question whether to write; 0 if that was never asked. The write was applied between then and
+        /// the time of this event, if it was applied.
+        checked: u64,
+        /// The guard's `valid_until()`, asked after `checked` and before the write was sent: if the event is not later, the
+        /// write has kept the guard's promise. 0 for clients that have no such thing, and if nothing was sent.
+        until: u64,
         /// What became of it.
         outcome: Outcome,
     },
+}
+
+impl What {
+    /// Which of its process's holds the event is about, if it is about one.
+    #[must_use]
+    pub fn hold(&self) -> Option<HoldId> {
+        match self {
+            Self::Acquired { hold, .. }
+            | Self::Valid { hold, .. }
+            | Self::Invalid { hold }
+            | Self::Releasing { hold }
+            | Self::Released { hold, .. }
+            | Self::Read { hold, .. }
+            | Self::Wrote { hold, .. } => Some(*hold),
+            Self::Nemesis { .. }
+            | Self::Stopped { .. }
+            | Self::Continued { .. }
+            | Self::Deleted { .. }
+            | Self::Session { .. }
+            | Self::NotAcquired { .. } => None,
+        }
+    }
 }
 
 /// What became of a write.

@@ -1,3 +1,65 @@
 //! The programs of a run: see the library.
 
-fn main() {}
+mod arguments;
+
+use std::env;
+use std::process::{self, ExitCode};
+
+use clap::{CommandFactory, FromArgMatches};
+use curator_jepsen::report::{self, Report};
+use curator_jepsen::run::{self, Options, RunError};
+use curator_jepsen::{exec_tied, worker};
+
+use crate::arguments::{Arguments, Program, RunArguments, nemeses};
+
+/// Something was found that must not be, or nothing was found where something must be.
+const FOUND: u8 = 1;
+/// There is no result. Bad arguments are 2, as everywhere.
+const FAILED: u8 = 3;
+
+fn main() -> ExitCode {
+    let command = Arguments::command().mut_subcommand("run", |run| run.after_help(nemeses()));
+    let arguments = Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
+    match arguments.program {
+        Program::Run(arguments) => exit(conduct(&arguments), arguments.expect_violations),
+        Program::Check { directory } => exit(
+            report::check_directory(&directory).map_err(RunError::from).inspect(|report| println!("{}", report.text())),
+            false,
+        ),
+        Program::Worker => worker::run(),
+        Program::Tied { parent, program, arguments } => {
+            let error = exec_tied(parent, process::Command::new(&program).args(arguments));
+            eprintln!("curator-jepsen: cannot run {}: {error}", program.display());
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn conduct(arguments: &RunArguments) -> Result<Report, RunError> {
+    let io = |what: &'static str| move |source| RunError::Io { what: what.to_owned(), source };
+    let program = env::current_exe().map_err(io("find this program"))?;
+    let options: Options = arguments.options(program);
+    // On this thread, which lives as long as the clients that it starts.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("start a runtime"))?;
+    runtime.block_on(run::run(&options))
+}
+
+fn exit(result: Result<Report, RunError>, expects_violations: bool) -> ExitCode {
+    match result {
+        Ok(report) if expects_violations && report.violations() == 0 => {
+            println!("there should have been violations");
+            ExitCode::from(FOUND)
+        }
+        Ok(report) if report.is_clean() || expects_violations => ExitCode::SUCCESS,
+        Ok(report) => {
+            if report.violations() == 0 {
+                println!("but not all came back after a nemesis, or something is left: see the tables");
+            }
+            ExitCode::from(FOUND)
+        }
+        Err(error) => {
+            eprintln!("curator-jepsen: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}

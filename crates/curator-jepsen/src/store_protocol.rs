@@ -40,4 +40,9 @@ pub enum Answer {
     Written,
     /// A newer holder has come.
     Stale,
+    /// The request makes no sense, and nothing was done.
+    Invalid {
+        /// What is wrong with it.
+        why: String,
+    },
 }

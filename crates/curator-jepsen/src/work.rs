@@ -37,7 +37,7 @@ pub struct Work {
 }
 
 /// One task of a worker: a lock, and what is done under it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Part {
     /// The kind of lock.
     pub lock: LockKind,

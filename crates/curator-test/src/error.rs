@@ -84,6 +84,9 @@ pub enum Error {
     /// An ensemble cannot have this many members.
     #[error("an ensemble of {0} members is not possible: choose 1 to 9")]
     Members(usize),
+    /// The members of an ensemble talk to each other directly, so they cannot be cut off from each other.
+    #[error("the members can only be cut off from each other if the cluster is built with `partitionable`")]
+    NotPartitionable,
 }
 
 impl fmt::Debug for Error {

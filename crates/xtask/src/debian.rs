@@ -11,6 +11,13 @@ pub(crate) fn install_java() -> Result<(), String> {
     })
 }
 
+/// Installs a Java compiler.
+pub(crate) fn install_jdk() -> Result<(), String> {
+    install("default-jdk-headless").map_err(|e| {
+        format!("a Java compiler is missing and could not be installed: {e}. Install a JDK, or set JAVA_HOME to one")
+    })
+}
+
 /// Installs ZooKeeper. This does not start it as a service: that would be the package `zookeeperd`.
 pub(crate) fn install_zookeeper() -> Result<(), String> {
     install("zookeeper")

@@ -3,10 +3,12 @@
 mod cargo;
 mod choice;
 mod command;
+mod curator;
 mod debian;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
 #[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
+mod jepsen;
 mod kazoo;
 #[expect(unreachable_pub, reason = "a part of curator-test; it reads the variable that is set here")]
 #[path = "../../curator-test/src/server/kind.rs"]
@@ -33,14 +35,19 @@ use std::{env, path::PathBuf, process::ExitCode};
 const HELP: &str = "\
 cargo xtask <command>
 
-  prepare              make sure that Java, ZooKeeper and kazoo are available; quick if they are
+  prepare              make sure that Java, ZooKeeper, kazoo and Curator are available; quick if they are
   test [--servers <list>] [-- <args>]
                        run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones;
                        with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5
+  jepsen [--peers curator,kazoo] <args>
+                       prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
+                       `cargo xtask jepsen --help` tells which arguments there are
   help                 print this
 
 ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. Kazoo, for the
 tests with another client, is fetched with pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
+Java Curator is fetched with Maven and its worker compiled, into the target directory too; CURATOR_TEST_CURATOR_CLASSPATH names
+a class path with both.
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. Without arguments, the conformance tests
 also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests that need one server, and again on the
 oldest supported release. The end of the output names what was not run; where CI is set, that is a failure.
@@ -57,6 +64,7 @@ fn main() -> ExitCode {
             test::run(Some(list), arguments)
         }
         ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(None, arguments),
+        ("jepsen", arguments) => jepsen::run(arguments),
         ("help" | "--help" | "-h", []) => {
             print!("{HELP}");
             Ok(())

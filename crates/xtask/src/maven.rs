@@ -1,4 +1,4 @@
-//! Fetches ZooKeeper's jars with Maven, which knows where they are.
+//! Fetches jars with Maven, which knows where they are: those of ZooKeeper, and of Curator.
 
 use std::{
     fs,
@@ -12,7 +12,8 @@ use crate::{
     say, target_dir,
 };
 
-type Artifact = (&'static str, &'static str, &'static str);
+/// Group, name and version.
+pub(crate) type Artifact = (&'static str, &'static str, &'static str);
 
 /// Releases up to 3.7 leave the choice of a logging back end to their users.
 const RELOAD4J: Artifact = ("org.slf4j", "slf4j-reload4j", "1.7.36");
@@ -58,26 +59,62 @@ pub(crate) fn is_better(found: &Distribution) -> bool {
 /// Finds this release in the target directory, or fetches it there. Returns its directory.
 pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
     let home = prepared_dir(&target_dir()?, version);
-    if is_complete(&home, version) {
-        return Ok(home);
-    }
-    if find_on_path("mvn").is_none() {
-        return Err(format!("ZooKeeper {version} is not installed, and there is no `mvn` (Maven) to fetch it with"));
-    }
-    let parent = home.parent().unwrap_or(&home);
-    let work = parent.join(format!(".fetching-{}", id()));
-    say(&format!("fetching ZooKeeper {version} by Maven"));
-    let result = fetch_into(&work, version).and_then(|jars| put_in_place(&jars, &home, version));
-    // Leftovers of a failure do no harm, and neither does a failure to remove them.
-    drop(fs::remove_dir_all(&work));
-    result.map(|()| home)
+    let jars =
+        Jars { name: format!("ZooKeeper {version}"), main: format!("zookeeper-{version}.jar"), pom: pom(version) };
+    jars.fetch(&home)?;
+    Ok(home)
 }
 
-fn fetch_into(work: &Path, version: &str) -> Result<PathBuf, String> {
+/// Jars to fetch.
+pub(crate) struct Jars {
+    /// What they are, for messages.
+    pub(crate) name: String,
+    /// The file without which the others are of no use.
+    pub(crate) main: String,
+    /// The project that depends on them.
+    pub(crate) pom: String,
+}
+
+impl Jars {
+    /// Finds them in the directory `home`, or fetches them there.
+    pub(crate) fn fetch(&self, home: &Path) -> Result<(), String> {
+        let name = &self.name;
+        if self.are_complete(home) {
+            return Ok(());
+        }
+        if find_on_path("mvn").is_none() {
+            return Err(format!("{name} is not installed, and there is no `mvn` (Maven) to fetch it with"));
+        }
+        let work = home.parent().unwrap_or(home).join(format!(".fetching-{}", id()));
+        say(&format!("fetching {name} by Maven"));
+        let result = fetch_into(&work, &self.pom).and_then(|jars| self.put_in_place(&jars, home));
+        // Leftovers of a failure do no harm, and neither does a failure to remove them.
+        drop(fs::remove_dir_all(&work));
+        result
+    }
+
+    /// The directory gets its name only when it is complete, so nobody sees half of it.
+    fn put_in_place(&self, jars: &Path, home: &Path) -> Result<(), String> {
+        if !self.are_complete(jars) {
+            return Err(format!("Maven did not fetch {}", self.main));
+        }
+        match fs::rename(jars, home) {
+            // Another process was faster.
+            Err(_) if self.are_complete(home) => Ok(()),
+            result => result.map_err(|e| format!("cannot write to the directory {}: {e}", home.display())),
+        }
+    }
+
+    fn are_complete(&self, folder: &Path) -> bool {
+        folder.join(&self.main).is_file()
+    }
+}
+
+fn fetch_into(work: &Path, pom: &str) -> Result<PathBuf, String> {
     let jars = work.join("jars");
     let describe = |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
     fs::create_dir_all(&jars).map_err(describe)?;
-    fs::write(work.join("pom.xml"), pom(version)).map_err(describe)?;
+    fs::write(work.join("pom.xml"), pom).map_err(describe)?;
     let mut output = std::ffi::OsString::from("-DoutputDirectory=");
     output.push(&jars);
     let mut maven = Command::new("mvn");
@@ -90,40 +127,27 @@ fn fetch_into(work: &Path, version: &str) -> Result<PathBuf, String> {
     Ok(jars)
 }
 
-/// The directory gets its name only when it is complete, so nobody sees half of it.
-fn put_in_place(jars: &Path, home: &Path, version: &str) -> Result<(), String> {
-    if !is_complete(jars, version) {
-        return Err("Maven did not fetch ZooKeeper's jar".to_owned());
-    }
-    match fs::rename(jars, home) {
-        // Another process was faster.
-        Err(_) if is_complete(home, version) => Ok(()),
-        result => result.map_err(|e| format!("cannot write to the directory {}: {e}", home.display())),
-    }
-}
-
-fn is_complete(folder: &Path, version: &str) -> bool {
-    folder.join(format!("zookeeper-{version}.jar")).is_file()
-}
-
 fn pom(version: &str) -> String {
+    project(("org.apache.zookeeper", "zookeeper", version), extra(version))
+}
+
+/// A project that depends on an artifact, without what is excluded, and on some more.
+pub(crate) fn project(artifact: (&str, &str, &str), more: &[Artifact]) -> String {
     let exclusion = |(group, artifact): &(&str, &str)| {
         format!("<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>")
     };
     let exclusions: String = EXCLUDED.iter().map(exclusion).collect();
-    let dependency = |group: &str, artifact: &str, version: &str, rest: &str| {
+    let dependency = |(group, artifact, version): (&str, &str, &str), rest: &str| {
         format!(
             "    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\
              <version>{version}</version>{rest}</dependency>\n"
         )
     };
-    let rest = format!("<exclusions>{exclusions}</exclusions>");
-    let zookeeper = dependency("org.apache.zookeeper", "zookeeper", version, &rest);
-    let extra = extra(version).iter().map(|(group, artifact, version)| dependency(group, artifact, version, ""));
-    let dependencies: String = [zookeeper].into_iter().chain(extra).collect();
+    let first = dependency(artifact, &format!("<exclusions>{exclusions}</exclusions>"));
+    let dependencies: String = [first].into_iter().chain(more.iter().map(|more| dependency(*more, ""))).collect();
     format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  \
-         <groupId>curator-recipes</groupId><artifactId>zookeeper-for-tests</artifactId><version>1</version>\n  \
+         <groupId>curator-recipes</groupId><artifactId>jars-for-tests</artifactId><version>1</version>\n  \
          <dependencies>\n{dependencies}  </dependencies>\n</project>\n"
     )
 }

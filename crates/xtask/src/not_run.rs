@@ -19,6 +19,9 @@ const INSTALL_3_9: &str = "install Maven (`mvn` on PATH), or set ZOOKEEPER_HOME 
 pub(crate) const INSTALL_KAZOO: &str = "install Python 3 with the module `venv` (Debian: `python3-venv`) and allow access to the Python \
                                         package index, or name a Python that has kazoo by CURATOR_TEST_KAZOO_PYTHON";
 
+/// What to do if there is no Curator.
+pub(crate) const INSTALL_CURATOR: &str = "install a JDK (Debian: `default-jdk-headless`) and Maven (`mvn` on PATH), or name a class path by CURATOR_TEST_CURATOR_CLASSPATH";
+
 /// What was not run.
 #[derive(Debug)]
 pub(crate) struct NotRun {

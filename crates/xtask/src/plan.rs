@@ -4,7 +4,7 @@ use std::env;
 
 use crate::{
     kind::{SERVER_VARIABLE, ServerKind},
-    targets::{CONFORMANCE, INTEROP, Needs, SERVER, needs, that_need},
+    targets::{CONFORMANCE, INTEROP, JEPSEN, Needs, PEERS, SERVER, needs, that_need},
 };
 
 /// The kind that the environment names, if it names one.
@@ -95,9 +95,25 @@ pub(crate) fn interop() -> Vec<String> {
     ["test", "-p", "curator-test", "--no-fail-fast", "--test", INTEROP].map(str::to_owned).into()
 }
 
-/// Whether these arguments name the tests with another client, which plain `cargo test` leaves out.
-pub(crate) fn names_interop(arguments: &[String]) -> bool {
-    named_targets(arguments).contains(&INTEROP)
+/// The command line for the tests of the workers with these other clients.
+pub(crate) fn peers(clients: &[&str]) -> Vec<String> {
+    let line = ["test", "-p", "curator-jepsen", "--no-fail-fast", "--test", PEERS, "--"].map(str::to_owned);
+    line.into_iter().chain(clients.iter().map(|client| format!("with_{client}"))).collect()
+}
+
+/// Whether these arguments name tests that need kazoo, which plain `cargo test` leaves out.
+pub(crate) fn names_kazoo(arguments: &[String]) -> bool {
+    named_targets(arguments).iter().any(|target| [INTEROP, PEERS].contains(target))
+}
+
+/// Whether these arguments name tests that need Curator.
+pub(crate) fn names_curator(arguments: &[String]) -> bool {
+    named_targets(arguments).contains(&PEERS)
+}
+
+/// Whether these arguments name the runs under faults, which other clients can take part in.
+pub(crate) fn names_jepsen(arguments: &[String]) -> bool {
+    named_targets(arguments).contains(&JEPSEN)
 }
 
 /// The values of `--test`.
@@ -130,7 +146,8 @@ mod tests {
     #[test]
     fn those_that_use_servers_run_on_a_real_one_too() {
         let line = "test --workspace --no-fail-fast \
-                    --test server --test crowd --test matrix --test conformance --test run --test service --test real";
+                    --test server --test crowd --test matrix --test conformance --test run --test service --test real \
+                    --test jepsen";
         assert_eq!(command_line(&[], Suite::Real), words(line));
     }
 
@@ -167,6 +184,13 @@ mod tests {
     }
 
     #[test]
+    fn the_peers_that_are_there_are_tested() {
+        let line = |clients| peers(clients).join(" ");
+        assert_eq!(line(&["kazoo"]), "test -p curator-jepsen --no-fail-fast --test peers -- with_kazoo");
+        assert!(line(&["kazoo", "curator"]).ends_with("--test peers -- with_kazoo with_curator"));
+    }
+
+    #[test]
     fn more_tests_run_at_a_time_than_there_are_cores() {
         for cores in [1, 2, 64] {
             for kind in ServerKind::ALL {
@@ -198,6 +222,9 @@ mod tests {
         assert_eq!(kinds(&words("--test=real x"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("--test interop"), None), [ServerKind::Embedded]);
         assert_eq!(kinds(&words("--test interop --test embedded"), None), [ServerKind::Embedded]);
-        assert!(names_interop(&words("--test server --test=interop")) && !names_interop(&words("interop")));
+        assert!(names_kazoo(&words("--test server --test=interop")) && !names_kazoo(&words("interop")));
+        assert!(names_jepsen(&words("--test jepsen")) && !names_kazoo(&words("--test jepsen")));
+        assert!(names_kazoo(&words("--test peers")) && names_curator(&words("--test peers")));
+        assert!(!names_curator(&words("--test interop")));
     }
 }

@@ -1,9 +1,9 @@
-//! Makes sure that Java, ZooKeeper and kazoo are available.
+//! Makes sure that Java, ZooKeeper, kazoo and Curator are available.
 
 use std::path::PathBuf;
 
 use crate::{
-    debian,
+    curator, debian,
     distribution::{Distribution, NotFound, PINNED_VERSION, find_java, find_on_path},
     kazoo, maven, say,
 };
@@ -12,6 +12,7 @@ use crate::{
 pub(crate) fn everything() -> Result<(), String> {
     prepare()?;
     say(&format!("kazoo for {}", kazoo::prepare()?.display()));
+    say(&format!("Curator at {}", curator::prepare()?.to_string_lossy()));
     Ok(())
 }
 

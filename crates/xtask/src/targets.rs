@@ -24,8 +24,14 @@ pub(crate) const CONFORMANCE: &str = "conformance";
 /// The tests with another client.
 pub(crate) const INTEROP: &str = "interop";
 
+/// The tests of the workers with other clients.
+pub(crate) const PEERS: &str = "peers";
+
+/// The short runs under faults, in which peers can take part.
+pub(crate) const JEPSEN: &str = "jepsen";
+
 /// All test targets of the workspace. Packages share names: each may have a target `server`.
-const KNOWN: [(&str, Needs); 11] = [
+const KNOWN: [(&str, Needs); 13] = [
     (SERVER, Needs::Either),
     ("crowd", Needs::Either),
     ("matrix", Needs::Either),
@@ -33,8 +39,10 @@ const KNOWN: [(&str, Needs); 11] = [
     ("run", Needs::Either),
     ("service", Needs::Either),
     (INTEROP, Needs::One),
+    (PEERS, Needs::One),
     ("embedded", Needs::Embedded),
     ("real", Needs::Real),
+    (JEPSEN, Needs::Real),
     ("model", Needs::Nothing),
     ("model-deep", Needs::Nothing),
 ];

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsString,
     path::{Path, PathBuf},
 };
 
@@ -9,10 +10,11 @@ use crate::{
     cargo,
     choice::{self, Server},
     command,
+    curator::{self, CLASSPATH_VARIABLE},
     distribution::{DEBIAN_HOME, Distribution, HOME_VARIABLE},
     kazoo::{self, PYTHON_VARIABLE},
     kind::ServerKind,
-    not_run::{INSTALL_DEBIAN, INSTALL_KAZOO, INSTALL_REAL, INSTALL_RELEASE, NotRun},
+    not_run::{INSTALL_CURATOR, INSTALL_DEBIAN, INSTALL_KAZOO, INSTALL_REAL, INSTALL_RELEASE, NotRun},
     plan::{self, Suite},
     prepare,
     summary::{Run, Summary, is_ci},
@@ -48,17 +50,35 @@ fn on_embedded_servers(arguments: &[String], summary: &mut Summary) -> Result<()
     let kind = ServerKind::Embedded;
     summary.runs.push(chosen("embedded", kind, Suite::All, arguments, None)?);
     if arguments.is_empty() {
-        match kazoo::prepare() {
-            Ok(python) => {
-                let variables = [(PYTHON_VARIABLE, python.as_path())];
-                summary.runs.push(cargo::test("embedded, kazoo", kind, &plan::interop(), &variables)?);
-            }
-            Err(why) => {
-                summary.not_run.push(NotRun { what: "the tests with kazoo".to_owned(), why, remedy: INSTALL_KAZOO });
-            }
-        }
+        with_other_clients(summary)?;
     }
     Ok(())
+}
+
+/// The tests with other clients, as far as those are available.
+fn with_other_clients(summary: &mut Summary) -> Result<(), String> {
+    let kind = ServerKind::Embedded;
+    let (kazoo, curator) = (kazoo::prepare(), curator::prepare());
+    if let Ok(python) = &kazoo {
+        let variables = [(PYTHON_VARIABLE, python.as_path())];
+        summary.runs.push(cargo::test("embedded, kazoo", kind, &plan::interop(), &variables)?);
+    }
+    let clients = [("kazoo", kazoo.is_ok()), ("curator", curator.is_ok())];
+    let clients: Vec<_> = clients.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect();
+    if !clients.is_empty() {
+        let variables = peers(kazoo.as_ref().ok(), curator.as_ref().ok());
+        summary.runs.push(cargo::test("embedded, peers", kind, &plan::peers(&clients), &variables)?);
+    }
+    let missing = |what: &str, why, remedy| NotRun { what: what.to_owned(), why, remedy };
+    summary.not_run.extend(kazoo.err().map(|why| missing("the tests with kazoo", why, INSTALL_KAZOO)));
+    summary.not_run.extend(curator.err().map(|why| missing("the tests with Curator", why, INSTALL_CURATOR)));
+    Ok(())
+}
+
+/// The variables that tell where these clients are.
+fn peers<'a>(kazoo: Option<&'a PathBuf>, curator: Option<&'a OsString>) -> Vec<(&'static str, &'a Path)> {
+    let kazoo = kazoo.map(|python| (PYTHON_VARIABLE, python.as_path()));
+    kazoo.into_iter().chain(curator.map(|classpath| (CLASSPATH_VARIABLE, Path::new(classpath)))).collect()
 }
 
 fn on_the_one_found(suite: Suite, arguments: &[String], summary: &mut Summary) -> Result<(), String> {
@@ -127,13 +147,41 @@ fn chosen(
         command::run(command::cargo().args(plan::BUILD_EXAMPLES))?;
     }
     let line = plan::command_line(arguments, suite);
-    let python = plan::names_interop(arguments).then(kazoo::prepare).transpose()?;
-    let python = python.iter().map(|python| (PYTHON_VARIABLE, python.as_path()));
-    let variables: Vec<_> = python.chain(home.map(|home| (HOME_VARIABLE, home))).collect();
+    let runs_faults = plan::names_jepsen(arguments) || (arguments.is_empty() && suite == Suite::Real);
+    let kazoo = brought(plan::names_kazoo(arguments), runs_faults, kazoo::prepare)?;
+    let curator = brought(plan::names_curator(arguments), runs_faults, curator::prepare)?;
+    let home = home.map(|home| (HOME_VARIABLE, home));
+    let variables: Vec<_> = peers(kazoo.as_ref(), curator.as_ref()).into_iter().chain(home).collect();
     let run = cargo::test(server, kind, &line, &variables)?;
     Ok(Run { all: arguments.is_empty() && suite != Suite::Conformance, ..run })
 }
 
+/// Another client for tests that need it, or that can do without.
+fn brought<T>(needed: bool, wanted: bool, prepare: fn() -> Result<T, String>) -> Result<Option<T>, String> {
+    match (needed, wanted) {
+        (true, _) => prepare().map(Some),
+        (false, true) => Ok(prepare().ok()),
+        (false, false) => Ok(None),
+    }
+}
+
 fn title(found: &Distribution) -> String {
     format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_needs_a_client_fails_without_it_and_who_only_wants_it_does_not() {
+        let there = || Ok("client");
+        let absent = || Err("no client".to_owned());
+        assert_eq!(brought(true, false, there), Ok(Some("client")));
+        assert_eq!(brought(false, true, there), Ok(Some("client")));
+        assert_eq!(brought::<()>(true, true, absent), Err("no client".to_owned()));
+        assert_eq!(brought::<()>(false, true, absent), Ok(None));
+        // It is not even looked for.
+        assert_eq!(brought::<()>(false, false, || panic!("it was prepared")), Ok(None));
+    }
 }

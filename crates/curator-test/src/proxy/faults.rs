@@ -88,6 +88,8 @@ pub(crate) struct Faults {
     lost_to_server: bool,
     lost_to_client: bool,
     pub(crate) delay: Duration,
+    /// What the session timeout in the answer to each handshake is multiplied by.
+    pub(crate) stretch: Option<f64>,
 }
 
 impl Faults {
@@ -103,6 +105,15 @@ impl Faults {
         self.next_alteration += 1;
         self.alterations.insert(number, Alteration(Box::new(alter)));
         self.arm(op, nth, Fault::AlterReply(number));
+    }
+
+    /// Forgets what waits for its request. An alteration whose request has passed still waits for the reply.
+    pub(crate) fn disarm(&mut self) {
+        for armed in self.armed.drain(..) {
+            if let Fault::AlterReply(number) = armed.fault {
+                self.alterations.remove(&number);
+            }
+        }
     }
 
     /// Takes the alteration with that number.
@@ -208,6 +219,19 @@ mod tests {
         // If two are due at once, they apply one after the other.
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutRequest));
         assert_eq!(faults.hit(OpCode::Create2), None);
+    }
+
+    #[test]
+    fn what_is_disarmed_hits_nothing() {
+        let mut faults = Faults::default();
+        faults.arm_alteration(OpCode::GetData, 1, |_| {});
+        let under_way = faults.hit(OpCode::GetData);
+        faults.arm(OpCode::Create2, 1, Fault::CutReply);
+        faults.arm_alteration(OpCode::GetData, 1, |_| {});
+        faults.disarm();
+        assert_eq!((faults.hit(OpCode::Create2), faults.hit(OpCode::GetData)), (None, None));
+        assert_eq!(under_way, Some(Fault::AlterReply(0)));
+        assert!(faults.take_alteration(0).is_some() && faults.take_alteration(1).is_none());
     }
 
     #[test]

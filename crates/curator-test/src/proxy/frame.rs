@@ -14,6 +14,9 @@ const LONGEST: usize = 64 * 1024 * 1024;
 /// The xid of a reply that answers no request: a watch event.
 const NOTIFICATION: i32 = -1;
 
+/// Where the answer to a handshake has the session timeout, in milliseconds.
+const TIMEOUT: usize = 4;
+
 /// The answer to a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConnectResponse {
@@ -42,6 +45,14 @@ impl ConnectResponse {
         let length = usize::try_from(int(payload, 16)?).ok()?;
         let password = payload.get(20..)?.get(..length)?.to_vec();
         Some(Self { session_id, password })
+    }
+
+    /// Multiplies the timeout, which stands behind the protocol version. That of a session that is over is 0, and stays so.
+    fn stretch(payload: &mut [u8], factor: f64) {
+        if let (Some(timeout), Some(place)) = (int(payload, TIMEOUT), payload.get_mut(TIMEOUT..TIMEOUT + 4)) {
+            let stretched = (f64::from(timeout) * factor) as i32;
+            place.copy_from_slice(&stretched.to_be_bytes());
+        }
     }
 }
 
@@ -102,6 +113,12 @@ impl Frame {
         Self(bytes)
     }
 
+    /// The answer to a handshake, with another session timeout.
+    pub(crate) fn stretched(mut self, factor: f64) -> Self {
+        ConnectResponse::stretch(&mut self.0[LENGTH..], factor);
+        self
+    }
+
     /// All bytes, as sent over the wire.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
@@ -133,6 +150,21 @@ mod tests {
             Some(ConnectResponse { session_id: 0x1234, password: b"abc".into() })
         );
         assert_eq!(ConnectResponse::parse(&payload[..21]), None);
+    }
+
+    #[test]
+    fn only_the_timeout_is_stretched() {
+        let answer =
+            |timeout: i32| [&[0, 0, 0, 16, 0, 0, 0, 0][..], &timeout.to_be_bytes(), &[7; 8], b"\0\0\0\x01p\0"].concat();
+        let stretched = |timeout, factor| {
+            let mut bytes = answer(timeout);
+            bytes[3] = (bytes.len() - LENGTH) as u8;
+            Frame(bytes).stretched(factor).payload().to_vec()
+        };
+        assert_eq!(stretched(4000, 2.0), answer(8000)[LENGTH..]);
+        assert_eq!(stretched(4000, 0.5), answer(2000)[LENGTH..]);
+        assert_eq!(stretched(i32::MAX, 2.0), answer(i32::MAX)[LENGTH..]);
+        assert_eq!(Frame(b"\0\0\0\x05torn!".to_vec()).stretched(2.0).payload(), b"torn!");
     }
 
     #[test]

@@ -121,7 +121,10 @@ impl Way {
 
     async fn read_replies(self, mut server: ReadHalf<'_>, out: UnboundedSender<Item>) {
         let mut greeted = false;
-        while let Ok(Some(frame)) = Frame::read(&mut server).await {
+        while let Ok(Some(mut frame)) = Frame::read(&mut server).await {
+            if !greeted && let Some(factor) = self.shared.lock().faults.stretch {
+                frame = frame.stretched(factor);
+            }
             self.judge(frame, &out, |state, payload| {
                 state.counts.receive(payload.len());
                 match greeted {

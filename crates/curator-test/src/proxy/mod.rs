@@ -190,6 +190,24 @@ impl FaultProxy {
         self.arm(op, nth, Fault::HoldReply);
     }
 
+    /// Forgets the faults that wait for their request. What is held stays held, and black holes stay open.
+    pub fn disarm(&self) {
+        self.shared.update(|state| state.faults.disarm());
+    }
+
+    /// From now on, the session timeout that a server grants in its answer to a handshake is multiplied by this on its way.
+    /// A connection that is open keeps the one that it was told; [`cut`](Self::cut) makes its client ask again. 1 ends this,
+    /// and so does what is no positive number.
+    ///
+    /// This is how a test lets a client's clock run at another rate than the servers'. A client that is told twice the
+    /// timeout counts two of the servers' timeouts where it believes to count one: in all that it measures in session
+    /// timeouts - when to ping, when to give up a connection, for how long its session is certainly alive - it does what a
+    /// client does that is told the truth, and whose clock runs at half the rate.
+    pub fn stretch_session_timeouts(&self, factor: f64) {
+        let factor = Some(factor).filter(|factor| factor.is_finite() && *factor > 0.0);
+        self.shared.update(|state| state.faults.stretch = factor);
+    }
+
     /// From now on, replies to requests of that kind are held, with everything after them on the same connection, until
     /// [`release_held`](Self::release_held). That includes replies to requests already under way.
     pub fn hold_replies(&self, op: OpCode) {

@@ -6,7 +6,10 @@ use crate::{
     error::Error,
     four_letter::Mode,
     ports::Port,
-    real::{Distribution, RealServer},
+    real::{
+        Distribution, RealServer,
+        partition::{InternalPorts, Network},
+    },
     real_time,
     server::{TestingServer, settings::Settings},
 };
@@ -26,7 +29,9 @@ const MOST: usize = 9;
 pub struct TestingCluster {
     members: Vec<TestingServer>,
     /// The ports that the members use among themselves, kept for restarts.
-    _internal: Vec<Port>,
+    _internal: Vec<InternalPorts>,
+    /// What lies between the members, if it can be cut.
+    network: Option<Network>,
 }
 
 /// Settings for a [`TestingCluster`].
@@ -34,6 +39,7 @@ pub struct TestingCluster {
 #[must_use = "call `start`"]
 pub struct TestingClusterBuilder {
     settings: Settings,
+    partitionable: bool,
 }
 
 impl TestingClusterBuilder {
@@ -65,29 +71,37 @@ impl TestingClusterBuilder {
         self
     }
 
+    /// Lets the members talk to each other through proxies, so that [`isolate`](TestingCluster::isolate) and
+    /// [`disconnect`](TestingCluster::disconnect) can cut one off from the others. Clients are not affected.
+    pub fn partitionable(mut self) -> Self {
+        self.partitionable = true;
+        self
+    }
+
     /// Starts this many members, and waits until all of them are ready.
     ///
     /// # Errors
     ///
     /// When ZooKeeper is not installed, or when a member is not ready within 60 s.
-    pub async fn start(mut self, members: usize) -> Result<TestingCluster, Error> {
+    pub async fn start(self, members: usize) -> Result<TestingCluster, Error> {
         if !(1..=MOST).contains(&members) {
             return Err(Error::Members(members));
         }
         let distribution = Distribution::find()?;
-        let reserve = || (0..members).map(|_| Port::reserve()).collect::<Result<Vec<_>, _>>();
-        let (clients, quorum, election) = (reserve()?, reserve()?, reserve()?);
-        for (i, (quorum, election)) in quorum.iter().zip(&election).enumerate() {
-            let value = format!("127.0.0.1:{}:{}", quorum.number(), election.number());
-            self.settings.config.insert(format!("server.{}", i + 1), value);
-        }
-        let prepare = |(i, port)| {
-            let server = RealServer::prepare(distribution.clone(), self.settings.clone(), port, Some(i + 1))?;
+        let clients = (0..members).map(|_| Port::reserve()).collect::<Result<Vec<_>, _>>()?;
+        let internal = (0..members).map(|_| InternalPorts::reserve()).collect::<Result<Vec<_>, _>>()?;
+        let network = self.partitionable.then(|| Network::start(&internal)).transpose()?;
+        let prepare = |(from, port)| {
+            let mut settings = self.settings.clone();
+            for (to, ports) in internal.iter().enumerate() {
+                let through = network.as_ref().and_then(|network| network.server(from, to));
+                settings.config.insert(format!("server.{}", to + 1), through.unwrap_or_else(|| ports.server()));
+            }
+            let server = RealServer::prepare(distribution.clone(), settings, port, Some(from + 1))?;
             Ok(TestingServer::of_real(server))
         };
         let servers = clients.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, Error>>()?;
-        let internal = quorum.into_iter().chain(election).collect();
-        let cluster = TestingCluster { members: servers, _internal: internal };
+        let cluster = TestingCluster { members: servers, _internal: internal, network };
         for member in &cluster.members {
             member.launch()?;
         }
@@ -160,6 +174,62 @@ impl TestingCluster {
             }
         }
         None
+    }
+
+    /// Cuts a member off from all other members, in both directions, until [`heal`](Self::heal). Clients still reach it.
+    ///
+    /// What is sent is lost without an error, as on a network that drops packets: the members notice only after
+    /// [`sync_limit`](TestingClusterBuilder::sync_limit). Then a majority goes on without it, and it refuses its clients.
+    /// Cuts add up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPartitionable`] when the cluster was not started as
+    /// [`partitionable`](TestingClusterBuilder::partitionable).
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn isolate(&self, index: usize) -> Result<(), Error> {
+        self.check(index);
+        self.network()?.cut(true, |from, to| from == index || to == index);
+        Ok(())
+    }
+
+    /// Cuts two members off from each other, in both directions, until [`heal`](Self::heal); both still reach all others.
+    /// Otherwise as [`isolate`](Self::isolate).
+    ///
+    /// # Errors
+    ///
+    /// As for [`isolate`](Self::isolate).
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn disconnect(&self, one: usize, other: usize) -> Result<(), Error> {
+        self.check(one);
+        self.check(other);
+        self.network()?.cut(true, |from, to| (from, to) == (one, other) || (from, to) == (other, one));
+        Ok(())
+    }
+
+    /// Ends all cuts between members. Connections from before and during a cut are closed, and the members open new ones.
+    ///
+    /// # Errors
+    ///
+    /// As for [`isolate`](Self::isolate).
+    pub fn heal(&self) -> Result<(), Error> {
+        self.network()?.cut(false, |_, _| true);
+        Ok(())
+    }
+
+    fn network(&self) -> Result<&Network, Error> {
+        self.network.as_ref().ok_or(Error::NotPartitionable)
+    }
+
+    fn check(&self, index: usize) {
+        let count = self.members.len();
+        assert!(index < count, "there is no member {index}, as there are {count}, numbered from 0");
     }
 
     /// The leader, if exactly one member reports that it leads and a majority takes part.

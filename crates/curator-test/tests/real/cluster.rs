@@ -46,6 +46,66 @@ async fn members_can_come_back_together() {
     cluster.leader().await.unwrap();
 }
 
+/// An ensemble that notices soon that a member is silent.
+async fn partitionable() -> TestingCluster {
+    TestingCluster::builder().partitionable().sync_limit(10).start(3).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_follower_that_is_cut_off_from_the_others_stops_serving_until_it_is_healed() {
+    let cluster = partitionable().await;
+    let leader = cluster.leader().await.unwrap();
+    let follower = (leader + 1) % 3;
+    cluster.isolate(follower).unwrap();
+    until(async || cluster.member(follower).mode().await.is_none()).await;
+    // The others go on, with the same leader.
+    assert_eq!(cluster.leader().await.unwrap(), leader);
+    let client = client(cluster.member(leader).address()).await;
+    client.create("/meanwhile", b"", &PERSISTENT).await.unwrap();
+    assert_eq!(cluster.member(follower).mode().await, None);
+
+    cluster.heal().unwrap();
+    until(async || cluster.member(follower).mode().await == Some(Mode::Follower)).await;
+    let back = crate::support::client(cluster.member(follower).address()).await;
+    back.sync("/").await.unwrap();
+    assert!(back.check_stat("/meanwhile").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_others_elect_a_leader_when_theirs_is_cut_off() {
+    let cluster = partitionable().await;
+    let leader = cluster.leader().await.unwrap();
+    cluster.isolate(leader).unwrap();
+    until(async || cluster.leader().await.is_ok_and(|next| next != leader)).await;
+    until(async || cluster.member(leader).mode().await.is_none()).await;
+    cluster.heal().unwrap();
+    until(async || cluster.member(leader).mode().await == Some(Mode::Follower)).await;
+}
+
+#[tokio::test]
+async fn two_members_that_are_disconnected_still_have_the_third() {
+    let cluster = partitionable().await;
+    let leader = cluster.leader().await.unwrap();
+    let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    // Followers need only their leader.
+    cluster.disconnect(one, other).unwrap();
+    let client = client(cluster.member(one).address()).await;
+    client.create("/a", b"", &PERSISTENT).await.unwrap();
+    cluster.disconnect(one, leader).unwrap();
+    until(async || cluster.member(one).mode().await.is_none()).await;
+    assert_eq!(cluster.member(other).mode().await, Some(Mode::Follower));
+    cluster.heal().unwrap();
+    until(async || cluster.member(one).mode().await == Some(Mode::Follower)).await;
+}
+
+#[tokio::test]
+async fn only_a_cluster_that_is_built_for_it_is_partitioned() {
+    let cluster = TestingCluster::new(1).await.unwrap();
+    assert!(matches!(cluster.isolate(0), Err(Error::NotPartitionable)));
+    assert!(matches!(cluster.disconnect(0, 0), Err(Error::NotPartitionable)));
+    assert!(matches!(cluster.heal(), Err(Error::NotPartitionable)));
+}
+
 #[tokio::test]
 async fn an_ensemble_has_members() {
     assert!(matches!(TestingCluster::new(0).await, Err(Error::Members(0))));

@@ -71,6 +71,24 @@ async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
 }
 
 #[tokio::test]
+async fn a_client_is_told_another_session_timeout_than_the_server_keeps() {
+    let (proxy, client) = set_up().await;
+    let granted = client.session_timeout();
+    proxy.stretch_session_timeouts(2.0);
+    let slow = crate::support::client(proxy.address()).await;
+    assert_eq!(slow.session_timeout(), granted * 2);
+    let cons = TestingServer::shared().await.four_letter_word("cons").await.unwrap();
+    let session = format!("sid=0x{:x},", slow.session_id().0);
+    let line = cons.lines().find(|line| line.contains(&session)).unwrap();
+    assert!(line.contains(&format!("to={},", granted.as_millis())), "{line}");
+    for end in [1.0, 0.0, f64::NAN, -1.0] {
+        proxy.stretch_session_timeouts(2.0);
+        proxy.stretch_session_timeouts(end);
+        assert_eq!(crate::support::client(proxy.address()).await.session_timeout(), granted, "{end}");
+    }
+}
+
+#[tokio::test]
 async fn an_event_is_counted_once_for_each_session_that_watches() {
     let (proxy, one) = set_up().await;
     let two = client(proxy.address()).await;

@@ -1,0 +1,193 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use curator_jepsen::nemesis::Nemesis;
+use curator_jepsen::peer::Peer;
+use curator_jepsen::run::{Choice, Options};
+use curator_jepsen::work::{LockKind, Variant};
+
+/// Proof under faults: clients do work under locks while servers, networks and clients fail, and a checker reads afterwards what
+/// they have seen.
+#[derive(Debug, Parser)]
+#[command(name = "curator-jepsen", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) program: Program,
+}
+
+/// The programs.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Program {
+    /// Conducts a run and checks it. Needs a real ZooKeeper, see `cargo xtask prepare`.
+    ///
+    /// Ends with status 0 if no lock has broken its promise and all clients have come back after each nemesis, with 1 if not, with
+    /// 2 if the arguments are wrong, and with 3 if the run could not be conducted.
+    Run(RunArguments),
+    /// Checks a run again, by what it has left in its directory. The status is as after `run`.
+    Check {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// One client of a run: reads what to do from standard input, and does it until that ends.
+    Worker,
+    /// Runs a program that dies with its parent.
+    #[command(hide = true)]
+    Tied {
+        /// The process that starts this one.
+        parent: u32,
+        /// The program.
+        program: PathBuf,
+        /// Its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArguments {
+    /// For how many seconds nemeses strike; starting and finishing come on top.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=7 * 24 * 60 * 60))]
+    seconds: u64,
+    /// Which of them, by name, with commas between: one after the other, in an order that the seed decides; `all` but
+    /// `clock-rate`, and now and then two at a time; `mixed`, always two at a time; or `none`.
+    #[arg(long, default_value = "all", value_delimiter = ',', value_name = "NAMES")]
+    nemesis: Vec<Choice>,
+    /// Which locks: `mutex`, `read-write`, `semaphore`, `multi`, with commas between, or `all`.
+    #[arg(long, default_value = "all", value_parser = all_or::<LockKind>, value_name = "LOCKS")]
+    lock: Several<LockKind>,
+    /// What stands between a client that has lost its lock and the data: `plain` (nothing), `guarded`, `transaction`, `token`, with
+    /// commas between, or `all`.
+    #[arg(long, default_value = "all", value_parser = all_or::<Variant>, value_name = "VARIANTS")]
+    variant: Several<Variant>,
+    /// Repeats the decisions of another run. By default a random one, which is printed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many clients of ours.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
+    clients: u32,
+    /// Other clients of ZooKeeper that do the same work beside ours, three of each, with a mutex each: `curator`, `kazoo`.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    peers: Vec<Peer>,
+    /// Where the histories go: an empty or a new directory. By default a temporary one, which is kept if something was found.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Succeeds if there are violations, and only then: for `clock-rate`, which breaks an assumption on purpose.
+    #[arg(long)]
+    pub(crate) expect_violations: bool,
+}
+
+/// A list that is one argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Several<T>(Vec<T>);
+
+/// Reads names with commas between, or `all`.
+fn all_or<T: ValueEnum>(text: &str) -> Result<Several<T>, String> {
+    if text == "all" {
+        return Ok(Several(T::value_variants().to_vec()));
+    }
+    let read = |name: &str| {
+        T::from_str(name, false).map_err(|_| {
+            let known = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let known: Vec<_> = known.map(|value| value.get_name().to_owned()).collect();
+            format!("there is no {name:?}; there are {} and all", known.join(", "))
+        })
+    };
+    text.split(',').map(read).collect::<Result<_, _>>().map(Several)
+}
+
+/// The nemeses, with a line for each.
+pub(crate) fn nemeses() -> String {
+    let mut text = "Nemeses:\n".to_owned();
+    for nemesis in Nemesis::value_variants() {
+        text += &format!("  {:<18}{}\n", nemesis.to_string(), nemesis.description());
+    }
+    text
+}
+
+impl RunArguments {
+    /// With a random seed, if none was given.
+    pub(crate) fn options(&self, program: PathBuf) -> Options {
+        Options {
+            program,
+            duration: Duration::from_secs(self.seconds),
+            nemeses: self.nemesis.clone(),
+            locks: self.lock.0.clone(),
+            variants: self.variant.0.clone(),
+            clients: self.clients,
+            peers: self.peers.clone(),
+            // Short enough to be typed again.
+            seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
+            directory: self.directory.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn options(arguments: &[&str]) -> Result<Options, clap::Error> {
+        let arguments = ["curator-jepsen", "run"].iter().chain(arguments);
+        match Arguments::try_parse_from(arguments)?.program {
+            Program::Run(run) => Ok(run.options("program".into())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_well_defined() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn everything_is_run_by_default() {
+        let options = options(&[]).unwrap();
+        assert_eq!((options.duration, options.clients), (Duration::from_secs(60), 5));
+        assert_eq!(options.nemeses, [Choice::All]);
+        assert_eq!((options.locks.len(), options.variants.len()), (4, 4));
+        assert!(options.peers.is_empty() && options.directory.is_none());
+    }
+
+    #[test]
+    fn lists_have_commas() {
+        let options = options(&[
+            "--nemesis",
+            "kill-leader,mixed",
+            "--lock",
+            "mutex,multi",
+            "--variant",
+            "plain",
+            "--peers",
+            "curator,kazoo",
+            "--seed",
+            "7",
+        ]);
+        let options = options.unwrap();
+        assert_eq!(options.nemeses, [Choice::One(Nemesis::KillLeader), Choice::Mixed]);
+        assert_eq!(options.locks, [LockKind::Mutex, LockKind::Multi]);
+        assert_eq!(options.variants, [Variant::Plain]);
+        assert_eq!((options.peers, options.seed), (vec![Peer::Curator, Peer::Kazoo], 7));
+    }
+
+    #[test]
+    fn wrong_names_are_refused_with_the_right_ones() {
+        for (arguments, right) in [(["--nemesis", "kill"], "kill-follower"), (["--lock", "rw"], "read-write")] {
+            let error = options(&arguments).unwrap_err();
+            assert!(error.to_string().contains(right), "{error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+        assert!(options(&["--seconds", "0"]).is_err());
+    }
+
+    #[test]
+    fn the_help_has_a_line_for_each_nemesis() {
+        assert_eq!(nemeses().lines().count(), 1 + Nemesis::value_variants().len());
+    }
+}

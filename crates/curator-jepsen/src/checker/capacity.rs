@@ -1,0 +1,88 @@
+//! Never more is claimed than there is.
+
+use std::collections::HashSet;
+
+use super::claims::Span;
+use super::findings::{Kind, Violation};
+use super::seen::Run;
+
+/// Finds holds that certainly begin while too little is left of a resource: because others certainly hold it, or because it
+/// is still promised to them.
+pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut Vec<Violation>) {
+    // There is one capacity. Where clients do not agree on it, none may have more than the least.
+    let capacity = spans.iter().map(|span| span.claim.capacity).min().unwrap_or(u32::MAX);
+    let mut certain = HashSet::new();
+    for crowd in crowds(spans, capacity, |span| span.certain) {
+        certain.insert(crowd.newcomer);
+        found.push(crowd.violation(run, resource, spans, capacity, Kind::Exclusivity));
+    }
+    for crowd in crowds(spans, capacity, |span| span.promised) {
+        if !certain.contains(&crowd.newcomer) {
+            found.push(crowd.violation(run, resource, spans, capacity, Kind::Promise));
+        }
+    }
+}
+
+/// A hold for which there is no room, and the others.
+struct Crowd {
+    newcomer: usize,
+    others: Vec<usize>,
+    claimed: u64,
+}
+
+/// Sweeps over the spans, which are sorted by their begin: only when one begins can there be too many.
+fn crowds(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> Vec<Crowd> {
+    let mut crowds = Vec::new();
+    let mut open: Vec<usize> = Vec::new();
+    for (newcomer, span) in spans.iter().enumerate() {
+        open.retain(|&other| end(&spans[other]) > span.start);
+        let (own, others): (Vec<_>, Vec<_>) =
+            open.iter().partition(|&&other| spans[other].hold.has_owner_of(span.hold));
+        let had = own.into_iter().map(|own: usize| spans[own].claim.weight).max().unwrap_or(0);
+        let claimed = u64::from(span.claim.weight.max(had)) + claimed(spans, &others);
+        // Who enters again takes nothing from anybody.
+        if claimed > u64::from(capacity) && span.claim.weight > had {
+            crowds.push(Crowd { newcomer, others, claimed });
+        }
+        open.push(newcomer);
+    }
+    crowds
+}
+
+/// How much is claimed, of each owner the greatest.
+fn claimed(spans: &[Span<'_>], open: &[usize]) -> u64 {
+    let counts = |place: usize, index: usize| {
+        let (span, mut others) = (spans[index], open.iter().enumerate());
+        // Of an owner's spans, the first of the heaviest counts.
+        !others.any(|(other_place, &other)| {
+            let other = spans[other];
+            let heavier = (other.claim.weight, place) > (span.claim.weight, other_place);
+            other_place != place && other.hold.has_owner_of(span.hold) && heavier
+        })
+    };
+    let counted = open.iter().enumerate().filter(|(place, index)| counts(*place, **index));
+    counted.map(|(_, &index)| u64::from(spans[index].claim.weight)).sum()
+}
+
+impl Crowd {
+    fn violation(&self, run: &Run, resource: &str, spans: &[Span<'_>], capacity: u32, kind: Kind) -> Violation {
+        let newcomer = spans[self.newcomer];
+        let others = self.others.iter().map(|&other| {
+            let Span { hold, claim, certain, promised, .. } = spans[other];
+            let until = if certain > newcomer.start {
+                format!("certainly until {}", run.time(certain))
+            } else {
+                format!("promised until {}", run.time(promised))
+            };
+            format!("{} of {}, {until}", claim.weight, hold.key)
+        });
+        let others: Vec<_> = others.collect();
+        let (weight, key, claimed) = (newcomer.claim.weight, newcomer.hold.key, self.claimed);
+        let detail = format!(
+            "{key} has {weight} of {capacity} of {resource}, beside {}: that makes {claimed}",
+            others.join("; ")
+        );
+        let holds = std::iter::once(key).chain(self.others.iter().map(|&other| spans[other].hold.key)).collect();
+        Violation { kind, part: newcomer.hold.part.to_string(), at: newcomer.start, holds, detail }
+    }
+}

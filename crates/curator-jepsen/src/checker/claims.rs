@@ -1,0 +1,52 @@
+//! For how long each hold claims its resources.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::findings::HoldKey;
+use super::seen::{Claim, Hold, Run};
+
+/// One claim of a hold, in time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span<'a> {
+    pub(crate) hold: &'a Hold,
+    pub(crate) claim: &'a Claim,
+    /// From when it is certain.
+    pub(crate) start: u64,
+    /// Until when it is certain; not before `start`.
+    pub(crate) certain: u64,
+    /// Until when it is promised; not before `certain`.
+    pub(crate) promised: u64,
+}
+
+/// The claims of each resource, in the order of their begin.
+pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
+    let begins: HashMap<HoldKey, u64> = run.holds.iter().map(|hold| (hold.key, hold.begin())).collect();
+    let mut resources = BTreeMap::<_, Vec<_>>::new();
+    for hold in &run.holds {
+        let Some(certain) = certain(run, hold) else { continue };
+        let promised = certain.max(hold.until.min(given_up(run, hold)));
+        // The read node has taken the write node's place in one step, so the owner has held at least as a reader all along.
+        let before = hold.continues.and_then(|continued| begins.get(&HoldKey { hold: continued, ..hold.key }));
+        let start = before.map_or(hold.begin(), |before| hold.begin().min(*before));
+        if certain >= start {
+            for claim in &hold.claims {
+                let span = Span { hold, claim, start, certain, promised };
+                resources.entry(&*claim.resource).or_default().push(span);
+            }
+        }
+    }
+    for spans in resources.values_mut() {
+        spans.sort_by_key(|span| (span.start, span.hold.key));
+    }
+    resources
+}
+
+/// Until when a hold is certain, from its begin on. `None` if it was never found valid.
+pub(crate) fn certain(run: &Run, hold: &Hold) -> Option<u64> {
+    Some(hold.valid?.min(hold.invalid.unwrap_or(u64::MAX)).min(given_up(run, hold)))
+}
+
+/// When its owner or an operator was about to end the hold.
+fn given_up(run: &Run, hold: &Hold) -> u64 {
+    hold.releasing.unwrap_or(u64::MAX).min(run.struck(hold.key))
+}

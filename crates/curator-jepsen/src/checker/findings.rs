@@ -1,0 +1,153 @@
+//! What was found in a run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::parts;
+use crate::history::HoldId;
+
+/// A hold of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HoldKey {
+    /// Of which process.
+    pub worker: u32,
+    /// In which of its lives.
+    pub life: u32,
+    /// Which one.
+    pub hold: HoldId,
+}
+
+impl fmt::Display for HoldKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hold {} of w{}.{}", self.hold, self.worker, self.life)
+    }
+}
+
+/// Which rule is broken. The table in [`checker`](super) says what each means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// More is certainly claimed than there is.
+    Exclusivity,
+    /// Something is claimed that is still promised to others.
+    Promise,
+    /// A later hold has no greater token.
+    Token,
+    /// A contender was overtaken.
+    Fifo,
+    /// An owner has re-entered what it did not hold, or has not re-entered what it held.
+    Reentry,
+    /// A lost lock was valid again.
+    Revived,
+    /// An acknowledged element is gone.
+    LostUpdate,
+    /// A refused element is there.
+    RefusedWrite,
+    /// A set has changed under a reader.
+    ReadChanged,
+    /// The history contradicts itself.
+    Malformed,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusivity => "exclusivity",
+            Self::Promise => "promise",
+            Self::Token => "token",
+            Self::Fifo => "fifo",
+            Self::Reentry => "re-entry",
+            Self::Revived => "revived",
+            Self::LostUpdate => "lost update",
+            Self::RefusedWrite => "refused write",
+            Self::ReadChanged => "read changed",
+            Self::Malformed => "malformed",
+        })
+    }
+}
+
+/// A rule that was broken once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which rule.
+    pub kind: Kind,
+    /// In which part of the work; empty if that is not known.
+    pub part: String,
+    /// When, in nanoseconds on the clock of the history.
+    pub at: u64,
+    /// Which holds have to do with it, the latest first.
+    pub holds: Vec<HoldKey>,
+    /// What exactly, for humans.
+    pub detail: String,
+}
+
+/// The numbers of one part of the work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Acquires that have returned a guard, without re-entries and downgrades.
+    pub acquires: u64,
+    /// Re-entries.
+    pub reentries: u64,
+    /// Acquires that have returned no guard.
+    pub not_acquired: u64,
+    /// Writes that the store has confirmed.
+    pub acknowledged: u64,
+    /// Confirmed writes that were gone in the end.
+    pub lost: u64,
+    /// Of these, those that a late write explains whose process the run had stopped. This and the next two are counted for
+    /// the guarded variant only.
+    pub stopped: u64,
+    /// Those that another late write explains: its process did not get to run in time, though nobody had stopped it.
+    pub late: u64,
+    /// Those that a write explains that came after an operator's delete of the lock's node.
+    pub deleted: u64,
+    /// Writes that the store, or the lock's transaction, has refused.
+    pub refused: u64,
+    /// Writes that the client has not sent, because it had seen that its lock was lost.
+    pub not_sent: u64,
+    /// Writes without an answer.
+    pub unknown: u64,
+    /// Reads that were compared with an earlier one of the same set, under the same hold, certainly held.
+    pub reread: u64,
+    /// Those that were different.
+    pub changed: u64,
+    /// How often a hold has begun while others certainly had, or had been promised, what it claims.
+    pub held_twice: u64,
+}
+
+impl Tally {
+    /// How much of what was acknowledged is lost, in percent. `None` if nothing was.
+    #[must_use]
+    pub fn lost_percent(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "there are fewer writes than 2 to the 52nd")]
+        (self.acknowledged > 0).then(|| self.lost as f64 * 100.0 / self.acknowledged as f64)
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Findings {
+    /// The time of the first event.
+    pub began: u64,
+    /// The numbers of each part, by its key.
+    pub parts: BTreeMap<String, Tally>,
+    /// What was broken by our locks, or by the tester, in the order of time.
+    pub violations: Vec<Violation>,
+    /// What was broken by the locks of peers.
+    pub of_peers: Vec<Violation>,
+}
+
+impl Findings {
+    pub(crate) fn new(began: u64, mut parts: BTreeMap<String, Tally>, mut found: Vec<Violation>) -> Self {
+        found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
+        for violation in &found {
+            if matches!(violation.kind, Kind::Exclusivity | Kind::Promise) {
+                parts.entry(violation.part.clone()).or_default().held_twice += 1;
+            }
+        }
+        let is_ours =
+            |violation: &Violation| violation.kind == Kind::Malformed || parts::part(&violation.part).is_some();
+        let (violations, of_peers) = found.into_iter().partition(is_ours);
+        Self { began, parts, violations, of_peers }
+    }
+}

@@ -1,0 +1,53 @@
+//! Who holds later has come later: by the token, and by the place in the queue.
+
+use super::claims::Span;
+use super::findings::{Kind, Violation};
+use super::seen::Run;
+
+/// Finds holds that follow one with a greater token, or with a later place, of which one is exclusive.
+pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut Vec<Violation>) {
+    let mut report = |kind, what: &str, number: fn(&Span<'_>) -> Option<i64>| {
+        for (later, earlier) in inversions(spans, number) {
+            let [new, old] = [later, earlier].map(|span| number(span).unwrap_or_default());
+            let (key, other, ended) = (later.hold.key, earlier.hold.key, run.time(earlier.certain));
+            let detail =
+                format!("{key} has the {what} {new} at {resource}, after {other} with {old}, certain until {ended}");
+            let part = later.hold.part.to_string();
+            found.push(Violation { kind, part, at: later.start, holds: vec![key, other], detail });
+        }
+    };
+    report(Kind::Token, "token", |span| span.claim.token);
+    report(Kind::Fifo, "place", |span| span.claim.place);
+}
+
+/// Pairs of a hold and one that certainly ended before it, one of them exclusive, with a greater number.
+fn inversions<'a>(spans: &'a [Span<'a>], number: fn(&Span<'_>) -> Option<i64>) -> Vec<(&'a Span<'a>, &'a Span<'a>)> {
+    let numbered = spans.iter().filter_map(|span| number(span).map(|number| (number, span)));
+    // Of the same moment, begins come first: those spans are not certainly one after the other.
+    let mut moments: Vec<_> = numbered
+        .flat_map(|(number, span)| [(span.start, false, number, span), (span.certain, true, number, span)])
+        .collect();
+    moments.sort_by_key(|(at, is_end, number, span)| (*at, *is_end, *number, span.hold.key));
+    let mut greatest: Option<(i64, &Span<'_>)> = None;
+    let mut greatest_exclusive: Option<(i64, &Span<'_>)> = None;
+    let mut inversions = Vec::new();
+    let raise = |greatest: &mut Option<(i64, &'a Span<'a>)>, number, span| {
+        if greatest.is_none_or(|(greatest, _)| greatest < number) {
+            *greatest = Some((number, span));
+        }
+    };
+    for (_, is_end, number, span) in moments {
+        let is_exclusive = span.claim.is_exclusive();
+        if is_end {
+            raise(&mut greatest, number, span);
+            if is_exclusive {
+                raise(&mut greatest_exclusive, number, span);
+            }
+        } else if let Some((before, earlier)) = if is_exclusive { greatest } else { greatest_exclusive }
+            && before > number
+        {
+            inversions.push((span, earlier));
+        }
+    }
+    inversions
+}

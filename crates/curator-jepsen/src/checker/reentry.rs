@@ -1,0 +1,67 @@
+//! Who holds a lock enters it again; who does not, does not.
+
+use std::collections::HashMap;
+
+use super::claims;
+use super::findings::{Kind, Violation};
+use super::seen::{Hold, Run};
+
+/// Finds re-entries of what was not held, and acquires anew of what was.
+pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
+    let mut owners = HashMap::<_, Vec<&Hold>>::new();
+    for hold in &run.holds {
+        owners.entry((hold.key.worker, hold.key.life, &*hold.owner, &*hold.part)).or_default().push(hold);
+    }
+    for holds in owners.values() {
+        // A hold stays open as long as a later acquire may have been asked for before it was given back.
+        let mut asked: Vec<_> = holds.iter().map(|hold| hold.asked).collect();
+        for place in (1..asked.len()).rev() {
+            asked[place - 1] = asked[place - 1].min(asked[place]);
+        }
+        let mut open: Vec<&Hold> = Vec::new();
+        for (hold, asked) in holds.iter().zip(asked) {
+            open.retain(|outer| outer.releasing.is_none_or(|releasing| releasing >= asked));
+            let candidates = open.iter().filter(|outer| is_same_lock(outer, hold));
+            found.extend(if hold.reentry { reentry(hold, candidates) } else { anew(run, hold, candidates) });
+            open.push(hold);
+        }
+    }
+}
+
+/// Of a multi-lock, other paths are another lock; of a read-write lock, each side is.
+fn is_same_lock(one: &Hold, other: &Hold) -> bool {
+    let claims =
+        |hold: &Hold| hold.claims.iter().map(|claim| (claim.resource.clone(), claim.weight)).collect::<Vec<_>>();
+    claims(one) == claims(other)
+}
+
+/// A re-entry needs a hold that was neither given back nor known to be lost before it was asked for, and has its tokens.
+fn reentry<'a>(hold: &Hold, candidates: impl Iterator<Item = &'a &'a Hold>) -> Option<Violation> {
+    let is_held = |outer: &&&Hold| {
+        outer.releasing.is_none_or(|at| at >= hold.asked) && outer.invalid.is_none_or(|at| at >= hold.asked)
+    };
+    let outer: Vec<_> = candidates.filter(is_held).collect();
+    let tokens = |hold: &Hold| hold.claims.iter().map(|claim| claim.token).collect::<Vec<_>>();
+    if outer.is_empty() {
+        return Some(violation(hold, None, "is a re-entry, and its owner held nothing that it could enter again"));
+    }
+    let other = outer.iter().all(|outer| tokens(outer) != tokens(hold)).then(|| outer.last())??;
+    Some(violation(hold, Some(other), "is a re-entry, and has another token than"))
+}
+
+/// An owner that held the lock from before the call until after it cannot have acquired it anew.
+fn anew<'a>(run: &Run, hold: &Hold, mut candidates: impl Iterator<Item = &'a &'a Hold>) -> Option<Violation> {
+    let is_held = |outer: &&Hold| {
+        let certain = claims::certain(run, outer);
+        outer.begin() <= hold.asked && certain.is_some_and(|certain| certain >= hold.begin())
+    };
+    let outer = candidates.find(|outer| is_held(outer)).filter(|_| hold.continues.is_none())?;
+    Some(violation(hold, Some(outer), "is no re-entry, while its owner certainly had"))
+}
+
+fn violation(hold: &Hold, outer: Option<&Hold>, what: &str) -> Violation {
+    let (key, at, part) = (hold.key, hold.begin(), hold.part.to_string());
+    let holds = std::iter::once(key).chain(outer.map(|outer| outer.key)).collect();
+    let outer = outer.map(|outer| format!(" {}", outer.key)).unwrap_or_default();
+    Violation { kind: Kind::Reentry, part, at, holds, detail: format!("{key} {what}{outer}") }
+}

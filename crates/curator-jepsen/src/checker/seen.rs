@@ -1,0 +1,282 @@
+//! The events of a run, folded into holds and writes.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::findings::{HoldKey, Kind, Tally, Violation};
+use crate::history::{Event, HoldId, Outcome, What};
+
+/// What is kept of the events, while they come.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    began: Option<u64>,
+    /// Names are kept once: a run has many holds, and few names.
+    names: HashSet<Arc<str>>,
+    holds: HashMap<HoldKey, Hold>,
+    run: Run,
+}
+
+/// A whole run.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    /// The time of the first event.
+    pub(crate) began: u64,
+    /// In the order of their begin.
+    pub(crate) holds: Vec<Hold>,
+    /// The writes to each set, in the order of their answers.
+    pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
+    pub(crate) stops: HashMap<(u32, u32), Vec<Stop>>,
+    /// What an operator has deleted, by the session that it belonged to.
+    pub(crate) deletions: HashMap<i64, Vec<Deletion>>,
+    pub(crate) tallies: BTreeMap<String, Tally>,
+    pub(crate) malformed: Vec<Violation>,
+    /// The holds that an operator has ended, and the time before that.
+    pub(crate) struck: HashMap<HoldKey, u64>,
+}
+
+/// One guard, from its acquire to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Hold {
+    pub(crate) key: HoldKey,
+    /// `None` until its acquire is seen.
+    pub(crate) acquired: Option<u64>,
+    pub(crate) part: Arc<str>,
+    pub(crate) owner: Arc<str>,
+    pub(crate) asked: u64,
+    pub(crate) session: i64,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) reentry: bool,
+    pub(crate) continues: Option<HoldId>,
+    /// Before the last true answer that follows no false one.
+    pub(crate) valid: Option<u64>,
+    /// The latest promise.
+    pub(crate) until: u64,
+    /// The first false answer.
+    pub(crate) invalid: Option<u64>,
+    /// Before the last true answer of all.
+    pub(crate) last_valid: u64,
+    pub(crate) releasing: Option<u64>,
+    pub(crate) reads: Vec<Reading>,
+}
+
+/// As in the history.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) resource: Arc<str>,
+    pub(crate) weight: u32,
+    pub(crate) capacity: u32,
+    pub(crate) token: Option<i64>,
+    pub(crate) place: Option<i64>,
+}
+
+/// A set, read by a reader.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) set: Arc<str>,
+    pub(crate) before: u64,
+    pub(crate) at: u64,
+    pub(crate) elements: usize,
+    pub(crate) digest: u64,
+}
+
+/// A write to a set.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) key: HoldKey,
+    pub(crate) part: Arc<str>,
+    pub(crate) element: String,
+    pub(crate) checked: u64,
+    pub(crate) until: u64,
+    pub(crate) at: u64,
+    pub(crate) outcome: Outcome,
+}
+
+/// A time for which a process did not run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stop {
+    from: u64,
+    to: u64,
+}
+
+/// A node of a lock that an operator has deleted.
+#[derive(Debug)]
+pub(crate) struct Deletion {
+    pub(crate) node: String,
+    pub(crate) created: i64,
+    pub(crate) before: u64,
+    pub(crate) at: u64,
+}
+
+impl Seen {
+    pub(crate) fn see(&mut self, event: &Event) {
+        let at = event.at;
+        self.began = Some(self.began.map_or(at, |began| began.min(at)));
+        let key = |hold: &HoldId| HoldKey { worker: event.worker, life: event.life, hold: *hold };
+        match &event.what {
+            What::Nemesis { .. } | What::Session { .. } | What::Released { .. } => {}
+            What::Stopped { process, of_life } => {
+                self.run.stops.entry((*process, *of_life)).or_default().push(Stop { from: at, to: u64::MAX });
+            }
+            What::Continued { process, of_life } => {
+                let stops = self.run.stops.get_mut(&(*process, *of_life));
+                if let Some(stop) = stops.and_then(|stops| stops.last_mut()) {
+                    stop.to = stop.to.min(at);
+                }
+            }
+            What::Deleted { node, session, created, before } => {
+                let deletion = Deletion { node: node.clone(), created: *created, before: *before, at };
+                self.run.deletions.entry(*session).or_default().push(deletion);
+            }
+            What::Acquired { hold, part, owner, asked, session, claims, reentry, continues } => {
+                let tally = self.run.tallies.entry(part.clone()).or_default();
+                tally.reentries += u64::from(*reentry);
+                tally.acquires += u64::from(!*reentry && continues.is_none());
+                let (part, owner) = (self.name(part), self.name(owner));
+                let claims = claims.iter().map(|claim| self.claim(claim)).collect();
+                let is_odd = |claim: &Claim| claim.weight == 0 || claim.weight > claim.capacity;
+                let record = self.hold(key(hold));
+                let was_there = record.acquired.is_some();
+                let (reentry, continues) = (*reentry, *continues);
+                (record.acquired, record.part, record.owner, record.asked) = (Some(at), part.clone(), owner, *asked);
+                (record.session, record.claims, record.reentry, record.continues) =
+                    (*session, claims, reentry, continues);
+                if was_there {
+                    self.malformed(at, key(hold), &part, "was acquired twice");
+                } else if *asked > at {
+                    self.malformed(at, key(hold), &part, "was acquired before it was asked for");
+                } else if self.hold(key(hold)).claims.iter().any(is_odd) {
+                    self.malformed(at, key(hold), &part, "claims nothing, or more than there is");
+                }
+            }
+            What::Valid { hold, before, until } => {
+                let hold = self.hold(key(hold));
+                hold.last_valid = hold.last_valid.max(*before);
+                if hold.invalid.is_none_or(|invalid| *before <= invalid) {
+                    hold.valid = hold.valid.max(Some(*before));
+                    hold.until = hold.until.max(*until);
+                }
+            }
+            What::Invalid { hold } => {
+                let hold = self.hold(key(hold));
+                hold.invalid = Some(hold.invalid.map_or(at, |invalid| invalid.min(at)));
+            }
+            What::Releasing { hold } => {
+                let hold = self.hold(key(hold));
+                hold.releasing = Some(hold.releasing.map_or(at, |releasing| releasing.min(at)));
+            }
+            What::NotAcquired { part, .. } => self.run.tallies.entry(part.clone()).or_default().not_acquired += 1,
+            What::Read { hold, set, before, elements, digest, .. } => {
+                let (set, before, elements, digest) = (self.name(set), *before, *elements, *digest);
+                self.hold(key(hold)).reads.push(Reading { set, before, at, elements, digest });
+            }
+            What::Wrote { hold, part, set, element, checked, until, outcome } => {
+                let (key, part, set) = (key(hold), self.name(part), self.name(set));
+                // A write is part of a hold's story, even if nothing else of that is seen.
+                self.hold(key);
+                let (element, checked, until, outcome) = (element.clone(), *checked, *until, *outcome);
+                let write = Write { key, part, element, checked, until, at, outcome };
+                self.run.writes.entry(set).or_default().push(write);
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> Run {
+        let (known, unknown): (Vec<_>, Vec<_>) = self.holds.into_values().partition(|hold| hold.acquired.is_some());
+        let mut run = self.run;
+        run.began = self.began.unwrap_or_default();
+        for Hold { key, valid, releasing, .. } in unknown {
+            let at = valid.or(releasing).unwrap_or(run.began);
+            run.malformed.push(malformed(at, key, "", "was never acquired"));
+        }
+        run.holds = known;
+        run.holds.sort_by_key(|hold| (hold.acquired, hold.key));
+        for writes in run.writes.values_mut() {
+            writes.sort_by_key(|write| (write.at, write.key));
+        }
+        run
+    }
+
+    fn hold(&mut self, key: HoldKey) -> &mut Hold {
+        self.holds.entry(key).or_insert_with(|| Hold { key, ..Hold::default() })
+    }
+
+    fn claim(&mut self, claim: &crate::history::Claim) -> Claim {
+        let crate::history::Claim { weight, capacity, token, place, .. } = *claim;
+        Claim { resource: self.name(&claim.resource), weight, capacity, token, place }
+    }
+
+    fn name(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
+        }
+        let name = Arc::from(name);
+        self.names.insert(Arc::clone(&name));
+        name
+    }
+
+    fn malformed(&mut self, at: u64, key: HoldKey, part: &str, what: &str) {
+        self.run.malformed.push(malformed(at, key, part, what));
+    }
+}
+
+fn malformed(at: u64, key: HoldKey, part: &str, what: &str) -> Violation {
+    Violation { kind: Kind::Malformed, part: part.to_owned(), at, holds: vec![key], detail: format!("{key} {what}") }
+}
+
+impl Run {
+    /// Before an operator may have deleted a node of this hold: never, in most cases.
+    pub(crate) fn struck(&self, key: HoldKey) -> u64 {
+        self.struck.get(&key).copied().unwrap_or(u64::MAX)
+    }
+
+    /// A time of the history, as seconds of the run.
+    pub(crate) fn time(&self, at: u64) -> String {
+        crate::history::seconds(at.saturating_sub(self.began))
+    }
+}
+
+impl Hold {
+    /// When the acquire had returned.
+    pub(crate) fn begin(&self) -> u64 {
+        self.acquired.unwrap_or(u64::MAX)
+    }
+
+    /// Whether the other one belongs to the same owner.
+    pub(crate) fn has_owner_of(&self, other: &Self) -> bool {
+        (self.key.worker, self.key.life, &self.owner) == (other.key.worker, other.key.life, &other.owner)
+    }
+
+    /// Whether this is a fresh acquire: no re-entry, and no downgrade.
+    pub(crate) fn is_fresh(&self) -> bool {
+        !self.reentry && self.continues.is_none()
+    }
+}
+
+impl Claim {
+    /// Whether nobody else can have a part of the resource.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.weight >= self.capacity
+    }
+}
+
+impl Write {
+    /// Whether it may have been applied, and was not certainly applied before the promise of its guard was over.
+    pub(crate) fn is_late(&self) -> bool {
+        self.may_be_applied() && self.until != 0 && self.at > self.until
+    }
+
+    /// Whether it may have been applied after an operator had ended its hold.
+    pub(crate) fn is_struck(&self, run: &Run) -> bool {
+        self.may_be_applied() && self.at >= run.struck(self.key)
+    }
+
+    fn may_be_applied(&self) -> bool {
+        matches!(self.outcome, Outcome::Acknowledged | Outcome::Unknown)
+    }
+
+    /// Whether its process was stopped between its check and its answer.
+    pub(crate) fn was_stopped(&self, run: &Run) -> bool {
+        let stops = run.stops.get(&(self.key.worker, self.key.life));
+        stops.is_some_and(|stops| stops.iter().any(|stop| stop.from <= self.at && self.checked <= stop.to))
+    }
+}

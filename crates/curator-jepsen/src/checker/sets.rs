@@ -1,0 +1,98 @@
+//! What was acknowledged is there; what was refused is not.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::findings::{Kind, Tally, Violation};
+use super::parts;
+use super::seen::{Run, Write};
+use crate::history::Outcome;
+use crate::work::Variant;
+
+/// The elements of each set at the end of a run, by the name that the set has in the histories. A set that is not there is
+/// empty.
+pub type FinalSets = BTreeMap<String, Vec<String>>;
+
+/// Compares the writes with the sets at the end, and counts them.
+pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
+    for (set, writes) in &run.writes {
+        let there: HashSet<&str> = sets.get(&**set).into_iter().flatten().map(String::as_str).collect();
+        let late = Late::of(run, writes);
+        let mut elements = HashMap::new();
+        for (place, write) in writes.iter().enumerate() {
+            let mut report = |kind, what: &str, other: Option<&Write>| {
+                let holds = std::iter::once(write.key).chain(other.map(|other| other.key)).collect();
+                let detail = format!("{} of {} in {set} {what}", write.element, write.key);
+                found.push(Violation { kind, part: write.part.to_string(), at: write.at, holds, detail });
+            };
+            if let Some(other) = elements.insert(&*write.element, write) {
+                report(Kind::Malformed, "was written twice", Some(other));
+            }
+            let tally = parts.entry(write.part.to_string()).or_default();
+            let is_there = there.contains(&*write.element);
+            match write.outcome {
+                Outcome::Acknowledged => tally.acknowledged += 1,
+                Outcome::Refused => tally.refused += 1,
+                Outcome::NotSent => tally.not_sent += 1,
+                Outcome::Unknown => tally.unknown += 1,
+            }
+            match write.outcome {
+                Outcome::Acknowledged if !is_there => {
+                    tally.lost += 1;
+                    // The next write has most likely not seen it.
+                    let next = writes[place + 1..].iter().find(|next| next.outcome == Outcome::Acknowledged);
+                    let cause = late.explain(write.checked);
+                    match (parts::variant(&write.part), cause) {
+                        (Variant::Plain, _) => {}
+                        (Variant::Guarded, Some(Cause::Stopped)) => tally.stopped += 1,
+                        (Variant::Guarded, Some(Cause::Late)) => tally.late += 1,
+                        (Variant::Guarded, Some(Cause::Deleted)) => tally.deleted += 1,
+                        _ => report(Kind::LostUpdate, "was acknowledged, and is not in the final set", next),
+                    }
+                }
+                Outcome::Refused if is_there => {
+                    report(Kind::RefusedWrite, "was refused, and is in the final set", None);
+                }
+                Outcome::NotSent if is_there => {
+                    report(Kind::RefusedWrite, "was not sent, and is in the final set", None);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What a guard cannot prevent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A write of a process that the run had stopped between check and write.
+    Stopped,
+    /// A write that was late all the same.
+    Late,
+    /// A write after an operator's delete of the lock's node, which the guard had not noticed yet.
+    Deleted,
+}
+
+/// The writes to a set that a guard cannot prevent: the time of the last one of each cause.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Late {
+    stopped: Option<u64>,
+    late: Option<u64>,
+    deleted: Option<u64>,
+}
+
+impl Late {
+    pub(crate) fn of(run: &Run, writes: &[Write]) -> Self {
+        let last = |is: &dyn Fn(&&Write) -> bool| writes.iter().filter(is).map(|write| write.at).max();
+        Self {
+            stopped: last(&|write| write.is_late() && write.was_stopped(run)),
+            late: last(&|write| write.is_late()),
+            deleted: last(&|write| write.is_struck(run)),
+        }
+    }
+
+    /// Why what was there after this time may have changed.
+    pub(crate) fn explain(&self, from: u64) -> Option<Cause> {
+        let causes = [(self.stopped, Cause::Stopped), (self.late, Cause::Late), (self.deleted, Cause::Deleted)];
+        causes.into_iter().find(|(last, _)| last.is_some_and(|at| at >= from)).map(|(_, cause)| cause)
+    }
+}

@@ -1,0 +1,156 @@
+//! Exclusivity, and the promises of leases.
+
+use super::story::{Story, leases, mutex, on, read, write};
+use crate::checker::Kind;
+use crate::history::Claim;
+
+#[test]
+fn two_that_certainly_hold_a_mutex_are_found() {
+    let first = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(11).valid(50).gives_back(55);
+    first.clone().client(1).acquires(60, [mutex(2)]).valid(61).gives_back(70).is_clean();
+    let both = first.client(1).acquires(40, [mutex(2)]).valid(41).gives_back(70);
+    assert_eq!(both.kinds(), [Kind::Exclusivity]);
+    let findings = both.findings();
+    assert_eq!(findings.parts["mutex-plain"].held_twice, 1);
+    let holds: Vec<_> = findings.violations[0].holds.iter().map(ToString::to_string).collect();
+    assert_eq!(holds, ["hold 2 of w1.0", "hold 1 of w0.0"], "the newcomer, and who was there");
+}
+
+#[test]
+fn a_hold_claims_nothing_after_its_last_true_answer() {
+    // Its process was stopped at 30: it knows nothing of its loss.
+    let stopped = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid_until(29, 35);
+    let stopped = stopped.client(1).acquires(36, [mutex(2)]).valid(40).hold(1);
+    stopped.clone().lost(90).gives_back(91).is_clean();
+    assert_eq!(stopped.valid(37).kinds(), [Kind::Exclusivity], "it was asked again, and said that it was valid");
+}
+
+#[test]
+fn a_clock_that_was_read_long_before_the_line_was_written_convicts_nobody() {
+    // The answer came between 20 and 80: it may have been that of 20.
+    let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(20).gives_back(90);
+    let mut story = story.client(1).acquires(30, [mutex(2)]).valid(35).gives_back(40);
+    story.events[1].at = 80;
+    story.is_clean();
+}
+
+#[test]
+fn the_lines_of_a_process_may_be_in_the_wrong_order() {
+    let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(12).lost(25).valid(20);
+    story.clone().client(1).acquires(21, [mutex(2)]).valid(30).is_clean();
+    assert_eq!(story.client(1).acquires(19, [mutex(2)]).valid(30).kinds(), [Kind::Exclusivity]);
+}
+
+#[test]
+fn a_guard_that_was_never_valid_claims_nothing() {
+    let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(11).valid(50).gives_back(55);
+    story.client(1).acquires(40, [mutex(2)]).lost(41).gives_back(42).is_clean();
+}
+
+#[test]
+fn a_promise_outlives_the_client_that_has_it() {
+    let killed = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid_until(20, 60);
+    killed.clone().client(1).acquires(61, [mutex(2)]).valid(62).is_clean();
+    let early = killed.clone().client(1).acquires(59, [mutex(2)]).valid(70);
+    assert_eq!(early.kinds(), [Kind::Promise]);
+    // A client that has found the lock lost was promised it all the same.
+    assert_eq!(early.hold(1).lost(40).kinds(), [Kind::Promise]);
+    // What was given back is promised no longer.
+    killed.gives_back(25).client(1).acquires(26, [mutex(2)]).valid(30).is_clean();
+}
+
+#[test]
+fn an_operator_may_end_a_hold_and_its_promise() {
+    let holder = Story::of("mutex-plain").client(0).acquires(10, [mutex(7)]).valid_until(20, 90).valid_until(50, 90);
+    let next = holder.client(1).acquires(31, [mutex(8)]).valid(40).valid(60).gives_back(70);
+    assert_eq!(next.kinds(), [Kind::Exclusivity]);
+    next.clone().operator_deletes(30, 7, 0).is_clean();
+    assert_eq!(next.clone().operator_deletes(30, 8, 1).kinds(), [], "the newcomer's own is none of its claims' time");
+    assert_eq!(next.operator_deletes(30, 6, 0).kinds(), [Kind::Exclusivity], "that was another node");
+}
+
+#[test]
+fn an_operator_may_end_leases() {
+    let holder = Story::of("semaphore-plain").client(0).acquires(10, [leases(2, 7)]).valid(50);
+    let next = holder.client(1).acquires(31, [leases(2, 8)]).valid(60);
+    assert_eq!(next.kinds(), [Kind::Exclusivity]);
+    assert_eq!(next.clone().operator_deletes(30, 6, 0).kinds(), [Kind::Exclusivity], "that was its place in the queue");
+    next.operator_deletes(30, 7, 0).is_clean();
+}
+
+#[test]
+fn an_operator_may_end_a_downgraded_hold_the_number_of_whose_node_is_unknown() {
+    let reader = || [Claim { place: None, ..read(7) }];
+    let writer = Story::of("read-write-plain").client(0).acquires(10, [write(7)]).valid(15).gives_back(20);
+    let next = |reader: Story| reader.client(1).acquires(31, [write(9)]).valid(60);
+    let downgraded = next(writer.clone().downgrades(25, 7).valid(50));
+    assert_eq!(downgraded.kinds(), [Kind::Exclusivity]);
+    downgraded.operator_deletes(30, 8, 0).is_clean();
+    // Entered again after the delete, which it does not know of.
+    let again = next(writer.downgrades(25, 7).enters_again(40, reader()).valid(50));
+    assert_eq!(again.kinds(), [Kind::Exclusivity]);
+    again.operator_deletes(30, 8, 0).is_clean();
+}
+
+#[test]
+fn who_enters_again_takes_nothing_from_anybody() {
+    let first = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(50);
+    let both = first.client(1).acquires(20, [mutex(2)]).valid(50).enters_again(30, [mutex(2)]).valid(50);
+    assert_eq!(both.kinds(), [Kind::Exclusivity], "it is told once");
+}
+
+#[test]
+fn many_may_read_and_one_may_write() {
+    let story = Story::of("read-write-plain").client(0).acquires(10, [read(1)]).valid(50).gives_back(60);
+    let readers = story.client(1).acquires(20, [read(2)]).valid(55).gives_back(60);
+    readers.is_clean();
+    assert_eq!(readers.clone().client(2).acquires(40, [write(3)]).valid(41).kinds(), [Kind::Exclusivity]);
+    let writer = readers.client(2).acquires(61, [write(3)]).valid(99);
+    writer.is_clean();
+    assert_eq!(writer.client(0).acquires(70, [read(4)]).valid(80).kinds(), [Kind::Exclusivity]);
+}
+
+#[test]
+fn a_downgraded_writer_holds_as_a_reader_all_along() {
+    let writer = Story::of("read-write-plain").client(0).acquires(10, [write(1)]).valid(20).gives_back(30);
+    let reader = writer.clone().downgrades(50, 1).valid(60).gives_back(70);
+    reader.clone().client(1).acquires(55, [read(2)]).valid(90).is_clean();
+    let between = reader.client(1).acquires(40, [write(2)]).valid(45);
+    assert_eq!(between.kinds(), [Kind::Exclusivity], "another writer has come between");
+    writer.client(1).acquires(40, [write(2)]).valid(45).is_clean();
+}
+
+#[test]
+fn no_more_leases_are_held_than_there_are() {
+    let story = Story::of("semaphore-plain").client(0).acquires(10, [leases(2, 1)]).valid(50);
+    let full = story.client(1).acquires(20, [leases(1, 2)]).valid(50);
+    full.is_clean();
+    assert_eq!(full.client(2).acquires(30, [leases(1, 3)]).valid(35).kinds(), [Kind::Exclusivity]);
+}
+
+#[test]
+fn the_holds_of_one_owner_count_once_and_by_the_greatest() {
+    let story = Story::of("semaphore-plain").client(0).acquires(10, [leases(1, 1)]).valid(50);
+    let again = story.enters_again(20, [leases(1, 1)]).valid(50);
+    let full = again.client(1).acquires(30, [leases(2, 2)]).valid(50);
+    full.is_clean();
+    let other_owner = full.client(0).owner("another").acquires(40, [leases(1, 3)]).valid(50);
+    assert_eq!(other_owner.kinds(), [Kind::Exclusivity]);
+}
+
+#[test]
+fn each_path_of_a_multi_lock_is_exclusive() {
+    let story = Story::of("multi-plain").client(0).acquires(10, [on("/a", 1), on("/b", 1)]).valid(50);
+    story.clone().client(1).acquires(20, [on("/c", 2), on("/d", 2)]).valid(50).is_clean();
+    let shared = story.client(1).acquires(20, [on("/b", 2), on("/c", 2)]).valid(50);
+    assert_eq!(shared.kinds(), [Kind::Exclusivity]);
+}
+
+#[test]
+fn what_breaks_in_a_peers_lock_is_counted_and_is_not_ours() {
+    let story = Story::of("kazoo-plain").client(0).acquires(10, [mutex(1)]).valid(50);
+    let findings = story.client(1).acquires(20, [mutex(2)]).valid(50).findings();
+    assert_eq!(findings.violations, []);
+    assert_eq!(findings.of_peers.len(), 1);
+    assert_eq!(findings.parts["kazoo-plain"].held_twice, 1);
+}

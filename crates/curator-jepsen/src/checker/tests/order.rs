@@ -1,0 +1,84 @@
+//! Tokens, and first come, first served.
+
+use super::story::{Story, leases, mutex, on, read, write};
+use crate::checker::Kind;
+use crate::history::Claim;
+
+fn token(token: i64, claim: Claim) -> [Claim; 1] {
+    [Claim { token: Some(token), place: None, ..claim }]
+}
+
+fn place(place: i64, claim: Claim) -> [Claim; 1] {
+    [Claim { token: None, place: Some(place), ..claim }]
+}
+
+/// Two that hold one after the other.
+fn after(part: &'static str, first: [Claim; 1], second: [Claim; 1]) -> Vec<Kind> {
+    let story = Story::of(part).client(0).acquires(10, first).valid(15).gives_back(20);
+    story.client(1).acquires(30, second).valid(35).gives_back(40).kinds()
+}
+
+#[test]
+fn a_token_that_falls_is_found() {
+    assert_eq!(after("mutex-plain", token(5, mutex(0)), token(6, mutex(0))), []);
+    assert_eq!(after("mutex-plain", token(6, mutex(0)), token(5, mutex(0))), [Kind::Token]);
+    assert_eq!(after("read-write-plain", token(6, read(0)), token(5, write(0))), [Kind::Token]);
+    assert_eq!(after("read-write-plain", token(6, write(0)), token(5, read(0))), [Kind::Token]);
+    assert_eq!(after("read-write-plain", token(6, read(0)), token(5, read(0))), [], "readers have no order");
+    assert_eq!(after("semaphore-plain", token(6, leases(3, 0)), token(5, leases(1, 0))), [Kind::Token]);
+    assert_eq!(after("semaphore-plain", token(6, leases(1, 0)), token(5, leases(2, 0))), [], "nor have leases");
+}
+
+#[test]
+fn a_token_that_falls_is_found_over_others_between() {
+    let story = Story::of("read-write-plain").client(0).acquires(10, [write(9)]).valid(15).gives_back(20);
+    let readers = story.client(1).acquires(30, [read(10)]).valid(35).gives_back(40);
+    readers.clone().client(2).acquires(50, [read(11)]).valid(55).is_clean();
+    assert_eq!(readers.client(2).acquires(50, [read(8)]).valid(55).kinds(), [Kind::Token, Kind::Fifo]);
+}
+
+#[test]
+fn after_a_token_that_has_fallen_the_greatest_counts() {
+    let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(9)]).valid(15).gives_back(20);
+    let fallen = story.client(1).acquires(30, token(5, mutex(0))).valid(35).gives_back(40);
+    assert_eq!(fallen.client(0).acquires(50, token(7, mutex(0))).valid(55).kinds(), [Kind::Token; 2]);
+}
+
+#[test]
+fn two_acquires_with_one_token_are_found() {
+    assert_eq!(after("mutex-plain", token(5, mutex(0)), token(5, mutex(0))), [Kind::Token]);
+    let twice = Story::of("mutex-plain").client(0).acquires(10, [mutex(5)]).valid(15).gives_back(20);
+    assert_eq!(twice.acquires(30, [mutex(5)]).valid(35).kinds(), [Kind::Token], "also of one owner");
+    let story = Story::of("multi-plain").client(0).acquires(10, [on("/a", 5), on("/b", 5)]).valid(15);
+    story.is_clean();
+}
+
+#[test]
+fn a_downgraded_writer_keeps_its_token() {
+    let writer = Story::of("read-write-plain").client(0).acquires(10, [write(5)]).valid(15).gives_back(20);
+    writer.clone().downgrades(25, 5).valid(30).gives_back(35).is_clean();
+    assert_eq!(writer.downgrades(25, 6).valid(30).kinds(), [Kind::Token]);
+}
+
+#[test]
+fn a_contender_that_is_overtaken_is_found() {
+    assert_eq!(after("mutex-plain", place(5, mutex(0)), place(6, mutex(0))), []);
+    assert_eq!(after("mutex-plain", place(6, mutex(0)), place(5, mutex(0))), [Kind::Fifo]);
+    assert_eq!(after("read-write-plain", place(6, read(0)), place(5, write(0))), [Kind::Fifo]);
+    assert_eq!(after("read-write-plain", place(6, write(0)), place(5, read(0))), [Kind::Fifo]);
+    assert_eq!(after("read-write-plain", place(6, read(0)), place(5, read(0))), [], "readers come together");
+}
+
+#[test]
+fn a_contender_that_is_overtaken_at_one_path_is_found() {
+    let story = Story::of("multi-plain").client(0).acquires(10, [on("/a", 6), on("/b", 6)]).valid(15).gives_back(20);
+    story.clone().client(1).acquires(30, [on("/c", 5), on("/d", 5)]).valid(35).is_clean();
+    let overtaken = story.client(1).acquires(30, [on("/b", 5), on("/c", 5)]).valid(35);
+    assert_eq!(overtaken.kinds(), [Kind::Token, Kind::Fifo]);
+}
+
+#[test]
+fn there_is_no_order_of_what_was_never_certain() {
+    let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(6)]).lost(15).gives_back(20);
+    story.client(1).acquires(30, [mutex(5)]).valid(35).is_clean();
+}

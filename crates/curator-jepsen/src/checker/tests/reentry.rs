@@ -1,0 +1,73 @@
+//! Re-entry, and what is lost.
+
+use super::story::{Story, mutex, on, read, write};
+use crate::checker::Kind;
+
+fn outer() -> Story {
+    Story::of("mutex-plain").client(0).acquires(10, [mutex(5)]).valid(15)
+}
+
+#[test]
+fn a_re_entry_of_what_is_not_held_is_found() {
+    outer().enters_again(20, [mutex(5)]).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).is_clean();
+    let nothing = Story::of("mutex-plain").client(0).enters_again(20, [mutex(5)]).valid(25);
+    assert_eq!(nothing.kinds(), [Kind::Reentry]);
+    assert_eq!(outer().gives_back(16).enters_again(20, [mutex(5)]).kinds(), [Kind::Reentry], "given back");
+    assert_eq!(outer().lost(16).enters_again(20, [mutex(5)]).kinds(), [Kind::Reentry], "known to be lost");
+    let other_owner = outer().owner("another").enters_again(20, [mutex(5)]);
+    assert_eq!(other_owner.kinds(), [Kind::Reentry]);
+    let other_client = outer().client(1).enters_again(20, [mutex(5)]);
+    assert_eq!(other_client.kinds(), [Kind::Reentry]);
+}
+
+#[test]
+fn a_re_entry_may_outlive_the_first_guard_and_be_entered_again() {
+    let inner = outer().enters_again(20, [mutex(5)]).valid(25).hold(1).gives_back(30);
+    inner.enters_again(40, [mutex(5)]).valid(45).is_clean();
+}
+
+#[test]
+fn another_future_of_the_owner_that_has_waited_for_long_makes_no_re_entry() {
+    let given_back = outer().gives_back(16).enters_again(20, [mutex(5)]).valid(25).gives_back(30);
+    assert_eq!(given_back.asks_and_acquires(12, 40, [mutex(6)]).valid(45).kinds(), [Kind::Reentry]);
+}
+
+#[test]
+fn a_re_entry_with_another_token_is_found() {
+    assert_eq!(outer().enters_again(20, [mutex(6)]).valid(25).kinds(), [Kind::Reentry]);
+}
+
+#[test]
+fn a_re_entry_of_other_paths_or_of_the_other_side_is_found() {
+    let multi = Story::of("multi-plain").client(0).acquires(10, [on("/a", 1), on("/b", 1)]).valid(15);
+    assert_eq!(multi.enters_again(20, [on("/b", 1), on("/c", 1)]).kinds(), [Kind::Reentry]);
+    let reader = Story::of("read-write-plain").client(0).acquires(10, [read(1)]).valid(15);
+    assert_eq!(reader.enters_again(20, [write(1)]).kinds(), [Kind::Reentry]);
+}
+
+#[test]
+fn an_acquire_anew_of_what_the_owner_certainly_has_is_found() {
+    let anew = outer().acquires(20, [mutex(6)]).valid(25).hold(1);
+    assert_eq!(anew.clone().valid(30).kinds(), [Kind::Reentry]);
+    anew.clone().lost(18).is_clean();
+    anew.gives_back(19).is_clean();
+}
+
+#[test]
+fn an_acquire_that_has_waited_for_its_owners_guard_may_be_anew() {
+    let first = outer().valid(30).gives_back(35);
+    first.asks_and_acquires(20, 40, [mutex(6)]).valid(45).is_clean();
+    // It may have been there first, and have been told late.
+    outer().asks_and_acquires(5, 20, [mutex(4)]).lost(21).hold(1).valid(30).is_clean();
+}
+
+#[test]
+fn a_lost_lock_that_is_valid_again_is_found() {
+    outer().valid(20).lost(25).gives_back(30).is_clean();
+    assert_eq!(outer().lost(20).valid(25).kinds(), [Kind::Revived]);
+    // Two tasks of a process may write their lines in the wrong order.
+    outer().lost(20).valid(18).is_clean();
+    // A peer only says whether it is connected.
+    let peer = Story::of("curator-plain").client(0).acquires(10, [mutex(5)]).valid(15).lost(20).valid(25);
+    assert_eq!(peer.findings().of_peers, []);
+}

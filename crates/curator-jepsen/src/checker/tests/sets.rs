@@ -1,0 +1,138 @@
+//! What was written, and what was read.
+
+use super::story::{Story, mutex, read, write};
+use crate::checker::{Kind, Tally};
+use crate::history::Outcome::{Acknowledged, NotSent, Refused, Unknown};
+
+/// One holder writes `a`, the next one writes `b`.
+fn two_writers(part: &'static str) -> Story {
+    let first = Story::of(part).client(0).acquires(10, [mutex(1)]).valid(15).writes(16, "a", Acknowledged);
+    first.gives_back(20).client(1).acquires(30, [mutex(2)]).valid(35).writes(36, "b", Acknowledged).gives_back(40)
+}
+
+#[test]
+fn a_lost_update_is_found_where_something_stands_between() {
+    for part in ["mutex-guarded", "mutex-transaction", "mutex-token"] {
+        two_writers(part).ends_with(&["a", "b"]).is_clean();
+        let lost = two_writers(part).ends_with(&["b"]);
+        assert_eq!(lost.kinds(), [Kind::LostUpdate], "{part}");
+        let tally = Tally { acquires: 2, acknowledged: 2, lost: 1, ..Tally::default() };
+        assert_eq!(lost.findings().parts[part], tally);
+        let nothing_left = two_writers(part);
+        assert_eq!(nothing_left.kinds(), [Kind::LostUpdate; 2], "{part}: the set is gone altogether");
+    }
+}
+
+#[test]
+fn a_lost_update_of_the_plain_variant_is_counted() {
+    for part in ["mutex-plain", "curator-plain"] {
+        let lost = two_writers(part).ends_with(&["b"]);
+        lost.is_clean();
+        assert_eq!(lost.findings().parts[part].lost_percent(), Some(50.0));
+    }
+    assert_eq!(Tally::default().lost_percent(), None);
+}
+
+#[test]
+fn a_refused_element_that_is_there_is_found() {
+    let story = |outcome| {
+        let story = Story::of("mutex-token").client(0).acquires(10, [mutex(1)]).valid(15);
+        story.writes(16, "a", outcome)
+    };
+    for outcome in [Refused, NotSent] {
+        story(outcome).is_clean();
+        assert_eq!(story(outcome).ends_with(&["a"]).kinds(), [Kind::RefusedWrite]);
+    }
+    story(Unknown).is_clean();
+    story(Unknown).ends_with(&["a"]).is_clean();
+}
+
+/// Two holders, of which the first was stopped between its check and its write of `a`; each knows nothing of the other's.
+fn stopped_writer(part: &'static str, until: u64) -> Story {
+    let story = Story::of(part).client(0).acquires(10, [mutex(1)]).valid_until(15, 25);
+    let story = story.client(1).acquires(30, [mutex(2)]).valid(35).writes(36, "b", Acknowledged).gives_back(60);
+    story.hold(1).writes_until(20, until, 50, "a", Acknowledged)
+}
+
+#[test]
+fn what_a_stopped_client_does_to_a_guarded_set_is_counted_apart() {
+    // `b` is gone because `a` was late.
+    let stopped = stopped_writer("mutex-guarded", 25).ends_with(&["a"]);
+    let part = |story: &Story| story.findings().parts["mutex-guarded"];
+    stopped.is_clean();
+    assert_eq!((part(&stopped).lost, part(&stopped).late, part(&stopped).stopped), (1, 1, 0));
+    let by_us = stopped.stopped(0, 21, 45);
+    by_us.is_clean();
+    assert_eq!((part(&by_us).lost, part(&by_us).late, part(&by_us).stopped), (1, 0, 1));
+    // It may be the late one that is gone, too.
+    let itself = stopped_writer("mutex-guarded", 25).ends_with(&["b"]);
+    itself.is_clean();
+    assert_eq!(part(&itself).late, 1);
+}
+
+#[test]
+fn a_stop_that_made_no_write_late_explains_nothing() {
+    let in_time = stopped_writer("mutex-guarded", 55).stopped(0, 21, 45).ends_with(&["a"]);
+    assert_eq!(in_time.kinds(), [Kind::LostUpdate]);
+    let late_in_another_variant = stopped_writer("mutex-token", 25).stopped(0, 21, 45).ends_with(&["a"]);
+    assert_eq!(late_in_another_variant.kinds(), [Kind::LostUpdate]);
+    assert_eq!(stopped_writer("mutex-token", 25).ends_with(&["a"]).kinds(), [Kind::LostUpdate]);
+    // The late write had been answered before the lost one was checked.
+    let before = stopped_writer("mutex-guarded", 25).client(2).acquires(70, [mutex(3)]).valid(80);
+    assert_eq!(before.writes(75, "c", Acknowledged).ends_with(&["a", "b"]).kinds(), [Kind::LostUpdate]);
+}
+
+#[test]
+fn what_an_operator_does_to_a_guarded_set_is_counted_apart() {
+    // The first holder writes although its node is gone: it does not know that yet.
+    let story = Story::of("mutex-guarded").client(0).acquires(10, [mutex(1)]).valid(45).writes(50, "a", Acknowledged);
+    let story = story.client(1).acquires(30, [mutex(2)]).valid(35).writes(36, "b", Acknowledged).gives_back(60);
+    assert!(story.clone().ends_with(&["a"]).kinds().contains(&Kind::LostUpdate));
+    let struck = story.ends_with(&["a"]).operator_deletes(20, 1, 0);
+    struck.is_clean();
+    assert_eq!(struck.findings().parts["mutex-guarded"].deleted, 1);
+}
+
+/// A reader that reads twice.
+fn reader(part: &'static str, second: &[&str]) -> Story {
+    let reader = Story::of(part).client(0).acquires(10, [read(1)]).valid(11);
+    reader.reads(15, 20, &["a"]).reads(25, 30, second).valid(35).gives_back(40).ends_with(&["a", "b"])
+}
+
+#[test]
+fn a_set_that_changes_under_a_reader_is_found() {
+    for part in ["read-write-guarded", "read-write-transaction", "read-write-token"] {
+        reader(part, &["a"]).is_clean();
+        assert_eq!(reader(part, &["a", "b"]).kinds(), [Kind::ReadChanged], "{part}");
+        assert_eq!(reader(part, &["b"]).kinds(), [Kind::ReadChanged], "{part}: as many elements, and others");
+    }
+    let plain = reader("read-write-plain", &["a", "b"]);
+    plain.is_clean();
+    assert_eq!(
+        (plain.findings().parts["read-write-plain"].reread, plain.findings().parts["read-write-plain"].changed),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_set_may_change_when_the_read_lock_is_no_longer_certain() {
+    let story = Story::of("read-write-token").client(0).acquires(10, [read(1)]).valid(11);
+    story.reads(15, 20, &["a"]).reads(25, 40, &["a", "b"]).valid(39).lost(42).ends_with(&["a", "b"]).is_clean();
+    reader("read-write-token", &["a", "b"]).operator_deletes(22, 1, 0).is_clean();
+}
+
+#[test]
+fn a_late_writer_explains_what_a_guarded_reader_sees() {
+    let late = |part, until, at| {
+        let writer = reader(part, &["a", "b"]).client(1).acquires(2, [write(0)]).valid_until(3, 5);
+        writer.writes_until(4, until, at, "b", Acknowledged)
+    };
+    late("read-write-guarded", 5, 24).is_clean();
+    assert_eq!(late("read-write-guarded", 26, 24).kinds(), [Kind::ReadChanged]);
+    assert_eq!(
+        late("read-write-guarded", 5, 12).kinds(),
+        [Kind::ReadChanged],
+        "the reader must have seen that already"
+    );
+    assert_eq!(late("read-write-token", 5, 24).kinds(), [Kind::ReadChanged]);
+}

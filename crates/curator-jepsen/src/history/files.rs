@@ -1,0 +1,223 @@
+//! The files in which the processes of a run have written what they saw.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::Event;
+
+/// Reads all histories of a run, merged by time: an iterator over their events.
+///
+/// A process may have written two lines of about the same time in the wrong order. They come out as they stand.
+#[derive(Debug)]
+pub struct Histories {
+    files: Vec<Lines>,
+    /// The next event of each file that has one, and the number of the file.
+    next: BinaryHeap<Reverse<Next>>,
+    failed: Option<HistoryError>,
+}
+
+/// Why a history cannot be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum HistoryError {
+    /// The operating system does not let us read it.
+    #[error("{} cannot be read: {source}", path.display())]
+    Io {
+        /// The file, or the directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A line is no event. The last line may be incomplete, as that of a process that was killed; no other may.
+    #[error("line {line} of {} is no event: {source}: {text:?}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: u64,
+        /// How it begins.
+        text: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// The directory has no file whose name ends in `.jsonl`.
+    #[error("there is no history in {}", directory.display())]
+    None {
+        /// The directory.
+        directory: PathBuf,
+    },
+}
+
+impl Histories {
+    /// Opens all files of a directory whose names end in `.jsonl`, in one process each.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::Io`] if a file cannot be read, [`HistoryError::Line`] if one begins with something else than an event,
+    /// [`HistoryError::None`] if there is none. Later errors come as items, and nothing comes after them.
+    pub fn open(directory: &Path) -> Result<Self, HistoryError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| HistoryError::Io { path, source }
+        };
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(directory).map_err(failed(directory))? {
+            let path = entry.map_err(failed(directory))?.path();
+            if path.extension().is_some_and(|extension| extension == "jsonl") {
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
+            return Err(HistoryError::None { directory: directory.to_owned() });
+        }
+        paths.sort();
+        let mut histories = Self { files: Vec::new(), next: BinaryHeap::new(), failed: None };
+        for (number, path) in paths.into_iter().enumerate() {
+            let file = File::open(&path).map_err(failed(&path))?;
+            histories.files.push(Lines { path, file: BufReader::new(file), line: 0, buffer: Vec::new() });
+            histories.advance(number)?;
+        }
+        Ok(histories)
+    }
+
+    fn advance(&mut self, number: usize) -> Result<(), HistoryError> {
+        if let Some(event) = self.files[number].next()? {
+            self.next.push(Reverse(Next { event, number }));
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Histories {
+    type Item = Result<Event, HistoryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.failed.take() {
+            self.next.clear();
+            return Some(Err(error));
+        }
+        let Reverse(Next { event, number }) = self.next.pop()?;
+        self.failed = self.advance(number).err();
+        Some(Ok(event))
+    }
+}
+
+/// An event that is ordered by its time, and then by its file.
+#[derive(Debug)]
+struct Next {
+    event: Event,
+    number: usize,
+}
+
+impl Next {
+    fn order(&self) -> (u64, usize) {
+        (self.event.at, self.number)
+    }
+}
+
+impl PartialEq for Next {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Next {}
+
+impl PartialOrd for Next {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Next {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// One file.
+#[derive(Debug)]
+struct Lines {
+    path: PathBuf,
+    file: BufReader<File>,
+    /// How many lines were read.
+    line: u64,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    fn next(&mut self) -> Result<Option<Event>, HistoryError> {
+        self.buffer.clear();
+        let read = self.file.read_until(b'\n', &mut self.buffer);
+        if read.map_err(|source| HistoryError::Io { path: self.path.clone(), source })? == 0 {
+            return Ok(None);
+        }
+        self.line += 1;
+        match serde_json::from_slice(&self.buffer) {
+            Ok(event) => Ok(Some(event)),
+            // Its process was killed while it wrote.
+            Err(_) if self.buffer.last() != Some(&b'\n') => Ok(None),
+            Err(source) => {
+                let text = String::from_utf8_lossy(&self.buffer).trim_end().chars().take(200).collect();
+                Err(HistoryError::Line { path: self.path.clone(), line: self.line, text, source })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::What;
+
+    fn line(at: u64, worker: u32) -> String {
+        let what = What::Session { session: 7 };
+        serde_json::to_string(&Event { at, worker, life: 0, what }).unwrap() + "\n"
+    }
+
+    fn read(files: &[(&str, String)]) -> Result<Vec<u64>, HistoryError> {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        Histories::open(directory.path())?.map(|event| event.map(|event| event.at)).collect()
+    }
+
+    #[test]
+    fn the_files_of_a_run_are_merged_by_time() {
+        let one = [line(1, 0), line(4, 0), line(6, 0)].concat();
+        let other = [line(2, 1), line(3, 1), line(5, 1)].concat();
+        let files = [("a.jsonl", one), ("b.jsonl", other), ("empty.jsonl", String::new()), ("final.json", "?".into())];
+        assert_eq!(read(&files).unwrap(), [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn the_last_line_of_a_killed_process_may_be_incomplete() {
+        let torn = line(2, 0);
+        let torn = line(1, 0) + &torn[..torn.len() / 2];
+        assert_eq!(read(&[("a.jsonl", torn)]).unwrap(), [1]);
+        assert_eq!(
+            read(&[("a.jsonl", line(1, 0).trim_end().to_owned())]).unwrap(),
+            [1],
+            "only the line's end is missing"
+        );
+    }
+
+    #[test]
+    fn any_other_bad_line_is_named() {
+        let bad = [line(1, 0), "{\"at\":2}\n".into(), line(3, 0)].concat();
+        let error = read(&[("a.jsonl", line(0, 1)), ("b.jsonl", bad)]).unwrap_err();
+        let HistoryError::Line { path, line, text, .. } = error else { panic!("{error}") };
+        assert_eq!((path.file_name().unwrap(), line, &*text), ("b.jsonl".as_ref(), 2, "{\"at\":2}"));
+    }
+
+    #[test]
+    fn a_directory_without_histories_is_no_clean_run() {
+        assert!(matches!(read(&[("final.json", String::new())]), Err(HistoryError::None { .. })));
+    }
+}

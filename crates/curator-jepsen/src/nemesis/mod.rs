@@ -1,0 +1,227 @@
+//! What makes things fail, and heals them again.
+//!
+//! Each nemesis does one kind of harm for one to two session timeouts, unless its description says otherwise. What it does, and
+//! to whom, follows from the seed. The name is Jepsen's.
+
+mod clients;
+mod clock;
+mod network;
+mod operator;
+mod partition;
+mod servers;
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use fastrand::Rng;
+
+use crate::history::{Phase, What};
+use crate::scene::{RunError, SESSION_TIMEOUT, Scene};
+
+/// The kinds of harm, by their names on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub enum Nemesis {
+    /// Kills a follower (SIGKILL), and starts it again.
+    KillFollower,
+    /// Kills the leader (SIGKILL), and starts it again.
+    KillLeader,
+    /// Kills all servers at once (SIGKILL), and starts them again.
+    KillAll,
+    /// Stops a follower (SIGSTOP).
+    PauseFollower,
+    /// Stops the leader (SIGSTOP).
+    PauseLeader,
+    /// Stops the leader (SIGSTOP) again and again, for less than the followers' patience: a disk that stalls.
+    DiskStall,
+    /// Cuts a follower off from the other servers, while clients stay on it.
+    IsolateFollower,
+    /// Cuts the leader off from the other servers, while clients stay on it.
+    IsolateLeader,
+    /// Stops a client or two (SIGSTOP) for a little more than one session timeout.
+    PauseClient,
+    /// Stops a client or two (SIGSTOP) for a little more than two session timeouts.
+    PauseClientLong,
+    /// Kills a client or two (SIGKILL), and starts another life of them.
+    KillClient,
+    /// Cuts a client or two off from all servers, in both directions.
+    CutClient,
+    /// Loses what a client or two send to the servers.
+    LoseRequests,
+    /// Loses what the servers send to a client or two.
+    LoseAnswers,
+    /// Cuts the connections of all clients every few hundred milliseconds.
+    Flapping,
+    /// Loses single answers to a client or two, of every kind of request, and leaves their connections open.
+    SwallowAnswers,
+    /// Deletes nodes of locks, as an operator may: of holders and of those who wait.
+    DeleteNodes,
+    /// Lets the clocks of clients run at a third of the servers' rate, and cuts some off. Not in `all`: it breaks an assumption
+    /// on purpose, and the checker has to see what comes of it.
+    ClockRate,
+}
+
+/// What a nemesis harms. Two that harm the same would undo each other, so they are not mixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Servers,
+    Clients,
+    Network,
+    Nodes,
+}
+
+impl Nemesis {
+    /// All that a run has to stand: all but [`ClockRate`](Self::ClockRate).
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::value_variants().iter().copied().filter(|nemesis| *nemesis != Self::ClockRate)
+    }
+
+    /// What it does, in a line.
+    #[must_use]
+    pub fn description(self) -> String {
+        let value = self.to_possible_value();
+        value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
+    }
+
+    /// Whether both can be at work at the same time.
+    #[must_use]
+    pub fn mixes_with(self, other: Self) -> bool {
+        self.target() != other.target()
+    }
+
+    fn target(self) -> Target {
+        match self {
+            Self::KillFollower
+            | Self::KillLeader
+            | Self::KillAll
+            | Self::PauseFollower
+            | Self::PauseLeader
+            | Self::DiskStall
+            | Self::IsolateFollower
+            | Self::IsolateLeader => Target::Servers,
+            Self::PauseClient | Self::PauseClientLong | Self::KillClient => Target::Clients,
+            Self::CutClient
+            | Self::LoseRequests
+            | Self::LoseAnswers
+            | Self::Flapping
+            | Self::SwallowAnswers
+            | Self::ClockRate => Target::Network,
+            Self::DeleteNodes => Target::Nodes,
+        }
+    }
+
+    /// For how long it is at work.
+    fn length(self, random: &mut Rng) -> Duration {
+        let factor = match self {
+            Self::PauseClient => 1.0 + random.f64() / 5.0,
+            Self::PauseClientLong => 2.0 + random.f64() / 5.0,
+            Self::ClockRate => clock::LENGTH,
+            _ => 1.0 + random.f64(),
+        };
+        SESSION_TIMEOUT.mul_f64(factor)
+    }
+}
+
+impl fmt::Display for Nemesis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No kind is skipped, so each has a name.
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
+}
+
+/// A nemesis at work.
+#[derive(Debug)]
+pub(crate) struct Strike<'a> {
+    scene: &'a Scene,
+    nemesis: Nemesis,
+    length: Duration,
+    random: Rng,
+}
+
+impl<'a> Strike<'a> {
+    /// Everything that is left to chance follows from the seed.
+    pub(crate) fn new(scene: &'a Scene, nemesis: Nemesis, seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        Self { scene, nemesis, length: nemesis.length(&mut random), random }
+    }
+
+    /// Does the harm, and heals it: there is none any more when this returns.
+    ///
+    /// # Errors
+    ///
+    /// When the harm cannot be done, or not be healed. The run is over then.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped leaves the harm. The run is over then too.
+    pub(crate) async fn run(mut self) -> Result<(), RunError> {
+        match self.nemesis {
+            Nemesis::KillFollower => self.kill_follower().await?,
+            Nemesis::KillLeader => self.kill_leader().await?,
+            Nemesis::KillAll => self.kill_all().await?,
+            Nemesis::PauseFollower => self.pause_follower().await?,
+            Nemesis::PauseLeader => self.pause_leader().await?,
+            Nemesis::DiskStall => self.stall_disk().await?,
+            Nemesis::IsolateFollower => self.isolate_follower().await?,
+            Nemesis::IsolateLeader => self.isolate_leader().await?,
+            Nemesis::PauseClient | Nemesis::PauseClientLong => self.pause_clients().await?,
+            Nemesis::KillClient => self.kill_clients().await?,
+            Nemesis::CutClient => self.cut_clients().await?,
+            Nemesis::LoseRequests => self.lose_requests().await?,
+            Nemesis::LoseAnswers => self.lose_answers().await?,
+            Nemesis::Flapping => self.flap().await?,
+            Nemesis::SwallowAnswers => self.swallow_answers().await?,
+            Nemesis::DeleteNodes => self.delete_nodes().await?,
+            Nemesis::ClockRate => self.slow_clocks().await?,
+        }
+        self.scene.journal.say(&format!("{} is healed", self.nemesis));
+        self.tell(Phase::End, String::new())
+    }
+
+    /// To be called once, before the harm.
+    fn begin(&self, whom: &str) -> Result<(), RunError> {
+        let Self { scene, nemesis, length, .. } = self;
+        scene.journal.say(&format!("{nemesis} begins, for {:.1} s: {whom}", length.as_secs_f64()));
+        self.tell(Phase::Begin, whom.to_owned())
+    }
+
+    fn tell(&self, phase: Phase, detail: String) -> Result<(), RunError> {
+        self.scene.journal.write(What::Nemesis { name: self.nemesis.to_string(), phase, detail })
+    }
+
+    /// Waits while the harm is done.
+    async fn pass(&self) -> Result<(), RunError> {
+        self.scene.pass(self.length).await
+    }
+
+    /// Some time between these, in milliseconds.
+    fn between(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_millis(self.random.u64(least..=most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_nemesis_has_a_name_and_a_description() {
+        for nemesis in Nemesis::value_variants() {
+            assert_eq!(Nemesis::from_str(&nemesis.to_string(), false), Ok(*nemesis));
+            assert!(nemesis.description().len() > 20, "{nemesis}");
+        }
+        assert_eq!(Nemesis::all().count() + 1, Nemesis::value_variants().len());
+        assert!(Nemesis::all().all(|nemesis| nemesis != Nemesis::ClockRate));
+    }
+
+    #[test]
+    fn lengths_are_in_session_timeouts() {
+        for nemesis in Nemesis::all() {
+            let mut random = Rng::with_seed(1);
+            let lengths: Vec<_> =
+                (0..200).map(|_| nemesis.length(&mut random).div_duration_f64(SESSION_TIMEOUT)).collect();
+            let least = if nemesis == Nemesis::PauseClientLong { 2.0 } else { 1.0 };
+            assert!(lengths.iter().all(|length| (least..=2.2).contains(length)), "{nemesis}: {lengths:?}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A network between clients and servers that fails.
+
+use curator_test::{Direction, FaultProxy, OpCode};
+use tokio::time::{Instant, sleep};
+
+use super::Strike;
+use crate::scene::{Client, RunError};
+
+/// Everything that clients send: what of it an answer is lost to is left to chance.
+const REQUESTS: [OpCode; 10] = [
+    OpCode::CreateSession,
+    OpCode::Create2,
+    OpCode::Delete,
+    OpCode::Exists,
+    OpCode::GetData,
+    OpCode::SetData,
+    OpCode::GetChildren2,
+    OpCode::Sync,
+    OpCode::Ping,
+    OpCode::Multi,
+];
+
+impl Strike<'_> {
+    pub(super) async fn cut_clients(&mut self) -> Result<(), RunError> {
+        self.silence(Direction::Both).await
+    }
+
+    pub(super) async fn lose_requests(&mut self) -> Result<(), RunError> {
+        self.silence(Direction::ToServer).await
+    }
+
+    pub(super) async fn lose_answers(&mut self) -> Result<(), RunError> {
+        self.silence(Direction::ToClient).await
+    }
+
+    async fn silence(&mut self, direction: Direction) -> Result<(), RunError> {
+        let victims = self.victims()?;
+        proxies(&victims).for_each(|proxy| proxy.black_hole(direction));
+        self.pass().await?;
+        proxies(&victims).for_each(FaultProxy::heal);
+        Ok(())
+    }
+
+    pub(super) async fn flap(&mut self) -> Result<(), RunError> {
+        self.begin("all clients")?;
+        let victims: Vec<_> = self.scene.clients.iter().collect();
+        let end = Instant::now() + self.length;
+        while Instant::now() < end {
+            proxies(&victims).for_each(FaultProxy::cut);
+            sleep(self.between(200, 600)).await;
+        }
+        self.scene.check()
+    }
+
+    pub(super) async fn swallow_answers(&mut self) -> Result<(), RunError> {
+        let victims = self.victims()?;
+        let end = Instant::now() + self.length;
+        while Instant::now() < end {
+            let request = self.random.choice(REQUESTS).unwrap_or(OpCode::Create2);
+            // Each client is connected through one of its three.
+            proxies(&victims).for_each(|proxy| proxy.swallow_next_reply(request));
+            sleep(self.between(50, 500)).await;
+        }
+        proxies(&victims).for_each(FaultProxy::disarm);
+        self.scene.check()
+    }
+}
+
+pub(super) fn proxies<'a>(clients: &[&'a Client]) -> impl Iterator<Item = &'a FaultProxy> {
+    clients.iter().flat_map(|client| client.network())
+}

@@ -1,0 +1,36 @@
+//! An operator who deletes nodes of locks.
+
+use std::collections::BTreeMap;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Strike;
+use crate::scene::RunError;
+
+impl Strike<'_> {
+    pub(super) async fn delete_nodes(&mut self) -> Result<(), RunError> {
+        self.begin("nodes of all locks")?;
+        let (end, mut deleted) = (Instant::now() + self.length, BTreeMap::<String, u32>::new());
+        while Instant::now() < end {
+            // Other nemeses may be at work: then there is nothing to see.
+            let nodes = self.scene.nodes_of_one(&mut self.random);
+            let Ok(Ok(nodes)) = timeout_at(end, nodes).await else { continue };
+            let Some(node) = self.random.choice(&nodes) else { continue };
+            // Of the same queue, if there is one: to delete a holder's and a waiter's in one go is the worst.
+            let directory = |path: &str| path.rsplit_once('/').map(|(directory, _)| directory.to_owned());
+            let queue = nodes.iter().filter(|other| directory(&other.path) == directory(&node.path));
+            let count = self.random.usize(1..=2);
+            let mut victims: Vec<_> = queue.collect();
+            self.random.shuffle(&mut victims);
+            for node in victims.into_iter().take(count) {
+                if self.scene.delete(node, end.saturating_duration_since(Instant::now())).await {
+                    *deleted.entry(directory(&node.path).unwrap_or_default()).or_default() += 1;
+                }
+            }
+            sleep(self.between(50, 300)).await;
+        }
+        let deleted: Vec<_> = deleted.iter().map(|(directory, count)| format!("{count} of {directory}")).collect();
+        self.scene.journal.say(&format!("deleted {}", deleted.join(", ")));
+        self.scene.check()
+    }
+}

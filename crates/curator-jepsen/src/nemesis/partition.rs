@@ -1,0 +1,23 @@
+//! Servers that do not reach each other, while clients reach them all.
+
+use super::{Strike, servers::server};
+use crate::scene::RunError;
+
+impl Strike<'_> {
+    pub(super) async fn isolate_follower(&mut self) -> Result<(), RunError> {
+        let member = self.follower().await?;
+        self.isolate(member).await
+    }
+
+    pub(super) async fn isolate_leader(&mut self) -> Result<(), RunError> {
+        let member = self.scene.cluster.leader().await?;
+        self.isolate(member).await
+    }
+
+    async fn isolate(&mut self, member: usize) -> Result<(), RunError> {
+        self.begin(&server(member))?;
+        self.scene.cluster.isolate(member)?;
+        self.pass().await?;
+        Ok(self.scene.cluster.heal()?)
+    }
+}

@@ -1,0 +1,115 @@
+//! Workers that use other clients of ZooKeeper.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use clap::ValueEnum;
+
+/// Names a Python that can import kazoo, as the tests with kazoo use it.
+pub const KAZOO_PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
+
+/// Names the class path of `CuratorWorker`: its class and Curator's jars.
+pub const CURATOR_CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
+
+/// The worker for kazoo.
+const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_worker.py");
+
+/// Another client's mutex, with the same work: `lock-set` in the variant `plain`. `cargo xtask jepsen` prepares what they
+/// need.
+///
+/// Their programs are in `peers/`. They are asked in the same way as our worker, but look neither at the parts of the
+/// [`Work`](crate::work::Work) nor at its seed. Each has a path and sets of its own, as their locks do not exclude each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub enum Peer {
+    /// Curator's `InterProcessMutex`, in Java.
+    Curator,
+    /// Kazoo's `Lock`, in Python.
+    Kazoo,
+}
+
+/// A peer that has not been prepared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable} is not set, so there is no {peer}: run `cargo xtask jepsen --peers {peer}`, which prepares it")]
+pub struct PeerMissing {
+    /// Which one.
+    pub peer: Peer,
+    /// What should say where it is.
+    pub variable: &'static str,
+}
+
+impl Peer {
+    /// The key of its only part.
+    #[must_use]
+    pub fn key(self) -> String {
+        format!("{self}-plain")
+    }
+
+    /// The program to start; it reads a `Work` as a worker of ours does.
+    ///
+    /// # Errors
+    ///
+    /// When the environment does not say where the client is.
+    pub fn command(self) -> Result<Command, PeerMissing> {
+        let value = |variable| env::var_os(variable).ok_or(PeerMissing { peer: self, variable });
+        match self {
+            Self::Curator => Ok(curator(&value(CURATOR_CLASSPATH)?, java())),
+            Self::Kazoo => {
+                let mut command = Command::new(value(KAZOO_PYTHON)?);
+                command.arg(KAZOO_WORKER);
+                Ok(command)
+            }
+        }
+    }
+}
+
+fn curator(classpath: &OsString, java: OsString) -> Command {
+    let mut command = Command::new(java);
+    // There are several of them on a machine, none of which has much to do.
+    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classpath);
+    command.arg("CuratorWorker");
+    command
+}
+
+/// As the servers are started: from `JAVA_HOME`, or else from `PATH`.
+fn java() -> OsString {
+    env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| Path::new(&home).join("bin/java").into())
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Curator => "curator",
+            Self::Kazoo => "kazoo",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_is_not_there_says_how_to_get_it() {
+        let missing = PeerMissing { peer: Peer::Curator, variable: CURATOR_CLASSPATH }.to_string();
+        assert!(missing.contains("CURATOR_TEST_CURATOR_CLASSPATH is not set"), "{missing}");
+        assert!(missing.contains("cargo xtask jepsen --peers curator"), "{missing}");
+    }
+
+    #[test]
+    fn peers_are_named_as_on_the_command_line() {
+        for peer in Peer::value_variants() {
+            assert_eq!(Peer::from_str(&peer.to_string(), false).as_ref(), Ok(peer));
+        }
+        assert_eq!(Peer::Kazoo.key(), "kazoo-plain");
+    }
+
+    #[test]
+    fn javas_class_path_is_passed_on() {
+        let command = curator(&"/classes:/jars/*".into(), "/bin/java".into());
+        let arguments: Vec<_> = command.get_args().collect();
+        assert!(arguments.ends_with(&["-cp".as_ref(), "/classes:/jars/*".as_ref(), "CuratorWorker".as_ref()]));
+    }
+}

@@ -1,0 +1,96 @@
+//! How long it takes until all is well again, after a nemesis.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::report::Recovery;
+use crate::scene::{POLL, RunError, SESSION_TIMEOUT, Scene, now};
+
+/// A client that has not come back by then never does, as far as the report is concerned.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What the servers may take longer than a session timeout to end a session: they count it anew after an election, and in whole
+/// ticks.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// Waits until every part of every client of ours has had its lock again, and until nothing is left of sessions that
+/// nobody has any more; at most for so long.
+///
+/// What is left is counted for the first time a session timeout after `healed`, and then until it is nothing: sessions end
+/// in ticks of the servers, and anew after an election.
+///
+/// # Errors
+///
+/// When a client of ours ends by itself, or the ensemble does not answer the conductor.
+///
+/// # Cancel safety
+///
+/// Only looks: nothing is lost when the future is dropped.
+pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result<Recovery, RunError> {
+    let begin = Instant::now();
+    scene.journal.progress().mark(healed);
+    let idle = loop {
+        scene.check()?;
+        let idle = scene.idle();
+        if idle.is_empty() || begin.elapsed() > GRACE {
+            break idle;
+        }
+        sleep(POLL).await;
+    };
+    let after = |at: Option<u64>| at.map(|at| Duration::from_nanos(at.saturating_sub(healed)));
+    let times = {
+        let progress = scene.journal.progress();
+        let parts = scene.ours().flat_map(|client| client.parts().map(|part| (client.number(), part)));
+        parts.map(|(client, part)| progress.since_mark(client, &part)).collect::<Vec<_>>()
+    };
+    let first_acquire = after(times.iter().flatten().min().copied());
+    let all_progress = if idle.is_empty() { after(times.iter().flatten().max().copied()) } else { None };
+    let never: BTreeSet<u32> = idle.iter().map(|(client, _)| *client).collect();
+    for (client, part) in &idle {
+        scene.journal.say(&format!("w{client} has not had {part} for {GRACE:?}"));
+    }
+
+    scene.pass(SESSION_TIMEOUT.saturating_sub(begin.elapsed())).await?;
+    let (nodes, watches) = loop {
+        scene.check()?;
+        let nodes = scene.lock_nodes().await?;
+        // Asked afterwards: a client tells of its session before it makes nodes.
+        let sessions = scene.sessions();
+        let left: Vec<_> = nodes.into_iter().filter(|node| !sessions.contains(&node.session)).collect();
+        let watches = scene.watches_of_others(&sessions).await;
+        if (left.is_empty() && watches == Some(0)) || begin.elapsed() > SESSION_TIMEOUT + SLACK {
+            break (left, watches);
+        }
+        sleep(POLL).await;
+    };
+    for node in &nodes {
+        scene.journal.say(&format!("{} of session {:#x} is left", node.path, node.session));
+    }
+    let recovery = Recovery {
+        nemesis: nemesis.to_owned(),
+        first_acquire,
+        all_progress,
+        never: never.len(),
+        nodes_left: nodes.len(),
+        watches_left: watches,
+    };
+    say(scene, &recovery, healed);
+    Ok(recovery)
+}
+
+fn say(scene: &Scene, recovery: &Recovery, healed: u64) {
+    let seconds =
+        |time: Option<Duration>| time.map_or("never".to_owned(), |time| format!("after {:.2} s", time.as_secs_f64()));
+    let (acquired, sessions) = scene.journal.progress().totals();
+    scene.journal.say(&format!(
+        "first acquire {}, all clients {}; {} nodes and {} watches left after {:.1} s; {acquired} acquires and {sessions} \
+         sessions so far",
+        seconds(recovery.first_acquire),
+        seconds(recovery.all_progress),
+        recovery.nodes_left,
+        recovery.watches_left.map_or("?".to_owned(), |left| left.to_string()),
+        Duration::from_nanos(now() - healed).as_secs_f64(),
+    ));
+}

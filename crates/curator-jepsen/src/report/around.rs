@@ -1,0 +1,87 @@
+//! The events around a violation.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::checker::{Findings, HoldKey, Kind, Violation};
+use crate::history::{Event, What};
+
+/// A violation, with the events that explain it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// What is broken.
+    pub violation: Violation,
+    /// What its holds have done, and what the conductor did about that time, in the order of time. Of the samples of a hold's
+    /// validity, the first and the last.
+    pub events: Vec<Event>,
+}
+
+/// Of each kind, so many are shown.
+const SHOWN: usize = 5;
+
+/// For so many nanoseconds before a violation, what the conductor did is shown, and for a tenth of that after it.
+const BEFORE: u64 = 10_000_000_000;
+
+/// Collects the events around the first violations of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Around {
+    shown: Vec<Shown>,
+    /// Which of the violations are about a hold.
+    of_hold: HashMap<HoldKey, Vec<usize>>,
+    samples: BTreeMap<(usize, HoldKey), (Event, Option<Event>)>,
+}
+
+impl Around {
+    pub(crate) fn new(findings: &Findings) -> Self {
+        let mut around = Self::default();
+        let mut counts = BTreeMap::<Kind, usize>::new();
+        for violation in &findings.violations {
+            let count = counts.entry(violation.kind).or_default();
+            *count += 1;
+            if *count <= SHOWN {
+                for key in &violation.holds {
+                    around.of_hold.entry(*key).or_default().push(around.shown.len());
+                }
+                around.shown.push(Shown { violation: violation.clone(), events: Vec::new() });
+            }
+        }
+        around
+    }
+
+    /// Whether there is nothing to collect.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shown.is_empty()
+    }
+
+    pub(crate) fn see(&mut self, event: &Event) {
+        if let Some(hold) = event.what.hold() {
+            let key = HoldKey { worker: event.worker, life: event.life, hold };
+            for &place in self.of_hold.get(&key).into_iter().flatten() {
+                if let What::Valid { .. } = event.what {
+                    let samples = self.samples.entry((place, key));
+                    samples
+                        .and_modify(|(_, last)| *last = Some(event.clone()))
+                        .or_insert_with(|| (event.clone(), None));
+                } else {
+                    self.shown[place].events.push(event.clone());
+                }
+            }
+        } else if let What::Nemesis { .. } | What::Stopped { .. } | What::Continued { .. } | What::Deleted { .. } =
+            event.what
+        {
+            let is_near = |at: u64| event.at >= at.saturating_sub(BEFORE) && event.at <= at.saturating_add(BEFORE / 10);
+            for shown in self.shown.iter_mut().filter(|shown| is_near(shown.violation.at)) {
+                shown.events.push(event.clone());
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<Shown> {
+        for ((place, _), (first, last)) in self.samples {
+            self.shown[place].events.extend(std::iter::once(first).chain(last));
+        }
+        for shown in &mut self.shown {
+            shown.events.sort_by_key(|event| event.at);
+        }
+        self.shown
+    }
+}

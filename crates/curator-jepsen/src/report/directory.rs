@@ -1,0 +1,99 @@
+//! The directory of a run.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::around::Around;
+use super::document::Report;
+use super::recovery::{Left, Recovery};
+use crate::checker::{Checker, FinalSets};
+use crate::history::{Histories, HistoryError};
+
+/// What the conductor knows when a run is over: the file `final.json` of its directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Final {
+    /// All sets, those of the store and those in nodes, as they are after the last client has ended.
+    pub sets: FinalSets,
+    /// Lines for the head of the report: date, versions, seed, nemeses.
+    #[serde(default)]
+    pub about: Vec<(String, String)>,
+    /// How each nemesis was recovered from.
+    #[serde(default)]
+    pub recovery: Vec<Recovery>,
+    /// What was there though all clients had been told to finish.
+    #[serde(default)]
+    pub left: Option<Left>,
+}
+
+/// Its name in the directory of a run.
+const FINAL: &str = "final.json";
+
+/// Why a run cannot be checked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// A history cannot be read.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// There is no `final.json`, as after a run that was cut short; or it cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file `final.json` does not say what the conductor says there.
+    #[error("{} is not as a conductor writes it: {source}", path.display())]
+    Final {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+impl Final {
+    /// Writes the file into the directory of a run.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        fs::write(directory.join(FINAL), serde_json::to_vec_pretty(self)?)
+    }
+
+    fn read(directory: &Path) -> Result<Self, CheckError> {
+        let path = directory.join(FINAL);
+        match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|source| CheckError::Final { path, source }),
+            Err(source) => Err(CheckError::Io { path, source }),
+        }
+    }
+}
+
+/// Checks a run by what it has left in its directory: the histories, all files named `*.jsonl`, and `final.json`.
+///
+/// Reads the histories once, and once more if there is something to show.
+///
+/// # Errors
+///
+/// If a file is missing, cannot be read, or has a line that is no event. A run that cannot be checked is not clean.
+pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
+    let Final { sets, about, recovery, left } = Final::read(directory)?;
+    let mut checker = Checker::new();
+    for event in Histories::open(directory)? {
+        checker.see(&event?);
+    }
+    let findings = checker.finish(&sets);
+    let mut around = Around::new(&findings);
+    if !around.is_empty() {
+        for event in Histories::open(directory)? {
+            around.see(&event?);
+        }
+    }
+    Ok(Report { findings, about, recovery, left, shown: around.finish() })
+}

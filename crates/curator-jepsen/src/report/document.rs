@@ -1,0 +1,101 @@
+//! The report itself.
+
+use std::collections::BTreeMap;
+
+use super::around::Shown;
+use super::recovery::{self, Left, Recovery};
+use super::table::Table;
+use super::{line, parts};
+use crate::checker::{Findings, Kind, Violation};
+use crate::history;
+
+/// The report of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// What the checker has found.
+    pub findings: Findings,
+    /// Lines for the head: what was run, with which seed, on which versions.
+    pub about: Vec<(String, String)>,
+    /// How each nemesis was recovered from.
+    pub recovery: Vec<Recovery>,
+    /// What all clients have left when they finished.
+    pub left: Option<Left>,
+    /// The first violations of each kind, with the events around them.
+    pub shown: Vec<Shown>,
+}
+
+impl Report {
+    /// Whether nothing was broken by our locks, and each of our clients came back after each nemesis with nothing left
+    /// behind.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.violations() == 0
+            && self.recovery.iter().all(Recovery::is_complete)
+            && self.left.is_none_or(|left| left == Left::default())
+    }
+
+    /// How often our locks, or the tester, have broken a rule.
+    #[must_use]
+    pub fn violations(&self) -> usize {
+        self.findings.violations.len()
+    }
+
+    /// The report as plain text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.sections(Table::text, |line| format!("  {line}\n"))
+    }
+
+    /// The report in Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        self.sections(Table::markdown, |line| format!("    {line}\n"))
+    }
+
+    fn sections(&self, render: fn(&Table) -> String, event: fn(&str) -> String) -> String {
+        let mut sections = Vec::new();
+        if !self.about.is_empty() {
+            let mut about = Table::of_words(&["Run", ""]);
+            for (what, value) in &self.about {
+                about.row([what.clone(), value.clone()]);
+            }
+            sections.push(render(&about));
+        }
+        sections.push(render(&parts::table(&self.findings.parts)));
+        if !self.recovery.is_empty() {
+            sections.push(render(&recovery::table(&self.recovery)));
+        }
+        if let Some(Left { clients, nodes, watches }) = self.left {
+            sections.push(format!(
+                "At the end: {clients} clients that did not finish, {nodes} nodes of locks and {watches} watches left.\n"
+            ));
+        }
+        let kinds = kinds(&self.findings.violations);
+        sections.push(match self.violations() {
+            0 => "No violation.\n".to_owned(),
+            1 => format!("1 violation: {kinds}.\n"),
+            many => format!("{many} violations: {kinds}.\n"),
+        });
+        for Shown { violation, events } in &self.shown {
+            let Violation { kind, part, at, detail, .. } = violation;
+            let at = history::seconds(at.saturating_sub(self.findings.began));
+            let mut text = format!("{at}, {kind}, {part}: {detail}\n\n");
+            text.extend(events.iter().map(|it| event(&line::line(self.findings.began, it))));
+            sections.push(text);
+        }
+        if !self.findings.of_peers.is_empty() {
+            let kinds = self::kinds(&self.findings.of_peers);
+            sections.push(format!("Of the peers' locks, which fails no run: {kinds}.\n"));
+        }
+        sections.join("\n")
+    }
+}
+
+/// How many there are of each kind.
+fn kinds(violations: &[Violation]) -> String {
+    let mut counts = BTreeMap::<Kind, usize>::new();
+    for violation in violations {
+        *counts.entry(violation.kind).or_default() += 1;
+    }
+    counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+}

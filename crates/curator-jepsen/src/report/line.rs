@@ -1,0 +1,64 @@
+//! An event in one line.
+
+use crate::history::{CONDUCTOR, Claim, Event, Outcome, Phase, What, seconds};
+
+/// What happened, with times since `began`.
+pub(crate) fn line(began: u64, event: &Event) -> String {
+    let time = |at: u64| seconds(at.saturating_sub(began));
+    let who =
+        if event.worker == CONDUCTOR { "conductor".to_owned() } else { format!("w{}.{}", event.worker, event.life) };
+    let or_error = |error: &Option<String>| error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    let what = match &event.what {
+        What::Nemesis { name, phase: Phase::Begin, detail } => format!("{name} begins: {detail}"),
+        What::Nemesis { name, phase: Phase::End, detail } => format!("{name} is over: {detail}"),
+        What::Stopped { process, of_life } => format!("stops w{process}.{of_life}"),
+        What::Continued { process, of_life } => format!("lets w{process}.{of_life} go on"),
+        What::Deleted { node, session, created, before } => {
+            format!("deletes {node} of session {session:#x}, created by {created}, after {}", time(*before))
+        }
+        What::Session { session } => format!("has session {session:#x}"),
+        What::Acquired { hold, owner, asked, session, claims, reentry, continues, .. } => {
+            let claims: Vec<_> = claims.iter().map(claim).collect();
+            let how = match (reentry, continues) {
+                (true, _) => "enters again".to_owned(),
+                (false, Some(writer)) => format!("downgrades hold {writer} to"),
+                (false, None) => "acquires".to_owned(),
+            };
+            let (claims, asked) = (claims.join(", "), time(*asked));
+            format!("{how} hold {hold}, asked for at {asked}, as {owner} in session {session:#x}: {claims}")
+        }
+        What::Valid { hold, before, until: 0 } => format!("hold {hold} is valid after {}", time(*before)),
+        What::Valid { hold, before, until } => {
+            format!("hold {hold} is valid after {}, and until {}", time(*before), time(*until))
+        }
+        What::Invalid { hold } => format!("hold {hold} is lost"),
+        What::Releasing { hold } => format!("gives hold {hold} back"),
+        What::Released { hold, error } => format!("has given hold {hold} back{}", or_error(error)),
+        What::NotAcquired { part, asked, error } => {
+            format!("does not get {part}, asked for at {}{}", time(*asked), or_error(error))
+        }
+        What::Read { hold, set, before, elements, digest, .. } => {
+            let before = time(*before);
+            format!("reads {set} under hold {hold}, after {before}: {elements} elements, digest {digest:x}")
+        }
+        What::Wrote { hold, set, element, checked, until, outcome, .. } => {
+            let outcome = match outcome {
+                Outcome::Acknowledged => "acknowledged",
+                Outcome::Refused => "refused",
+                Outcome::NotSent => "not sent",
+                Outcome::Unknown => "not answered",
+            };
+            let checked = if *checked == 0 { String::new() } else { format!(", checked after {}", time(*checked)) };
+            let until = if *until == 0 { String::new() } else { format!(", promised until {}", time(*until)) };
+            format!("writes {element} to {set} under hold {hold}{checked}{until}: {outcome}")
+        }
+    };
+    format!("{} {who} {what}", time(event.at))
+}
+
+fn claim(claim: &Claim) -> String {
+    let Claim { resource, weight, capacity, token, place } = claim;
+    let number =
+        |name: &str, number: &Option<i64>| number.map(|number| format!(", {name} {number}")).unwrap_or_default();
+    format!("{weight} of {capacity} of {resource}{}{}", number("token", token), number("place", place))
+}

@@ -1,0 +1,16 @@
+//! What a run has shown, for humans: tables of numbers, and what was broken with the events around it.
+
+mod around;
+mod directory;
+mod document;
+mod line;
+mod parts;
+mod recovery;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use around::Shown;
+pub use directory::{CheckError, Final, check_directory};
+pub use document::Report;
+pub use recovery::{Left, Recovery};

@@ -1,0 +1,37 @@
+//! The table of lost updates.
+
+use std::collections::BTreeMap;
+
+use super::table::Table;
+use crate::checker::Tally;
+
+/// One row for each part of the work.
+pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
+    let mut table = Table::new(&[
+        "Part",
+        "acquires",
+        "acknowledged",
+        "lost",
+        "lost, %",
+        "to stopped clients",
+        "to late clients",
+        "to an operator",
+        "refused",
+        "not sent",
+        "unknown",
+        "reads changed",
+        "held twice",
+    ]);
+    for (part, tally) in parts {
+        let percent = match tally.lost_percent() {
+            None => "-".to_owned(),
+            Some(_) if tally.lost == 0 => "0".to_owned(),
+            Some(percent) => format!("{percent:.2}"),
+        };
+        let counts = [tally.stopped, tally.late, tally.deleted, tally.refused, tally.not_sent, tally.unknown];
+        let first = [part.clone(), tally.acquires.to_string(), tally.acknowledged.to_string(), tally.lost.to_string()];
+        let counts = counts.into_iter().chain([tally.changed, tally.held_twice]).map(|count| count.to_string());
+        table.row(first.into_iter().chain([percent]).chain(counts));
+    }
+    table
+}

@@ -1,0 +1,92 @@
+//! How long it took until all was well again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::table::Table;
+
+/// What was measured after one nemesis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Its name on the command line.
+    pub nemesis: String,
+    /// From its end until the first acquire of any client; `None` if there was none.
+    pub first_acquire: Option<Duration>,
+    /// From its end until each client that was alive had acquired something; `None` if some never did.
+    pub all_progress: Option<Duration>,
+    /// How many clients never did.
+    pub never: usize,
+    /// Nodes of locks, a session timeout later, whose session belongs to no client.
+    pub nodes_left: usize,
+    /// Watches of sessions that belong to no client, a session timeout later; `None` if they were not counted.
+    pub watches_left: Option<usize>,
+}
+
+/// What is there after all clients were told to finish: nothing, if all is well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// Clients of ours that did not finish, or not with status 0.
+    pub clients: usize,
+    /// Nodes of locks.
+    pub nodes: usize,
+    /// Watches that the servers keep.
+    pub watches: u64,
+}
+
+impl Recovery {
+    /// Whether every client came back, and nothing was left behind.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.never == 0 && self.nodes_left == 0 && self.watches_left.is_none_or(|left| left == 0)
+    }
+}
+
+/// One row for each kind of nemesis.
+pub(crate) fn table(recovery: &[Recovery]) -> Table {
+    let mut table = Table::new(&[
+        "Nemesis",
+        "times",
+        "first acquire, median",
+        "worst",
+        "all clients, median",
+        "worst",
+        "never",
+        "nodes left",
+        "watches left",
+    ]);
+    let mut kinds = BTreeMap::<&str, Vec<&Recovery>>::new();
+    for one in recovery {
+        kinds.entry(&one.nemesis).or_default().push(one);
+    }
+    for (nemesis, times) in kinds {
+        let sum = |count: fn(&Recovery) -> usize| times.iter().map(|one| count(one)).sum::<usize>().to_string();
+        let watches: Option<Vec<_>> = times.iter().map(|one| one.watches_left).collect();
+        let [first, all]: [fn(&Recovery) -> Option<Duration>; 2] = [|one| one.first_acquire, |one| one.all_progress];
+        let [(first, first_worst), (all, all_worst)] = [first, all].map(|time| spread(&times, time));
+        table.row([
+            nemesis.to_owned(),
+            times.len().to_string(),
+            first,
+            first_worst,
+            all,
+            all_worst,
+            sum(|one| one.never),
+            sum(|one| one.nodes_left),
+            watches.map_or("-".to_owned(), |watches| watches.iter().sum::<usize>().to_string()),
+        ]);
+    }
+    table
+}
+
+/// The median and the worst. One that never came is worse than any that did.
+fn spread(times: &[&Recovery], time: fn(&Recovery) -> Option<Duration>) -> (String, String) {
+    let mut times: Vec<_> = times.iter().map(|one| time(one)).collect();
+    times.sort_by_key(|time| (time.is_none(), *time));
+    let text = |time: Option<&Option<Duration>>| match time {
+        Some(Some(time)) => format!("{:.2} s", time.as_secs_f64()),
+        _ => "never".to_owned(),
+    };
+    (text(times.get((times.len().max(1) - 1) / 2)), text(times.last()))
+}

@@ -1,0 +1,57 @@
+//! A table, as text or as Markdown.
+
+/// Rows of cells below a head. The first column is aligned to the left, the others, if they are numbers, to the right.
+#[derive(Debug)]
+pub(crate) struct Table {
+    numbers: bool,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(head: &[&str]) -> Self {
+        Self { numbers: true, rows: vec![head.iter().map(ToString::to_string).collect()] }
+    }
+
+    pub(crate) fn of_words(head: &[&str]) -> Self {
+        Self { numbers: false, ..Self::new(head) }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Columns padded with blanks.
+    pub(crate) fn text(&self) -> String {
+        let widths = self.widths();
+        let mut text = String::new();
+        for row in &self.rows {
+            let cells = row.iter().zip(&widths).enumerate();
+            let cells = cells.map(|(column, (cell, &width))| {
+                if column == 0 || !self.numbers { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+            text += cells.collect::<Vec<_>>().join("  ").trim_end();
+            text.push('\n');
+        }
+        text
+    }
+
+    /// As in the pages of this project.
+    pub(crate) fn markdown(&self) -> String {
+        let mut lines = self.rows.iter().map(|row| {
+            let cells: Vec<_> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        });
+        let head: String = lines.by_ref().take(1).collect();
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let column = if self.numbers { "|---:" } else { "|---" };
+        let line = "|---".to_owned() + &column.repeat(columns.saturating_sub(1)) + "|\n";
+        head + &line + &lines.collect::<String>()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        (0..columns).map(|column| width(column).unwrap_or(0)).collect()
+    }
+}

@@ -1,0 +1,208 @@
+//! What a report says, and the directory that it is made from.
+
+use std::fs;
+use std::time::Duration;
+
+use super::*;
+use crate::checker::{HoldKey, Kind};
+use crate::history::{CONDUCTOR, Claim, Event, HistoryError, Outcome, Phase, What};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn event(at: u64, worker: u32, what: What) -> Event {
+    Event { at, worker, life: 0, what }
+}
+
+fn acquired(at: u64, worker: u32, part: &str) -> Event {
+    let claims = vec![Claim {
+        resource: format!("/jepsen/{part}"),
+        weight: 1,
+        capacity: 1,
+        token: Some(i64::from(worker) + 7),
+        place: None,
+    }];
+    let (owner, asked, session, part) = (format!("w{worker}.0 task 1"), at - 1_000, 0x1f, part.to_owned());
+    event(at, worker, What::Acquired { hold: 1, part, owner, asked, session, claims, reentry: false, continues: None })
+}
+
+fn valid(at: u64, worker: u32) -> Event {
+    event(at, worker, What::Valid { hold: 1, before: at - 1_000, until: 0 })
+}
+
+fn wrote(at: u64, worker: u32, part: &str, outcome: Outcome) -> Event {
+    let (part, set, element) = (part.to_owned(), format!("{part}/0"), format!("w{worker}.0.1"));
+    event(at, worker, What::Wrote { hold: 1, part, set, element, checked: at - 1_000, until: at + SECOND, outcome })
+}
+
+fn nemesis(at: u64, phase: Phase) -> Event {
+    event(at, CONDUCTOR, What::Nemesis { name: "leader-killed".into(), phase, detail: "server 2".into() })
+}
+
+/// Two clients that hold a mutex at once, in the tenth second, and a peer's that writes.
+fn events() -> Vec<Event> {
+    let second = |second: u64| (100 + second) * SECOND;
+    let mut events = vec![
+        nemesis(second(0), Phase::Begin),
+        nemesis(second(5), Phase::End),
+        acquired(second(9), 0, "mutex-plain"),
+        acquired(second(10) + SECOND / 2, 1, "mutex-plain"),
+        wrote(second(11), 1, "mutex-plain", Outcome::Acknowledged),
+        acquired(second(1), 2, "kazoo-plain"),
+        wrote(second(2), 2, "kazoo-plain", Outcome::Acknowledged),
+        nemesis(second(20), Phase::Begin),
+    ];
+    for worker in 0..2 {
+        events.extend((11..19).map(|at| valid(second(at), worker)));
+    }
+    events
+}
+
+fn finale() -> Final {
+    let recovered = |first, all: Option<u64>, never| Recovery {
+        nemesis: "leader-killed".into(),
+        first_acquire: Some(Duration::from_millis(first)),
+        all_progress: all.map(Duration::from_millis),
+        never,
+        nodes_left: 0,
+        watches_left: Some(0),
+    };
+    let sets = [("kazoo-plain/0".to_owned(), vec!["w2.0.1".to_owned()])].into();
+    let recovery = vec![recovered(120, Some(400), 0), recovered(80, None, 1), recovered(900, Some(950), 0)];
+    Final { sets, about: vec![("seed".into(), "7".into())], recovery, left: Some(Left::default()) }
+}
+
+/// The directory of a run with these events, a file for each process.
+fn directory(events: &[Event]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for worker in [0, 1, 2, CONDUCTOR] {
+        let lines = events.iter().filter(|event| event.worker == worker);
+        let lines: String = lines.map(|event| serde_json::to_string(event).unwrap() + "\n").collect();
+        fs::write(directory.path().join(format!("w{worker}.0.jsonl")), lines).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn a_run_is_checked_by_what_is_in_its_directory() {
+    let directory = directory(&events());
+    finale().write(directory.path()).unwrap();
+    let report = check_directory(directory.path()).unwrap();
+    assert!(!report.is_clean());
+    let [shown] = &report.shown[..] else { panic!("{:?}", report.shown) };
+    assert_eq!(shown.violation.kind, Kind::Exclusivity);
+    assert_eq!(shown.violation.holds, [1, 0].map(|worker| HoldKey { worker, life: 0, hold: 1 }));
+    let text = report.text();
+    let expected = "\
+Run
+seed  7
+
+Part         acquires  acknowledged  lost  lost, %  to stopped clients  to late clients  to an operator  refused  not sent  unknown  reads changed  held twice
+kazoo-plain         1             1     0        0                   0                0               0        0         0        0              0           0
+mutex-plain         2             1     1   100.00                   0                0               0        0         0        0              0           1
+
+Nemesis        times  first acquire, median   worst  all clients, median  worst  never  nodes left  watches left
+leader-killed      3                 0.12 s  0.90 s               0.95 s  never      1           0             0
+
+At the end: 0 clients that did not finish, 0 nodes of locks and 0 watches left.
+
+1 violation: 1 exclusivity.
+
+10.500000 s, exclusivity, mutex-plain: hold 1 of w1.0 has 1 of 1 of /jepsen/mutex-plain, beside 1 of hold 1 of w0.0, certainly until 17.999999 s: that makes 2
+
+  5.000000 s conductor leader-killed is over: server 2
+  9.000000 s w0.0 acquires hold 1, asked for at 8.999999 s, as w0.0 task 1 in session 0x1f: 1 of 1 of /jepsen/mutex-plain, token 7
+  10.500000 s w1.0 acquires hold 1, asked for at 10.499999 s, as w1.0 task 1 in session 0x1f: 1 of 1 of /jepsen/mutex-plain, token 8
+  11.000000 s w1.0 writes w1.0.1 to mutex-plain/0 under hold 1, checked after 10.999999 s, promised until 12.000000 s: acknowledged
+  11.000000 s w0.0 hold 1 is valid after 10.999999 s
+  11.000000 s w1.0 hold 1 is valid after 10.999999 s
+  18.000000 s w0.0 hold 1 is valid after 17.999999 s
+  18.000000 s w1.0 hold 1 is valid after 17.999999 s
+";
+    assert_eq!(text, expected, "{text}");
+}
+
+#[test]
+fn a_report_in_markdown_has_tables() {
+    let directory = directory(&events());
+    finale().write(directory.path()).unwrap();
+    let markdown = check_directory(directory.path()).unwrap().markdown();
+    assert!(
+        markdown.contains("\n| leader-killed | 3 | 0.12 s | 0.90 s | 0.95 s | never | 1 | 0 | 0 |\n"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("\n| Nemesis | times | "), "{markdown}");
+    assert!(markdown.starts_with("| Run |  |\n|---|---|\n| seed | 7 |\n\n| Part | "), "{markdown}");
+    assert!(markdown.contains("\n    10.500000 s w1.0 acquires hold 1"), "{markdown}");
+}
+
+#[test]
+fn a_run_is_clean_if_nothing_is_broken_and_all_came_back() {
+    let clean: Vec<_> = events().into_iter().filter(|event| event.worker != 1).collect();
+    let checked = |finale: &Final| {
+        let directory = directory(&clean);
+        finale.write(directory.path()).unwrap();
+        check_directory(directory.path()).unwrap()
+    };
+    let mut finale = finale();
+    assert!(!checked(&finale).is_clean(), "one client has never come back");
+    finale.recovery[1].never = 0;
+    let report = checked(&finale);
+    assert!(report.is_clean());
+    assert!(report.text().contains("\nNo violation.\n"));
+    finale.recovery[1].nodes_left = 1;
+    assert!(!checked(&finale).is_clean());
+    finale.recovery[1] = Recovery { nodes_left: 0, watches_left: Some(1), ..finale.recovery[1].clone() };
+    assert!(!checked(&finale).is_clean());
+    finale.recovery.clear();
+    assert!(checked(&finale).is_clean());
+    finale.left = Some(Left { watches: 1, ..Left::default() });
+    assert!(!checked(&finale).is_clean());
+}
+
+#[test]
+fn what_breaks_in_a_peers_lock_is_told_and_fails_no_run() {
+    let mut events = events();
+    for event in &mut events {
+        if let What::Acquired { part, .. } = &mut event.what {
+            *part = "kazoo-plain".into();
+        }
+    }
+    let directory = directory(&events);
+    Final { recovery: Vec::new(), ..finale() }.write(directory.path()).unwrap();
+    let report = check_directory(directory.path()).unwrap();
+    assert!(report.is_clean());
+    assert!(
+        report.text().ends_with("\nOf the peers' locks, which fails no run: 1 exclusivity.\n"),
+        "{}",
+        report.text()
+    );
+}
+
+#[test]
+fn only_the_first_violations_of_a_kind_are_shown() {
+    let mut events = events();
+    let refused = (0..20).map(|number| {
+        let (part, set, element) = ("mutex-token".to_owned(), "x".to_owned(), format!("{number}"));
+        let outcome = Outcome::Acknowledged;
+        let wrote = What::Wrote { hold: 1, part, set, element, checked: 0, until: 0, outcome };
+        event(120 * SECOND + number, 0, wrote)
+    });
+    events.extend(refused);
+    let directory = directory(&events);
+    finale().write(directory.path()).unwrap();
+    let report = check_directory(directory.path()).unwrap();
+    assert_eq!((report.violations(), report.shown.len()), (21, 6));
+    assert!(report.text().contains("\n21 violations: 1 exclusivity, 20 lost update.\n"), "{}", report.text());
+}
+
+#[test]
+fn a_run_that_was_cut_short_cannot_be_checked() {
+    let directory = directory(&events());
+    assert!(matches!(check_directory(directory.path()), Err(CheckError::Io { .. })));
+    fs::write(directory.path().join("final.json"), "{").unwrap();
+    assert!(matches!(check_directory(directory.path()), Err(CheckError::Final { .. })));
+    let empty = tempfile::tempdir().unwrap();
+    finale().write(empty.path()).unwrap();
+    let error = check_directory(empty.path()).unwrap_err();
+    assert!(matches!(error, CheckError::History(HistoryError::None { .. })), "{error}");
+}

@@ -1,0 +1,75 @@
+//! What a reader of the report has to know of the run.
+
+use std::time::SystemTime;
+
+use super::{ENSEMBLE, Options};
+use crate::peer::Peer;
+use crate::scene::{SESSION_TIMEOUT, Scene};
+
+/// The lines for the head of the report.
+pub(super) fn about(options: &Options, scene: &Scene) -> Vec<(String, String)> {
+    let list = |names: Vec<String>| names.join(", ");
+    let version = scene.cluster.member(0).version().map_or("unknown".to_owned(), |version| version.to_string());
+    let mut clients = vec![format!("{} of ours", options.clients)];
+    let count = |peer: &Peer| scene.clients.iter().filter(|client| client.peer() == Some(*peer)).count();
+    clients.extend(options.peers.iter().map(|peer| format!("{} of {peer}", count(peer))));
+    let lines = [
+        ("date", today()),
+        ("seed", options.seed.to_string()),
+        ("seconds", options.duration.as_secs().to_string()),
+        ("nemeses", list(options.nemeses.iter().map(ToString::to_string).collect())),
+        ("clients", list(clients)),
+        ("curator-recipes", env!("CARGO_PKG_VERSION").to_owned()),
+        ("ZooKeeper", format!("{version}, {ENSEMBLE} servers")),
+        ("session timeout", format!("{SESSION_TIMEOUT:?}")),
+    ];
+    lines.map(|(what, value)| (what.to_owned(), value)).into()
+}
+
+/// The date in UTC.
+fn today() -> String {
+    let days = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs() / 86_400);
+    let (year, month, day) = date(days);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// Year, month and day, so many days after 1970-01-01.
+fn date(mut days: u64) -> (u64, usize, u64) {
+    let is_leap = |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut lengths =
+        [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31].into_iter().enumerate();
+    // The days that are left are fewer than those of the year, so there is such a month.
+    let month = lengths.find(|(_, length)| {
+        let is_later = days >= *length;
+        days -= if is_later { *length } else { 0 };
+        !is_later
+    });
+    (year, month.map_or(12, |(month, _)| month + 1), days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_dates() {
+        let dates = [0, 58, 59, 364, 365, 789, 790, 11_016, 20_779].map(date);
+        let expected = [
+            (1970, 1, 1),
+            (1970, 2, 28),
+            (1970, 3, 1),
+            (1970, 12, 31),
+            (1971, 1, 1),
+            (1972, 2, 29),
+            (1972, 3, 1),
+            (2000, 2, 29),
+            (2026, 11, 22),
+        ];
+        assert_eq!(dates, expected);
+    }
+}

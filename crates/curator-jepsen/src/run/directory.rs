@@ -1,0 +1,81 @@
+//! Where a run leaves what it has seen.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::scene::RunError;
+
+/// An empty directory.
+#[derive(Debug)]
+pub(super) enum Directory {
+    /// The user's.
+    Given(PathBuf),
+    /// Removed with this value, unless it is kept.
+    Temporary(TempDir),
+}
+
+impl Directory {
+    /// Makes it, if it is not there.
+    pub(super) fn prepare(given: Option<&Path>) -> Result<Self, RunError> {
+        let Some(directory) = given else {
+            let made = tempfile::Builder::new().prefix("curator-jepsen-").tempdir();
+            return made.map(Self::Temporary).map_err(RunError::io("create a temporary directory"));
+        };
+        let failed = || RunError::io(format!("use the directory {}", directory.display()));
+        fs::create_dir_all(directory).map_err(failed())?;
+        if fs::read_dir(directory).map_err(failed())?.next().is_some() {
+            return Err(RunError::NotEmpty { directory: directory.to_owned() });
+        }
+        // Processes get its name that may run elsewhere.
+        directory.canonicalize().map(Self::Given).map_err(failed())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Temporary(directory) => directory.path(),
+        }
+    }
+
+    /// Removes a temporary one if it is of no interest; otherwise says where it is.
+    pub(super) fn close(self, is_clean: bool) -> Result<(), RunError> {
+        match self {
+            Self::Temporary(directory) if is_clean => {
+                directory.close().map_err(RunError::io("remove the temporary directory"))?;
+            }
+            Self::Temporary(directory) => println!("kept in {}", directory.keep().display()),
+            Self::Given(path) => println!("kept in {}", path.display()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_empty_directory_is_taken() {
+        let outer = tempfile::tempdir().unwrap();
+        let inner = outer.path().join("a/b");
+        let directory = Directory::prepare(Some(&inner)).unwrap();
+        assert_eq!(directory.path(), inner.canonicalize().unwrap());
+        directory.close(true).unwrap();
+        assert!(inner.is_dir());
+        let taken = Directory::prepare(Some(outer.path()));
+        assert!(matches!(taken, Err(RunError::NotEmpty { .. })), "{taken:?}");
+    }
+
+    #[test]
+    fn a_temporary_directory_is_kept_if_something_was_found() {
+        for is_clean in [true, false] {
+            let directory = Directory::prepare(None).unwrap();
+            let path = directory.path().to_owned();
+            directory.close(is_clean).unwrap();
+            assert_eq!(path.exists(), !is_clean);
+            drop(fs::remove_dir_all(path));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Conducts a run: starts everything, lets one nemesis strike after the other, measures how all recover, and has the checker
+//! judge what the clients have seen.
+
+mod about;
+mod directory;
+mod schedule;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::Instant;
+
+pub use self::schedule::Choice;
+use self::{directory::Directory, schedule::Schedule};
+use crate::nemesis::Strike;
+use crate::peer::Peer;
+use crate::recovery;
+use crate::report::{self, Final, Left, Report};
+pub use crate::scene::RunError;
+use crate::scene::{Cast, MEMBERS, SESSION_TIMEOUT, Scene, now};
+use crate::work::{LockKind, Part, Variant};
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The program `curator-jepsen`, to start clients with.
+    pub program: PathBuf,
+    /// For how long nemeses strike. The run takes longer: everything starts first, and finishes afterwards.
+    pub duration: Duration,
+    /// Which nemeses.
+    pub nemeses: Vec<Choice>,
+    /// Which locks.
+    pub locks: Vec<LockKind>,
+    /// In which variants. Each client does each of them with each lock, at the same time.
+    pub variants: Vec<Variant>,
+    /// How many clients of ours.
+    pub clients: u32,
+    /// Which other clients of ZooKeeper do the same work beside them.
+    pub peers: Vec<Peer>,
+    /// What the run does by chance follows from it. What the clients and servers make of that does not.
+    pub seed: u64,
+    /// Where the histories go: an empty directory, or one that is not there yet. `None` means a temporary one, which is kept if
+    /// something was found.
+    pub directory: Option<PathBuf>,
+}
+
+/// Conducts a run. Says what it does on standard output.
+///
+/// To be called on a thread that lives as long as the run, and on a runtime of that thread: the client processes are killed
+/// when the thread that has started them ends.
+///
+/// # Errors
+///
+/// When it cannot be conducted to its end. What it has found is no error: it is in the report.
+///
+/// # Cancel safety
+///
+/// All processes are killed when the future is dropped.
+pub async fn run(options: &Options) -> Result<Report, RunError> {
+    let directory = Directory::prepare(options.directory.as_deref())?;
+    println!("seed {}, in {}", options.seed, directory.path().display());
+    let parts = options.locks.iter().flat_map(|lock| {
+        let part = |variant: &Variant| Part { lock: *lock, variant: *variant };
+        options.variants.iter().map(part)
+    });
+    let cast = Cast {
+        program: &options.program,
+        directory: directory.path(),
+        clients: options.clients,
+        peers: &options.peers,
+        parts: parts.collect(),
+        seed: options.seed,
+    };
+    let scene = Scene::start(&cast).await?;
+    let began = Instant::now();
+    let recovery = strike(&scene, options).await?;
+    scene.pass(options.duration.saturating_sub(began.elapsed())).await?;
+    scene.journal.say("all clients are told to finish");
+    let remains = scene.finish().await?;
+    for node in &remains.nodes {
+        scene.journal.say(&format!("{} of session {:#x} is left", node.path, node.session));
+    }
+    let left = Left { clients: remains.clients, nodes: remains.nodes.len(), watches: remains.watches };
+    let about = about::about(options, &scene);
+    let end = Final { sets: scene.sets().await?, about, recovery, left: Some(left) };
+    end.write(directory.path()).map_err(RunError::io("write what the run has ended with"))?;
+    scene.journal.say("checking");
+    let report = report::check_directory(directory.path())?;
+    println!("\n{}", report.text());
+    directory.close(report.is_clean())?;
+    Ok(report)
+}
+
+/// One nemesis after the other, while there is time.
+async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery>, RunError> {
+    let Some(mut schedule) = Schedule::new(&options.nemeses, options.seed) else { return Ok(Vec::new()) };
+    let (end, mut recovery) = (Instant::now() + options.duration, Vec::new());
+    // There is one in the shortest run too.
+    while recovery.is_empty() || Instant::now() + 2 * SESSION_TIMEOUT < end {
+        let (nemeses, seed) = schedule.next();
+        let mut seeds = Rng::with_seed(seed);
+        let name = nemeses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
+        let mut strikes = nemeses.iter().map(|nemesis| Strike::new(scene, *nemesis, seeds.u64(..)).run());
+        match (strikes.next(), strikes.next()) {
+            (Some(one), Some(other)) => {
+                let (one, other) = tokio::join!(Box::pin(one), Box::pin(other));
+                one.and(other)?;
+            }
+            (Some(one), None) => Box::pin(one).await?,
+            (None, _) => {}
+        }
+        recovery.push(recovery::measure(scene, &name, now()).await?);
+    }
+    Ok(recovery)
+}
+
+/// The members of the ensemble, for the head of the report.
+const ENSEMBLE: usize = MEMBERS;

@@ -1,0 +1,180 @@
+//! Which nemesis strikes next. Decided by the seed alone.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use fastrand::Rng;
+
+use crate::nemesis::Nemesis;
+
+/// What may be asked for on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Choice {
+    /// All nemeses but `clock-rate`, in a random order, and then again; now and then two at a time.
+    All,
+    /// Always two of them at a time.
+    Mixed,
+    /// None: the work without faults.
+    None,
+    /// This one.
+    One(Nemesis),
+}
+
+/// How many strikes of `all` there are for one with two nemeses.
+const MIXED_EVERY: u32 = 4;
+
+/// The strikes of a run.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    all: Vec<Nemesis>,
+    mixing: Mixing,
+    /// What is still to come before everything comes again.
+    bag: Vec<Nemesis>,
+    count: u32,
+    random: Rng,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mixing {
+    Never,
+    NowAndThen,
+    Always,
+}
+
+impl Schedule {
+    /// `None` if nothing is to strike.
+    pub(super) fn new(choices: &[Choice], seed: u64) -> Option<Self> {
+        let mut all = BTreeSet::new();
+        let mut mixing = Mixing::Never;
+        for choice in choices {
+            match choice {
+                Choice::All => {
+                    all.extend(Nemesis::all());
+                    mixing = Mixing::NowAndThen;
+                }
+                Choice::Mixed if mixing == Mixing::Never => mixing = Mixing::Always,
+                Choice::Mixed | Choice::None => {}
+                Choice::One(nemesis) => drop(all.insert(*nemesis)),
+            }
+        }
+        if all.is_empty() && mixing == Mixing::Always {
+            all.extend(Nemesis::all());
+        }
+        let all: Vec<_> = all.into_iter().collect();
+        let random = Rng::with_seed(seed);
+        (!all.is_empty()).then(|| Self { all, mixing, bag: Vec::new(), count: 0, random })
+    }
+
+    /// One nemesis, or two that mix, and a seed for what they do.
+    pub(super) fn next(&mut self) -> (Vec<Nemesis>, u64) {
+        self.count += 1;
+        let first = self.draw();
+        let is_mixed = match self.mixing {
+            Mixing::Never => false,
+            Mixing::NowAndThen => self.count.is_multiple_of(MIXED_EVERY),
+            Mixing::Always => true,
+        };
+        let fitting: Vec<_> = self.all.iter().copied().filter(|other| is_mixed && other.mixes_with(first)).collect();
+        let second = self.random.choice(fitting);
+        ([first].into_iter().chain(second).collect(), self.random.u64(..))
+    }
+
+    fn draw(&mut self) -> Nemesis {
+        loop {
+            if let Some(nemesis) = self.bag.pop() {
+                return nemesis;
+            }
+            // There is at least one.
+            self.bag.clone_from(&self.all);
+            self.random.shuffle(&mut self.bag);
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Mixed => f.write_str("mixed"),
+            Self::None => f.write_str("none"),
+            Self::One(nemesis) => nemesis.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            "mixed" => Ok(Self::Mixed),
+            "none" => Ok(Self::None),
+            name => Nemesis::from_str(name, false).map(Self::One).map_err(|_| {
+                let names = Nemesis::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                format!("there is no nemesis {name:?}; there are {names}, all, mixed and none")
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(choices: &[Choice], seed: u64, count: usize) -> Vec<(Vec<Nemesis>, u64)> {
+        let mut schedule = Schedule::new(choices, seed).unwrap();
+        (0..count).map(|_| schedule.next()).collect()
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_strikes() {
+        assert_eq!(of(&[Choice::All], 7, 50), of(&[Choice::All], 7, 50));
+        assert_ne!(of(&[Choice::All], 7, 50), of(&[Choice::All], 8, 50));
+    }
+
+    #[test]
+    fn all_strike_before_one_strikes_again() {
+        let count = Nemesis::all().count();
+        let strikes = of(&[Choice::All], 3, count);
+        let first: BTreeSet<_> = strikes.iter().map(|(nemeses, _)| nemeses[0]).collect();
+        assert_eq!(first, Nemesis::all().collect());
+        assert_eq!(strikes.iter().filter(|(nemeses, _)| nemeses.len() == 2).count(), count / MIXED_EVERY as usize);
+    }
+
+    #[test]
+    fn two_at_a_time_harm_different_things() {
+        for (nemeses, _) in of(&[Choice::Mixed], 5, 200) {
+            assert!(nemeses.len() == 2 && nemeses[0].mixes_with(nemeses[1]), "{nemeses:?}");
+            assert!(!nemeses.contains(&Nemesis::ClockRate));
+        }
+    }
+
+    #[test]
+    fn what_is_named_strikes_alone_and_nothing_else_does() {
+        let named = [Choice::One(Nemesis::KillLeader), Choice::One(Nemesis::ClockRate)];
+        let strikes = of(&named, 1, 20);
+        assert!(strikes.iter().all(|(nemeses, _)| nemeses.len() == 1));
+        let seen: BTreeSet<_> = strikes.iter().map(|(nemeses, _)| nemeses[0]).collect();
+        assert_eq!(seen, [Nemesis::KillLeader, Nemesis::ClockRate].into());
+        // Both together, if they can be.
+        let mixed = of(&[named[0], named[1], Choice::Mixed], 1, 20);
+        assert!(mixed.iter().all(|(nemeses, _)| nemeses.len() == 2));
+    }
+
+    #[test]
+    fn nothing_may_be_asked_for() {
+        assert!(Schedule::new(&[Choice::None], 1).is_none());
+        assert!(Schedule::new(&[], 1).is_none());
+    }
+
+    #[test]
+    fn choices_are_read_as_they_are_printed() {
+        for choice in [Choice::All, Choice::Mixed, Choice::None, Choice::One(Nemesis::PauseClientLong)] {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        assert!("kill".parse::<Choice>().unwrap_err().contains("kill-leader"));
+    }
+}

@@ -1,0 +1,180 @@
+//! One client of a run, through all its lives, and the network between it and the servers.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use curator_test::{FaultProxy, TestingCluster, TestingServer};
+use rustix::process::Signal;
+
+use super::process::Process;
+use super::{Journal, RunError, millis};
+use crate::history::What;
+use crate::peer::Peer;
+use crate::work::{Part, Work};
+
+/// See the module. Dropping it kills its process.
+#[derive(Debug)]
+pub(crate) struct Client {
+    peer: Option<Peer>,
+    program: PathBuf,
+    /// One for each server.
+    network: Vec<FaultProxy>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Of the present life, or of the next one. `history` is the directory.
+    work: Work,
+    process: Option<Process>,
+    is_stopped: bool,
+}
+
+impl Client {
+    /// Starts its network.
+    pub(super) fn prepare(
+        mut work: Work,
+        peer: Option<Peer>,
+        cluster: &TestingCluster,
+        program: &Path,
+    ) -> Result<Self, RunError> {
+        let network = cluster.members().iter().map(TestingServer::address).map(FaultProxy::start);
+        let network = network.collect::<Result<Vec<_>, _>>()?;
+        work.connect_string = network.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",");
+        let state = Mutex::new(State { work, process: None, is_stopped: false });
+        Ok(Self { peer, program: program.to_owned(), network, state })
+    }
+
+    /// Begins a life.
+    pub(crate) fn start(&self, journal: &Journal) -> Result<(), RunError> {
+        let mut state = self.state();
+        let (worker, life) = (state.work.worker, state.work.life);
+        let work = Work { history: state.work.history.join(format!("w{worker}.{life}.jsonl")), ..state.work.clone() };
+        let command = match self.peer {
+            Some(peer) => peer.command()?,
+            None => {
+                let mut command = Command::new(&self.program);
+                command.arg("worker");
+                command
+            }
+        };
+        journal.progress().follow(worker, work.history.clone());
+        state.process = Some(Process::start(&self.program, &command, &work)?);
+        Ok(())
+    }
+
+    /// Ends its life (SIGKILL). The next [`start`](Self::start) begins another one.
+    pub(crate) fn kill(&self, journal: &Journal) -> Result<(), RunError> {
+        let mut state = self.state();
+        if let Some(mut process) = state.process.take() {
+            process.kill()?;
+        }
+        let (process, of_life) = (state.work.worker, state.work.life);
+        state.work.life += 1;
+        if std::mem::take(&mut state.is_stopped) {
+            journal.write(What::Continued { process, of_life })?;
+        }
+        Ok(())
+    }
+
+    /// Its next lives ask for this session timeout.
+    pub(crate) fn ask_for(&self, session_timeout: Duration) {
+        self.state().work.session_timeout_ms = millis(session_timeout);
+    }
+
+    /// Stops its process (SIGSTOP).
+    pub(crate) fn pause(&self, journal: &Journal) -> Result<(), RunError> {
+        let mut state = self.state();
+        journal.write(What::Stopped { process: state.work.worker, of_life: state.work.life })?;
+        state.is_stopped = true;
+        state.signal(Signal::STOP)
+    }
+
+    /// Lets its process go on.
+    pub(crate) fn resume(&self, journal: &Journal) -> Result<(), RunError> {
+        let mut state = self.state();
+        if std::mem::take(&mut state.is_stopped) {
+            state.signal(Signal::CONT)?;
+            journal.write(What::Continued { process: state.work.worker, of_life: state.work.life })?;
+        }
+        Ok(())
+    }
+
+    /// Fails if it has ended by itself. A peer is started again.
+    pub(super) fn check(&self, journal: &Journal) -> Result<(), RunError> {
+        let Some((how, output)) = self.state().ended() else { return Ok(()) };
+        let client = self.number();
+        match self.peer {
+            None => Err(RunError::ClientEnded { client, how, output }),
+            Some(peer) => {
+                journal.say(&format!("w{client}, {peer}, ended by itself with {how}, and is started again: {output}"));
+                self.kill(journal)?;
+                self.start(journal)
+            }
+        }
+    }
+
+    pub(super) fn tell_to_finish(&self) {
+        if let Some(process) = &mut self.state().process {
+            process.tell_to_finish();
+        }
+    }
+
+    /// Kills it if it has not finished. Returns its number and what was wrong, if something was.
+    pub(super) fn end(&self, journal: &Journal) -> Option<(u32, String)> {
+        let wrong = match self.state().ended() {
+            Some((how, _)) if how == SUCCESS => None,
+            Some((how, output)) => Some(format!("{how}: {output}")),
+            None => Some("it went on".to_owned()),
+        };
+        let killed = self.kill(journal);
+        wrong.or_else(|| killed.err().map(|error| error.to_string())).map(|how| (self.number(), how))
+    }
+
+    /// Whether it has a process that has not ended.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.state().process.as_mut().is_some_and(|process| process.ended().is_none())
+    }
+
+    /// Which other client of ZooKeeper it is, if it is not ours.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.peer
+    }
+
+    /// Its number in the run.
+    pub(crate) fn number(&self) -> u32 {
+        self.state().work.worker
+    }
+
+    /// The keys of what it does.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = String> + use<> {
+        let parts: Vec<_> = self.state().work.parts.iter().map(Part::key).collect();
+        parts.into_iter().chain(self.peer.map(Peer::key))
+    }
+
+    /// One proxy for each server.
+    pub(crate) fn network(&self) -> &[FaultProxy] {
+        &self.network
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a status that means success is printed.
+const SUCCESS: &str = "exit status: 0";
+
+impl State {
+    fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
+        self.process.as_mut().map_or(Ok(()), |process| process.signal(signal))
+    }
+
+    /// How its process ended, and what it said, if it has one that did.
+    fn ended(&mut self) -> Option<(String, String)> {
+        let process = self.process.as_mut()?;
+        process.ended().map(|status| (status.to_string(), process.output()))
+    }
+}

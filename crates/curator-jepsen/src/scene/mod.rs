@@ -1,0 +1,269 @@
+//! Everything that takes part in a run: the ensemble, the store, the clients and the network between them.
+
+mod client;
+mod error;
+mod journal;
+mod nodes;
+mod process;
+mod progress;
+mod tied;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, Error as ClientError, RetryNTimes};
+use curator_test::TestingCluster;
+use fastrand::Rng;
+use tokio::time::{Instant, sleep, timeout};
+
+pub(crate) use self::client::Client;
+pub use self::error::RunError;
+pub(crate) use self::journal::{Journal, now};
+pub(crate) use self::nodes::LockNode;
+pub(crate) use self::progress::Progress;
+pub use self::tied::exec_tied;
+use crate::peer::Peer;
+use crate::store::Store;
+use crate::work::{Part, Work};
+
+/// The session timeout that all clients ask for: the longest that the ensemble grants.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
+
+/// A twentieth of the session timeout. The greatest session timeout is 20 of these, by default.
+const TICK: Duration = Duration::from_millis(200);
+/// So many ticks of silence, and the members of the ensemble give each other up: a quarter of the session timeout.
+const SYNC_LIMIT: u32 = 5;
+/// So many ticks a leader waits for followers, and they for it. An election that went wrong costs that much.
+const INIT_LIMIT: u32 = 25;
+/// The members of the ensemble.
+pub(crate) const MEMBERS: usize = 3;
+/// So many processes of each of the peers.
+const PEERS: u32 = 3;
+
+/// A set is used for this long: so that reading and writing it stays cheap; but much longer than a client is away, or what it
+/// overwrites when it comes back would be sets that nobody else has written to.
+const SET: Duration = Duration::from_secs(30);
+/// The longest wait between reading a set and writing it.
+const THINK: Duration = Duration::from_millis(200);
+
+/// How long the ensemble may leave a question of the conductor open, while no nemesis is at work.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the clients may take to finish: they give back what they hold, and close their sessions.
+const FINISH: Duration = Duration::from_secs(60);
+/// How often the conductor looks at what it waits for.
+pub(crate) const POLL: Duration = Duration::from_millis(50);
+
+/// What a run is to consist of.
+#[derive(Debug)]
+pub(crate) struct Cast<'a> {
+    /// This program, to start clients with.
+    pub(crate) program: &'a Path,
+    /// Where the histories go.
+    pub(crate) directory: &'a Path,
+    /// How many clients of ours.
+    pub(crate) clients: u32,
+    pub(crate) peers: &'a [Peer],
+    pub(crate) parts: Vec<Part>,
+    pub(crate) seed: u64,
+}
+
+/// See the module. Dropping it kills all processes.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) journal: Journal,
+    pub(crate) cluster: TestingCluster,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) store: Store,
+    /// A session that no nemesis touches but by way of the servers. It retries nothing.
+    operator: CuratorClient,
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What is there though all clients have ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remains {
+    /// How many of our clients have not ended when told to, or not with status 0.
+    pub(crate) clients: usize,
+    pub(crate) nodes: Vec<LockNode>,
+    pub(crate) watches: u64,
+}
+
+impl Scene {
+    /// Starts everything, and waits until each part of each client of ours has acquired its lock once.
+    pub(crate) async fn start(cast: &Cast<'_>) -> Result<Self, RunError> {
+        let journal = Journal::start(cast.directory)?;
+        journal.say("starting the ensemble");
+        let builder = TestingCluster::builder().partitionable().tick_time(TICK);
+        let cluster = builder.sync_limit(SYNC_LIMIT).init_limit(INIT_LIMIT).start(MEMBERS).await?;
+        let store = Store::start().await.map_err(RunError::io("start the store"))?;
+        let operator = CuratorClient::builder(cluster.connect_string()).session_timeout(SESSION_TIMEOUT);
+        let operator = operator.name("operator").retry_policy(RetryNTimes::new(0, POLL).map_err(ClientError::from)?);
+        let operator = operator.start()?;
+        let mut scene = Self { journal, cluster, clients: Vec::new(), store, operator };
+        let ours = (0..cast.clients).map(|_| None);
+        let peers = cast.peers.iter().flat_map(|peer| (0..PEERS).map(|_| Some(*peer)));
+        for (number, peer) in (0..).zip(ours.chain(peers)) {
+            let client = Client::prepare(scene.work(number, peer, cast), peer, &scene.cluster, cast.program)?;
+            client.start(&scene.journal)?;
+            scene.clients.push(client);
+        }
+        scene.journal.say("waiting until every client has had every lock");
+        let began = now();
+        scene.journal.progress().mark(began);
+        let limit = Instant::now() + PATIENCE;
+        while !scene.idle().is_empty() {
+            scene.check()?;
+            if Instant::now() > limit {
+                let idle = scene.idle().into_iter().map(|(client, part)| format!("w{client} {part}"));
+                return Err(RunError::NoStart { idle: idle.collect::<Vec<_>>().join(", ") });
+            }
+            sleep(POLL).await;
+        }
+        Ok(scene)
+    }
+
+    fn work(&self, worker: u32, peer: Option<Peer>, cast: &Cast<'_>) -> Work {
+        Work {
+            worker,
+            life: 0,
+            connect_string: String::new(),
+            session_timeout_ms: millis(SESSION_TIMEOUT),
+            store: self.store.address().to_string(),
+            history: cast.directory.to_owned(),
+            seed: cast.seed,
+            began: self.journal.began(),
+            set_ms: millis(SET),
+            think_ms: millis(THINK),
+            boottime_offset: journal::boottime_offset(),
+            parts: if peer.is_none() { cast.parts.clone() } else { Vec::new() },
+        }
+    }
+
+    /// The clients of ours.
+    pub(crate) fn ours(&self) -> impl Iterator<Item = &Client> {
+        self.clients.iter().filter(|client| client.peer().is_none())
+    }
+
+    /// One or two clients of ours, and one of each kind of peer, so that all meet the same.
+    pub(crate) fn some_of_each(&self, random: &mut Rng) -> Vec<&Client> {
+        let kinds: BTreeSet<Option<Peer>> = self.clients.iter().map(Client::peer).collect();
+        let mut chosen = Vec::new();
+        for kind in kinds {
+            let most = if kind.is_none() { 2 } else { 1 };
+            let count = random.usize(1..=most);
+            let of_kind = self.clients.iter().filter(|client| client.peer() == kind);
+            chosen.extend(random.choose_multiple(of_kind, count));
+        }
+        chosen
+    }
+
+    /// The parts of our clients without an acquire since the mark, by the client's number.
+    pub(crate) fn idle(&self) -> Vec<(u32, String)> {
+        let mut progress = self.journal.progress();
+        progress.read();
+        let parts = self.ours().flat_map(|client| client.parts().map(|part| (client.number(), part)));
+        parts.filter(|(number, part)| progress.since_mark(*number, part).is_none()).collect()
+    }
+
+    /// Fails if a client of ours has ended by itself. A peer that has is started again.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        self.clients.iter().try_for_each(|client| client.check(&self.journal))
+    }
+
+    /// Waits, and looks after the clients meanwhile.
+    pub(crate) async fn pass(&self, time: Duration) -> Result<(), RunError> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.check()?;
+            sleep(POLL.min(end - Instant::now())).await;
+        }
+        Ok(())
+    }
+
+    /// The latest session of each client that lives, as far as it has said.
+    pub(crate) fn sessions(&self) -> BTreeSet<i64> {
+        let mut progress = self.journal.progress();
+        progress.read();
+        let living = self.clients.iter().filter(|client| client.is_alive());
+        living.filter_map(|client| progress.session(client.number())).collect()
+    }
+
+    /// All nodes of our locks that belong to a session.
+    pub(crate) async fn lock_nodes(&self) -> Result<Vec<LockNode>, RunError> {
+        self.ask("the nodes of the locks", async || nodes::lock_nodes(&self.operator, self.parts()).await).await
+    }
+
+    /// The nodes of one of our locks.
+    pub(crate) async fn nodes_of_one(&self, random: &mut Rng) -> Result<Vec<LockNode>, RunError> {
+        let part = random.choice(self.parts().collect::<Vec<_>>());
+        let nodes = async || nodes::lock_nodes(&self.operator, part.iter().cloned()).await;
+        self.ask("the nodes of a lock", nodes).await
+    }
+
+    /// As an operator does: deletes a node, and tells so in the history.
+    pub(crate) async fn delete(&self, node: &LockNode, limit: Duration) -> bool {
+        nodes::delete(&self.operator, node, limit, &self.journal).await
+    }
+
+    /// How many watches the servers keep for sessions other than these; `None` if one of them does not answer.
+    pub(crate) async fn watches_of_others(&self, sessions: &BTreeSet<i64>) -> Option<usize> {
+        let mut count = 0;
+        for member in self.cluster.members() {
+            let watches = member.watches_by_path().await.ok()?;
+            count += watches.values().flatten().filter(|session| !sessions.contains(session)).count();
+        }
+        Some(count)
+    }
+
+    /// Tells all clients to finish, waits until they have, and counts what remains.
+    pub(crate) async fn finish(&self) -> Result<Remains, RunError> {
+        self.clients.iter().for_each(Client::tell_to_finish);
+        let end = Instant::now() + FINISH;
+        while self.clients.iter().any(Client::is_alive) && Instant::now() < end {
+            sleep(POLL).await;
+        }
+        let unfinished: Vec<_> = self.clients.iter().filter_map(|client| client.end(&self.journal)).collect();
+        for (client, how) in &unfinished {
+            self.journal.say(&format!("w{client} did not finish: {how}"));
+        }
+        let ours = |number: &u32| self.ours().any(|client| client.number() == *number);
+        let clients = unfinished.iter().filter(|(number, _)| ours(number)).count();
+        let (nodes, mut watches) = (self.lock_nodes().await?, 0);
+        for member in self.cluster.members() {
+            watches += member.watch_count().await?;
+        }
+        Ok(Remains { clients, nodes, watches })
+    }
+
+    /// The sets of the store, and those in nodes.
+    pub(crate) async fn sets(&self) -> Result<BTreeMap<String, Vec<String>>, RunError> {
+        let nodes = async || crate::worker::node_sets(&self.operator).await.map_err(|error| error.to_string());
+        let mut sets = self.ask("the sets in nodes", nodes).await?;
+        sets.extend(self.store.sets());
+        Ok(sets)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = String> {
+        self.ours().take(1).flat_map(Client::parts)
+    }
+
+    /// Repeats a question until it is answered. The operator's own session may have to come back first.
+    async fn ask<T, E: ToString>(&self, what: &str, question: impl AsyncFn() -> Result<T, E>) -> Result<T, RunError> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let why = match timeout(PATIENCE, question()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "no answer".to_owned(),
+            };
+            if Instant::now() > end {
+                return Err(RunError::NoAnswer { what: what.to_owned(), why });
+            }
+            sleep(POLL).await;
+        }
+    }
+}

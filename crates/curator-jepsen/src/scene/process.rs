@@ -1,0 +1,88 @@
+//! One process of a client.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::RunError;
+use crate::work::Work;
+
+/// How much of what a process has said an error repeats.
+const OUTPUT: usize = 2000;
+
+/// A client's process, killed with this value and with this process.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    /// Closed to tell the client to finish.
+    input: Option<ChildStdin>,
+    output: PathBuf,
+}
+
+impl Process {
+    /// Starts a client by way of `program tied`, and tells it what to do.
+    pub(super) fn start(program: &Path, client: &Command, work: &Work) -> Result<Self, RunError> {
+        let failed = |what: &str| RunError::io(format!("{what} w{}.{}", work.worker, work.life));
+        let output = work.history.with_extension("log");
+        let log = File::create(&output).map_err(failed("make a file for the output of"))?;
+        let log_too = log.try_clone().map_err(failed("make a file for the output of"))?;
+        let mut command = Command::new(program);
+        command.arg("tied").arg(process::id().to_string()).arg(client.get_program()).args(client.get_args());
+        for (name, value) in client.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::piped()).stdout(log).stderr(log_too);
+        let mut child = command.spawn().map_err(failed("start"))?;
+        let input = child.stdin.take();
+        let mut started = Self { child, input, output };
+        let mut line = serde_json::to_string(work).map_err(|error| failed("describe the work of")(error.into()))?;
+        line.push('\n');
+        if let Some(input) = &mut started.input {
+            input.write_all(line.as_bytes()).map_err(failed("tell its work to"))?;
+        }
+        Ok(started)
+    }
+
+    /// How it ended, if it did.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// The end of what it has said.
+    pub(super) fn output(&self) -> String {
+        let text = fs::read(&self.output).unwrap_or_default();
+        String::from_utf8_lossy(&text[text.len().saturating_sub(OUTPUT)..]).trim().to_owned()
+    }
+
+    /// Does nothing if it has ended: its id may belong to another process by then.
+    pub(super) fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        match pid.filter(|_| self.ended().is_none()).map(|pid| kill_process(pid, signal)) {
+            None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
+            Some(Err(error)) => Err(RunError::io("signal a client")(error.into())),
+        }
+    }
+
+    /// Kills it, and waits until it is gone: a few milliseconds.
+    pub(super) fn kill(&mut self) -> Result<ExitStatus, RunError> {
+        self.signal(Signal::KILL)?;
+        self.child.wait().map_err(RunError::io("wait for the end of a client"))
+    }
+
+    pub(super) fn tell_to_finish(&mut self) {
+        self.input = None;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It is also killed when this process ends, should this fail.
+        drop(self.kill());
+    }
+}

@@ -1,0 +1,151 @@
+//! What the clients have achieved, by their histories as they grow.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use crate::history::{Event, What};
+
+/// Follows the histories of all clients, each in its present life.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    followed: BTreeMap<u32, Followed>,
+    /// Acquires before it do not count as progress.
+    mark: u64,
+    /// The first acquire after the mark, by client and part.
+    since: BTreeMap<(u32, String), u64>,
+    acquired: u64,
+    sessions: u64,
+}
+
+/// The history of one client.
+#[derive(Debug)]
+struct Followed {
+    path: PathBuf,
+    /// How many bytes of it have been read: whole lines.
+    read: u64,
+    session: Option<i64>,
+}
+
+impl Progress {
+    /// From now on, follows another history of a client: that of its next life.
+    pub(crate) fn follow(&mut self, client: u32, path: PathBuf) {
+        self.followed.insert(client, Followed { path, read: 0, session: None });
+    }
+
+    /// Counts the progress from a time on.
+    pub(crate) fn mark(&mut self, at: u64) {
+        self.mark = at;
+        self.since.clear();
+    }
+
+    /// Reads what the clients have written meanwhile. What cannot be read now may be so next time; the checker does not
+    /// forgive it.
+    pub(crate) fn read(&mut self) {
+        let mut events = Vec::new();
+        for (client, followed) in &mut self.followed {
+            for line in followed.lines().lines().filter(|line| may_tell(line)) {
+                if let Ok(event) = serde_json::from_str::<Event>(line) {
+                    events.push((*client, event));
+                }
+            }
+        }
+        for (client, Event { at, what, .. }) in events {
+            match what {
+                What::Acquired { part, .. } => {
+                    self.acquired += 1;
+                    if at > self.mark {
+                        self.since.entry((client, part)).or_insert(at);
+                    }
+                }
+                What::Session { session } => {
+                    self.sessions += 1;
+                    if let Some(followed) = self.followed.get_mut(&client) {
+                        followed.session = Some(session);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// When a part of a client has acquired its lock for the first time since the mark.
+    pub(crate) fn since_mark(&self, client: u32, part: &str) -> Option<u64> {
+        self.since.get(&(client, part.to_owned())).copied()
+    }
+
+    /// How many acquires and sessions there have been.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.acquired, self.sessions)
+    }
+
+    /// The latest session of a client in its present life.
+    pub(crate) fn session(&self, client: u32) -> Option<i64> {
+        self.followed.get(&client)?.session
+    }
+}
+
+impl Followed {
+    /// The lines that are complete and have not been read yet.
+    fn lines(&mut self) -> String {
+        let mut text = Vec::new();
+        // It comes when its process has begun.
+        let read = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.read))?;
+            file.read_to_end(&mut text)
+        });
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if read.is_err() || whole == 0 {
+            return String::new();
+        }
+        self.read += whole as u64;
+        text.truncate(whole);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+/// Most lines are about something else: they need not be parsed.
+fn may_tell(line: &str) -> bool {
+    line.contains("\"acquired\"") || line.contains("\"session\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn progress_is_what_comes_after_the_mark_in_whole_lines() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("w0.0.jsonl");
+        let mut progress = Progress::default();
+        progress.follow(0, path.clone());
+        progress.read();
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).unwrap();
+        let acquired = |at: u64, part: &str| {
+            format!(
+                r#"{{"at":{at},"worker":0,"life":0,"what":"acquired","hold":1,"part":"{part}","owner":"o","asked":1,"session":7,"claims":[],"reentry":false}}"#
+            )
+        };
+        progress.mark(10);
+        writeln!(file, r#"{{"at":3,"worker":0,"life":0,"what":"session","session":7}}"#).unwrap();
+        writeln!(file, "{}", acquired(10, "a")).unwrap();
+        let (torn, rest) = (acquired(12, "b"), acquired(11, "a"));
+        write!(file, "{rest}\n{}", &torn[..40]).unwrap();
+        progress.read();
+        assert_eq!((progress.since_mark(0, "a"), progress.since_mark(0, "b")), (Some(11), None));
+        assert_eq!((progress.session(0), progress.totals()), (Some(7), (2, 1)));
+        writeln!(file, "{}\n{}", &torn[40..], acquired(20, "a")).unwrap();
+        progress.read();
+        assert_eq!((progress.since_mark(0, "a"), progress.since_mark(0, "b")), (Some(11), Some(12)));
+        progress.mark(20);
+        progress.read();
+        assert_eq!(progress.since_mark(0, "a"), None);
+        // Its next life has no session yet.
+        progress.follow(0, directory.path().join("w0.1.jsonl"));
+        assert_eq!(progress.session(0), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! A worker's side of the wire.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::store_protocol::{Answer, Request};
+
+/// Speaks to the store, one request at a time. It connects when it has something to ask.
+#[derive(Debug)]
+pub struct StoreClient {
+    address: String,
+    timeout: Duration,
+    /// Only while no request is under way: the answer to one that was given up must not be taken for the next one's.
+    connection: Option<BufReader<TcpStream>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Nothing was sent.
+    #[error("cannot connect to the store at {address}: {cause}")]
+    NotConnected {
+        /// Where it should be.
+        address: String,
+        /// What the system says.
+        #[source]
+        cause: io::Error,
+    },
+    /// It was sent, perhaps in part. A write may have been applied, or may yet be.
+    #[error("no answer from the store at {address}: {cause}")]
+    NoAnswer {
+        /// Where it is.
+        address: String,
+        /// What the system says; that the time is up, or that the answer is none.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl StoreClient {
+    /// For the store at this address, which gets `timeout` to answer a request, and as much to accept a connection.
+    #[must_use]
+    pub fn new(address: impl Into<String>, timeout: Duration) -> Self {
+        Self { address: address.into(), timeout, connection: None }
+    }
+
+    /// Sends a request, and returns the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`], which tells whether the request may have been applied. The next request uses a new connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// A request whose future is dropped may have been applied, or may yet be.
+    pub async fn ask(&mut self, request: &Request) -> Result<Answer, StoreError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let connecting = self.in_time(TcpStream::connect(&self.address)).await;
+                let stream =
+                    connecting.map_err(|cause| StoreError::NotConnected { address: self.address.clone(), cause })?;
+                // Without it, small requests can be late by 40 ms.
+                drop(stream.set_nodelay(true));
+                BufReader::new(stream)
+            }
+        };
+        let answered = self.in_time(exchange(&mut connection, request)).await;
+        let answer = answered.map_err(|cause| StoreError::NoAnswer { address: self.address.clone(), cause })?;
+        self.connection = Some(connection);
+        Ok(answer)
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        tokio::time::timeout(self.timeout, work).await.unwrap_or_else(|elapsed| Err(elapsed.into()))
+    }
+}
+
+async fn exchange(connection: &mut BufReader<TcpStream>, request: &Request) -> io::Result<Answer> {
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    connection.get_mut().write_all(&line).await?;
+    let mut answer = String::new();
+    if connection.read_line(&mut answer).await? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_str(&answer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::store::Store;
+
+    fn client(store: &Store) -> StoreClient {
+        StoreClient::new(store.address().to_string(), Duration::from_secs(30))
+    }
+
+    fn write(element: &str) -> Request {
+        Request::Write { set: "s".to_owned(), elements: vec![element.to_owned()], token: None }
+    }
+
+    #[tokio::test]
+    async fn what_one_client_has_written_another_one_reads() {
+        let store = Store::start().await.unwrap();
+        let (mut a, mut b) = (client(&store), client(&store));
+        assert_eq!(a.ask(&write("x")).await.unwrap(), Answer::Written);
+        let read = Request::Read { set: "s".to_owned(), token: None };
+        for _ in 0..2 {
+            assert_eq!(b.ask(&read).await.unwrap(), Answer::Elements { elements: vec!["x".to_owned()] });
+        }
+        assert_eq!(store.stop().await, [("s".to_owned(), vec!["x".to_owned()])].into());
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_request_is_answered_so_and_one_that_is_cut_off_does_nothing() {
+        let store = Store::start().await.unwrap();
+        let mut raw = BufReader::new(TcpStream::connect(store.address()).await.unwrap());
+        raw.get_mut().write_all(b"{\"do\":\"forget\"}\n").await.unwrap();
+        let mut answer = String::new();
+        raw.read_line(&mut answer).await.unwrap();
+        assert!(matches!(serde_json::from_str(&answer).unwrap(), Answer::Invalid { why } if why.contains("forget")));
+        // All but the end of the line.
+        raw.get_mut().write_all(&serde_json::to_vec(&write("half")).unwrap()).await.unwrap();
+        raw.get_mut().shutdown().await.unwrap();
+        answer.clear();
+        // The store has seen the end.
+        assert_eq!(raw.read_line(&mut answer).await.unwrap(), 0);
+        assert_eq!(store.sets(), [].into());
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_gone_has_got_nothing_and_one_that_is_silent_may_have() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut client = StoreClient::new(&address, Duration::from_millis(50));
+        let silent = client.ask(&write("x")).await.unwrap_err();
+        assert!(matches!(silent, StoreError::NoAnswer { .. }), "{silent}");
+        assert!(silent.to_string().contains(&address), "{silent}");
+        drop(listener);
+        let gone = client.ask(&write("x")).await.unwrap_err();
+        assert!(matches!(gone, StoreError::NotConnected { .. }), "{gone}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_waited_for_is_not_the_next_ones() {
+        let store = Store::start().await.unwrap();
+        let mut client = client(&store);
+        // One answer, so that there is a connection to lose.
+        client.ask(&write("x")).await.unwrap();
+        let request = write("y");
+        let mut asking = Box::pin(client.ask(&request));
+        // One poll sends it.
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(asking.as_mut().poll(cx).is_ready())).await;
+        drop(asking);
+        let read = Request::Read { set: "s".to_owned(), token: None };
+        let answer = client.ask(&read).await.unwrap();
+        assert!(polled || matches!(answer, Answer::Elements { .. }), "{answer:?}");
+    }
+}

@@ -1,0 +1,98 @@
+//! The store's side of the wire.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::sets::Sets;
+use crate::store_protocol::Answer;
+
+/// How long to wait after a connection could not be accepted, for example because there are no more descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A store on a port of its own. Its tasks end when it is dropped; a request that has arrived by then may still be applied.
+#[derive(Debug)]
+pub struct Store {
+    address: SocketAddr,
+    sets: Arc<Sets>,
+    /// The task that accepts, which owns those of the connections. Dropping it ends them all.
+    serving: JoinSet<()>,
+}
+
+impl Store {
+    /// Starts an empty store on a free port of this machine, on the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be opened.
+    pub async fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let (address, sets) = (listener.local_addr()?, Arc::default());
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, Arc::clone(&sets)));
+        Ok(Self { address, sets, serving })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The elements of each set as they are now, in the order in which they were written.
+    #[must_use]
+    pub fn sets(&self) -> BTreeMap<String, Vec<String>> {
+        self.sets.all()
+    }
+
+    /// Ends all connections, and returns what the sets are for good.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the connections as well.
+    pub async fn stop(mut self) -> BTreeMap<String, Vec<String>> {
+        self.serving.shutdown().await;
+        self.sets()
+    }
+}
+
+async fn serve(listener: TcpListener, sets: Arc<Sets>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(converse(stream, Arc::clone(&sets)))),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Answers one client until it goes. What is wrong with its connection is for the client to tell.
+async fn converse(stream: TcpStream, sets: Arc<Sets>) {
+    // Without it, small answers can be late by 40 ms.
+    drop(stream.set_nodelay(true));
+    let (input, mut output) = stream.into_split();
+    let mut lines = BufReader::new(input);
+    let mut line = String::new();
+    // A line without its end was cut off with its connection: it is not what was meant.
+    while lines.read_line(&mut line).await.is_ok() && line.ends_with('\n') {
+        let answer = match serde_json::from_str(&line) {
+            Ok(request) => sets.apply(request),
+            Err(error) => Answer::Invalid { why: error.to_string() },
+        };
+        let Ok(mut answer) = serde_json::to_vec(&answer) else { return };
+        answer.push(b'\n');
+        if output.write_all(&answer).await.is_err() {
+            return;
+        }
+        line.clear();
+    }
+}

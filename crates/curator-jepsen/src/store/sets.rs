@@ -1,0 +1,106 @@
+//! What the store knows, and what it does with a request.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use curator_recipes::FencingToken;
+use curator_recipes::fencing::FencingChecker;
+
+use crate::store_protocol::{Answer, Request};
+
+/// All sets, by name.
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    /// One mutex for all, so that a check and the read or write that follows are one step.
+    by_name: Mutex<BTreeMap<String, Set>>,
+}
+
+#[derive(Debug, Default)]
+struct Set {
+    elements: Vec<String>,
+    newest: FencingChecker,
+}
+
+impl Sets {
+    /// Does what is asked, if the token is not stale.
+    pub(super) fn apply(&self, request: Request) -> Answer {
+        let (Request::Read { set, token } | Request::Write { set, token, .. }) = &request;
+        let token = match token.map(FencingToken::from_i64).transpose() {
+            Ok(token) => token,
+            Err(invalid) => return Answer::Invalid { why: invalid.to_string() },
+        };
+        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = by_name.entry(set.clone()).or_default();
+        if token.is_some_and(|token| set.newest.admit(token).is_err()) {
+            return Answer::Stale;
+        }
+        match request {
+            Request::Read { .. } => Answer::Elements { elements: set.elements.clone() },
+            Request::Write { elements, .. } => {
+                set.elements = elements;
+                Answer::Written
+            }
+        }
+    }
+
+    /// The elements of each set that was read or written.
+    pub(super) fn all(&self) -> BTreeMap<String, Vec<String>> {
+        let by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        by_name.iter().map(|(name, set)| (name.clone(), set.elements.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(sets: &Sets, token: Option<i64>) -> Answer {
+        sets.apply(Request::Read { set: "s".to_owned(), token })
+    }
+
+    fn write(sets: &Sets, elements: &[&str], token: Option<i64>) -> Answer {
+        let elements = elements.iter().map(|&element| element.to_owned()).collect();
+        sets.apply(Request::Write { set: "s".to_owned(), elements, token })
+    }
+
+    fn elements(elements: &[&str]) -> Answer {
+        Answer::Elements { elements: elements.iter().map(|&element| element.to_owned()).collect() }
+    }
+
+    #[test]
+    fn a_set_is_empty_until_it_is_written_and_each_write_replaces_it() {
+        let sets = Sets::default();
+        assert_eq!(read(&sets, None), elements(&[]));
+        assert_eq!(write(&sets, &["b", "a"], None), Answer::Written);
+        assert_eq!(read(&sets, None), elements(&["b", "a"]));
+        // Without tokens nobody is too late.
+        assert_eq!(write(&sets, &["c"], None), Answer::Written);
+        assert_eq!(sets.all(), [("s".to_owned(), vec!["c".to_owned()])].into());
+    }
+
+    #[test]
+    fn a_holder_who_has_read_shuts_out_the_one_before() {
+        let sets = Sets::default();
+        assert_eq!(read(&sets, Some(33)), elements(&[]));
+        assert_eq!(read(&sets, Some(34)), elements(&[]));
+        assert_eq!(write(&sets, &["late"], Some(33)), Answer::Stale);
+        assert_eq!(read(&sets, Some(33)), Answer::Stale);
+        assert_eq!(write(&sets, &["in time"], Some(34)), Answer::Written);
+        assert_eq!(read(&sets, Some(34)), elements(&["in time"]));
+    }
+
+    #[test]
+    fn each_set_has_its_own_newest_token() {
+        let sets = Sets::default();
+        assert_eq!(read(&sets, Some(34)), elements(&[]));
+        let other = Request::Write { set: "t".to_owned(), elements: Vec::new(), token: Some(33) };
+        assert_eq!(sets.apply(other), Answer::Written);
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_and_does_nothing() {
+        let sets = Sets::default();
+        assert!(matches!(write(&sets, &["a"], Some(0)), Answer::Invalid { why } if why.contains('0')));
+        assert_eq!(read(&sets, None), elements(&[]));
+    }
+}

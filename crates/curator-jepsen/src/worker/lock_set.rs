@@ -1,0 +1,187 @@
+//! What is done under a lock: the workload `lock-set`, in its variants.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use curator_recipes::client::CuratorClient;
+use fastrand::Rng;
+use tokio::time::{sleep, timeout};
+
+use super::held::Held;
+use super::history_file::{HistoryFile, now};
+use super::lock::family;
+use super::node_sets::{self, NodeSet};
+use crate::history::{Claim, HoldId, Outcome, What};
+use crate::store::{StoreClient, StoreError};
+use crate::store_protocol::{Answer, Request};
+use crate::work::{Part, Variant, Work};
+
+/// How long a set may take to be read or written. It takes longer only if this process is stopped or cut off.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads and writes the sets of a part.
+#[derive(Debug)]
+pub(super) struct LockSet {
+    part: Part,
+    began: u64,
+    /// For how many nanoseconds a set is used. Not zero.
+    set_time: u64,
+    think: Duration,
+    store: StoreClient,
+    client: CuratorClient,
+}
+
+/// A set as it was read, and where it is written to.
+#[derive(Debug)]
+enum Before {
+    Stored { elements: Vec<String>, token: Option<i64> },
+    InNode(NodeSet),
+}
+
+/// An element on its way into a set.
+#[derive(Debug)]
+struct Update {
+    set: String,
+    element: String,
+    checked: u64,
+    until: u64,
+    outcome: Outcome,
+}
+
+impl LockSet {
+    pub(super) fn new(work: &Work, part: Part, client: &CuratorClient) -> Self {
+        Self {
+            part,
+            began: work.began,
+            set_time: work.set_ms.max(1).saturating_mul(1_000_000),
+            think: Duration::from_millis(work.think_ms),
+            store: StoreClient::new(&work.store, TIMEOUT),
+            client: client.clone(),
+        }
+    }
+
+    /// A random time, no longer than a worker thinks.
+    pub(super) fn thinking(&self, random: &mut Rng) -> Duration {
+        self.think.mul_f64(random.f64())
+    }
+
+    /// Reads the set of each claim, waits, writes each back with a new element, and writes down what became of them. The
+    /// variant says what happens if the lock is lost meanwhile.
+    pub(super) async fn update(
+        &mut self,
+        history: &HistoryFile,
+        hold: HoldId,
+        held: &Held,
+        claims: &[Claim],
+        think: Duration,
+    ) {
+        let (variant, part) = (self.part.variant, self.part.key());
+        // It stays here, so that a future that is dropped leaves behind how far it has come.
+        let mut updates = Vec::new();
+        let steps = self.read_and_write(history, held, claims, think, &mut updates);
+        if variant == Variant::Guarded {
+            // The sampler tells of the loss.
+            drop(held.first().run(steps).await);
+        } else {
+            steps.await;
+        }
+        for Update { set, element, checked, until, outcome } in updates {
+            history.write(What::Wrote { hold, part: part.clone(), set, element, checked, until, outcome });
+        }
+    }
+
+    async fn read_and_write(
+        &mut self,
+        history: &HistoryFile,
+        held: &Held,
+        claims: &[Claim],
+        think: Duration,
+        updates: &mut Vec<Update>,
+    ) {
+        let mut read = Vec::new();
+        for claim in claims {
+            let set = self.set(claim);
+            // Without it there is nothing to write back.
+            let Some(before) = self.read(&set, claim).await else { return };
+            read.push(before);
+            let element = history.next_element();
+            updates.push(Update { set, element, checked: 0, until: 0, outcome: Outcome::NotSent });
+        }
+        sleep(think).await;
+        let mut nodes = Vec::new();
+        for (update, before) in updates.iter_mut().zip(read) {
+            match before {
+                Before::Stored { elements, token } => {
+                    if !self.check(held, update) {
+                        return;
+                    }
+                    update.outcome = self.write(update, elements, token).await;
+                }
+                Before::InNode(node) => nodes.push(node.with(&update.element)),
+            }
+        }
+        if !nodes.is_empty() {
+            // All of them are checked and sent at the same time.
+            for update in updates.iter_mut() {
+                self.check(held, update);
+            }
+            let outcome = node_sets::write(held.first(), nodes).await;
+            updates.iter_mut().for_each(|update| update.outcome = outcome);
+        }
+    }
+
+    /// Whether to write now. From here on, the write counts as sent.
+    fn check(&self, held: &Held, update: &mut Update) -> bool {
+        let (checked, until) = (now(), held.valid_until());
+        if self.part.variant == Variant::Guarded && !held.is_valid() {
+            return false;
+        }
+        (update.checked, update.until, update.outcome) = (checked, until, Outcome::Unknown);
+        true
+    }
+
+    /// Reads the set of the first claim twice, with a wait in between, and writes down what was read.
+    pub(super) async fn read_twice(&mut self, history: &HistoryFile, hold: HoldId, claims: &[Claim], think: Duration) {
+        let Some(claim) = claims.first() else { return };
+        let set = self.set(claim);
+        for pause in [think, Duration::ZERO] {
+            let before = now();
+            if let Some(Before::Stored { elements, .. } | Before::InNode(NodeSet { elements, .. })) =
+                self.read(&set, claim).await
+            {
+                let mut digest = DefaultHasher::new();
+                elements.hash(&mut digest);
+                let (part, set, digest) = (self.part.key(), set.clone(), digest.finish());
+                history.write(What::Read { hold, part, set, before, elements: elements.len(), digest });
+            }
+            sleep(pause).await;
+        }
+    }
+
+    /// The name of the set that is used now.
+    fn set(&self, claim: &Claim) -> String {
+        format!("{}/{}", family(claim), now().saturating_sub(self.began) / self.set_time)
+    }
+
+    /// `None` if a newer holder has come, or nothing is heard.
+    async fn read(&mut self, set: &str, claim: &Claim) -> Option<Before> {
+        if self.part.variant == Variant::Transaction {
+            return timeout(TIMEOUT, NodeSet::read(&self.client, set)).await.ok()?.ok().map(Before::InNode);
+        }
+        let token = claim.token.filter(|_| self.part.variant == Variant::Token);
+        match self.store.ask(&Request::Read { set: set.to_owned(), token }).await {
+            Ok(Answer::Elements { elements }) => Some(Before::Stored { elements, token }),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    async fn write(&mut self, update: &Update, mut elements: Vec<String>, token: Option<i64>) -> Outcome {
+        elements.push(update.element.clone());
+        match self.store.ask(&Request::Write { set: update.set.clone(), elements, token }).await {
+            Ok(Answer::Written) => Outcome::Acknowledged,
+            Ok(Answer::Stale | Answer::Invalid { .. } | Answer::Elements { .. }) => Outcome::Refused,
+            Err(StoreError::NotConnected { .. }) => Outcome::NotSent,
+            Err(StoreError::NoAnswer { .. }) => Outcome::Unknown,
+        }
+    }
+}

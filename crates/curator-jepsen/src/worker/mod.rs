@@ -1,0 +1,153 @@
+//! One client process of a run: it does what its [`Work`] asks for until its standard input ends.
+//!
+//! Each part has a task of its own, which repeats one step: acquire a lock, do something under it, give it back, rest. What it
+//! does under it is `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with an element of its own. The
+//! [kind of lock](crate::work::LockKind) decides which sets, and what the hold [claims](crate::history::Claim); the
+//! [variant](crate::work::Variant) decides where the sets are and what stands between a holder that is too late and the write.
+//! Everything that is seen goes into the history at once.
+
+mod held;
+mod history_file;
+mod lock;
+mod lock_set;
+mod node_sets;
+mod part;
+mod part_history;
+mod sampler;
+
+use std::io::{self, BufRead};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::{self, CuratorClient, RetryForever};
+use tokio::runtime;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use self::history_file::HistoryFile;
+pub use self::node_sets::node_sets;
+use self::part::PartTask;
+use crate::work::Work;
+
+/// Why a worker cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The first line of the standard input does not say what to do.
+    #[error("the first line of standard input is not a `Work` as JSON: {0}")]
+    Work(#[source] serde_json::Error),
+    /// The standard input, the runtime, or the task of a part has failed.
+    #[error("the worker cannot go on: {0}")]
+    Io(#[from] io::Error),
+    /// There is nowhere to write to.
+    #[error("cannot open the history {path}: {cause}", path = path.display())]
+    History {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        cause: io::Error,
+    },
+    /// The client or a lock refuses its options.
+    #[error(transparent)]
+    Recipes(#[from] curator_recipes::Error),
+}
+
+impl From<client::Error> for WorkerError {
+    fn from(error: client::Error) -> Self {
+        Self::Recipes(error.into())
+    }
+}
+
+/// Runs the program `curator-jepsen worker`: reads a [`Work`] from the first line of standard input and does it until the
+/// input ends. Ends with status 0 if all went well, whatever became of the locks; otherwise says on standard error what was
+/// wrong. A worker that cannot write its history any more ends at once, with status 1.
+#[must_use]
+pub fn run() -> ExitCode {
+    match work(&mut io::stdin().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("curator-jepsen worker: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The threads of a worker. There are a dozen workers on a machine.
+const THREADS: usize = 2;
+
+fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    let work: Work = serde_json::from_str(&line).map_err(WorkerError::Work)?;
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
+    let (stop, stopped) = watch::channel(false);
+    let working = runtime.block_on(Working::start(work, &stopped))?;
+    let working = runtime.spawn(working.until_stopped());
+    // This thread has nothing else to do. Whatever is on the input, only its end counts.
+    io::copy(input, &mut io::sink())?;
+    stop.send_replace(true);
+    runtime.block_on(working).map_err(io::Error::from)?
+}
+
+/// A worker that has begun.
+struct Working {
+    client: CuratorClient,
+    history: Arc<HistoryFile>,
+    parts: JoinSet<()>,
+}
+
+impl Working {
+    /// Starts the client and a task for each part. The ensemble may be down.
+    async fn start(work: Work, stopped: &watch::Receiver<bool>) -> Result<Self, WorkerError> {
+        let history = HistoryFile::append(&work.history, work.worker, work.life)
+            .map_err(|cause| WorkerError::History { path: work.history.clone(), cause })?;
+        let history = Arc::new(history);
+        let name = format!("w{}.{}", work.worker, work.life);
+        let client = CuratorClient::builder(&work.connect_string)
+            .session_timeout(Duration::from_millis(work.session_timeout_ms))
+            // An acquire goes on through any outage.
+            .retry_policy(RetryForever::new(Duration::from_millis(100)).map_err(client::Error::from)?)
+            .default_lock_data(name.clone().into_bytes())
+            .name(name)
+            .start()?;
+        let mut parts = JoinSet::new();
+        for part in &work.parts {
+            parts.spawn(PartTask::new(&work, *part, &client, &history, stopped.clone())?.run());
+        }
+        Ok(Self { client, history, parts })
+    }
+
+    /// Ends when all parts have, and closes the client then.
+    async fn until_stopped(self) -> Result<(), WorkerError> {
+        let Self { client, history, mut parts } = self;
+        let mut states = client.connection_states();
+        // Every session of the client begins with such a transition.
+        let sessions = async {
+            while states.next().await.is_some() {
+                if let Some(session) = client.current_session() {
+                    history.session(session.id());
+                }
+            }
+            Ok(())
+        };
+        let working = async {
+            while let Some(ended) = parts.join_next().await {
+                ended.map_err(io::Error::from)?;
+            }
+            Ok(())
+        };
+        let worked = tokio::select! {
+            worked = working => worked,
+            // Only if the client has been closed, which it has not.
+            closed = sessions => closed,
+        };
+        match client.close().await {
+            // It ends at the servers by itself; perhaps none of them is there.
+            Ok(()) | Err(client::Error::CloseUnconfirmed { .. }) => worked,
+            Err(error) => worked.and(Err(error.into())),
+        }
+    }
+}

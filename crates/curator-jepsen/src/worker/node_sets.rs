@@ -1,0 +1,108 @@
+//! Sets in nodes of the ensemble itself, which only the holder of a lock can write.
+
+use std::collections::BTreeMap;
+
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, Outcome as ClientOutcome};
+use curator_recipes::{GuardedTransaction, LockGuard, Result};
+
+use crate::history::Outcome;
+
+/// The parent of all of them.
+const ROOT: &str = "/jepsen-sets";
+
+/// A set as it was read from its node.
+#[derive(Debug)]
+pub(super) struct NodeSet {
+    path: String,
+    pub(super) elements: Vec<String>,
+    /// Whether the node was there.
+    exists: bool,
+}
+
+impl NodeSet {
+    /// Reads a set, which is empty if it has no node yet.
+    pub(super) async fn read(client: &CuratorClient, set: &str) -> Result<Self> {
+        // A set's name has one slash: before its number.
+        let path = format!("{ROOT}/{}", set.replace('/', "-"));
+        match client.get_data(&path).await {
+            Ok((data, _)) => Ok(Self { elements: elements(&data), path, exists: true }),
+            Err(ClientError::NoNode { .. }) => {
+                make_root(client).await?;
+                Ok(Self { path, elements: Vec::new(), exists: false })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The set with one element more.
+    pub(super) fn with(mut self, element: &str) -> Self {
+        self.elements.push(element.to_owned());
+        self
+    }
+
+    fn written_by<'a>(&self, transaction: GuardedTransaction<'a>) -> Result<GuardedTransaction<'a>> {
+        let data = serde_json::json!(self.elements).to_string();
+        if self.exists {
+            transaction.set_data(&self.path, data, None)
+        } else {
+            // If someone else has made it since, that is a violation, and nothing is written.
+            transaction.create(&self.path, data, CreateMode::Persistent)
+        }
+    }
+}
+
+/// Writes all of these sets, if the lock is still held, or else none.
+pub(super) async fn write(guard: &LockGuard, sets: Vec<NodeSet>) -> Outcome {
+    let transaction = sets.iter().try_fold(guard.transaction(), |transaction, set| set.written_by(transaction));
+    let written = match transaction {
+        Ok(transaction) => transaction.commit().await,
+        Err(error) => Err(error),
+    };
+    match written {
+        Ok(_) => Outcome::Acknowledged,
+        Err(error) if error.outcome() == ClientOutcome::Unknown => Outcome::Unknown,
+        Err(_) => Outcome::Refused,
+    }
+}
+
+async fn make_root(client: &CuratorClient) -> Result<()> {
+    if client.check_exists(ROOT).await?.is_some() {
+        return Ok(());
+    }
+    match client.create().for_path(ROOT, "").await {
+        Ok(_) | Err(ClientError::NodeExists { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Nobody else writes there.
+fn elements(data: &[u8]) -> Vec<String> {
+    serde_json::from_slice(data).unwrap_or_default()
+}
+
+/// All sets of the variant `transaction` and their elements, by the names that histories have for them. To be asked when the
+/// workers have ended: a server may lag behind the leader, so this waits for it first.
+///
+/// # Errors
+///
+/// Those of the client, when its retry policy gives up.
+///
+/// # Cancel safety
+///
+/// Only reads: nothing is lost when the future is dropped.
+pub async fn node_sets(client: &CuratorClient) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut sets = BTreeMap::new();
+    client.sync(ROOT).await?;
+    let nodes = match client.get_children(ROOT).await {
+        Ok(nodes) => nodes,
+        // No worker had such a part.
+        Err(ClientError::NoNode { .. }) => return Ok(sets),
+        Err(error) => return Err(error.into()),
+    };
+    for node in nodes {
+        let (data, _) = client.get_data(format!("{ROOT}/{node}")).await?;
+        let set = node.rsplit_once('-').map_or_else(|| node.clone(), |(family, number)| format!("{family}/{number}"));
+        sets.insert(set, elements(&data));
+    }
+    Ok(sets)
+}

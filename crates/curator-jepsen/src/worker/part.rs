@@ -1,0 +1,153 @@
+//! One part of the work, again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{InterProcessMutex, Result, WriteGuard};
+use fastrand::Rng;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::held::Held;
+use super::history_file::{HistoryFile, now};
+use super::lock::{Grant, Lock, May};
+use super::lock_set::LockSet;
+use super::part_history::PartHistory;
+use super::sampler::Sampler;
+use crate::history::HoldId;
+use crate::work::{Part, Work};
+
+/// As long as it takes, nearly.
+const LONG: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest wait of an acquire with a timeout.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to rest after a failure, which would often be repeated at once.
+const REST: Duration = Duration::from_millis(200);
+
+/// What the task of a part has.
+#[derive(Debug)]
+pub(super) struct PartTask {
+    part: Part,
+    lock: Lock,
+    set: LockSet,
+    history: PartHistory,
+    stopped: watch::Receiver<bool>,
+    random: Rng,
+}
+
+impl PartTask {
+    pub(super) fn new(
+        work: &Work,
+        part: Part,
+        client: &CuratorClient,
+        history: &Arc<HistoryFile>,
+        stopped: watch::Receiver<bool>,
+    ) -> Result<Self> {
+        let (lock, set) = (Lock::new(client, part)?, LockSet::new(work, part, client));
+        // Parts, workers and lives are not to do the same at the same time.
+        let mut random = Rng::with_seed(work.seed);
+        for number in [u64::from(work.worker), u64::from(work.life), part.lock as u64, part.variant as u64] {
+            random = Rng::with_seed(random.u64(..) ^ number);
+        }
+        Ok(Self { part, lock, set, history: PartHistory::new(part, history), stopped, random })
+    }
+
+    /// Repeats the step until the worker is told to stop. A hold is brought to its end first, and given back.
+    pub(super) async fn run(mut self) {
+        let mut stopped = self.stopped.clone();
+        loop {
+            let ((timeout, abandon), asked) = (self.patience(), now());
+            let acquired = tokio::select! {
+                biased;
+                // It is the same if there is nobody any more who could say so.
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                () = sleep(abandon) => Ok(None),
+                acquired = self.lock.acquire(self.part, timeout, &mut self.random) => acquired,
+            };
+            let failed = acquired.is_err();
+            match acquired {
+                Ok(Some(grant)) => Box::pin(self.hold(grant, asked)).await,
+                Ok(None) => self.history.not_acquired(asked, None),
+                Err(error) => self.history.not_acquired(asked, Some(error)),
+            }
+            let rest = if failed { REST } else { Duration::ZERO } + self.set.thinking(&mut self.random);
+            tokio::select! {
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                () = sleep(rest) => {}
+            }
+        }
+    }
+
+    /// How long the next acquire may take: as it is told (zero means that it must not wait), and until its future is dropped.
+    fn patience(&mut self) -> (Duration, Duration) {
+        let some = PATIENCE.mul_f64(self.random.f64());
+        match self.random.u8(..20) {
+            0 => (Duration::ZERO, LONG),
+            1 | 2 => (some, LONG),
+            3 => (LONG, some),
+            _ => (LONG, LONG),
+        }
+    }
+
+    /// Does what a hold is for, and gives it back.
+    async fn hold(&mut self, grant: Grant, asked: u64) {
+        let Self { part, lock, set, history, random, .. } = self;
+        let hold = history.begin(&grant, asked, None);
+        let think = set.thinking(random);
+        let (enters_again, downgrades) = (random.u8(..8) == 0, random.u8(..4) == 0);
+        let Grant { held, claims, may } = grant;
+        let work = async {
+            let again = match lock {
+                Lock::Mutex(mutex) if enters_again => enter_again(mutex, *part, history).await,
+                _ => None,
+            };
+            match may {
+                May::Write => set.update(history.file(), hold, &held, &claims, think).await,
+                May::Read => set.read_twice(history.file(), hold, &claims, think).await,
+                May::Hold => sleep(think).await,
+            }
+            if let Some((again, held)) = again {
+                Sampler::new(history.file(), again, &held).ask();
+                history.end(again, held).await;
+            }
+        };
+        Sampler::new(history.file(), hold, &held).during(work).await;
+        match held {
+            Held::Writer(guard) if downgrades => self.downgrade(hold, guard).await,
+            held => history.end(hold, held).await,
+        }
+    }
+
+    /// Goes on as a reader.
+    async fn downgrade(&mut self, writing: HoldId, guard: WriteGuard) {
+        let Self { part, set, history, random, .. } = self;
+        let asked = now();
+        history.releasing(writing);
+        let downgraded = guard.downgrade().await;
+        history.released(writing, downgraded.as_ref().err());
+        let Ok(guard) = downgraded else { return };
+        let grant = Grant::downgraded(guard, *part);
+        let hold = history.begin(&grant, asked, Some(writing));
+        let work = set.read_twice(history.file(), hold, &grant.claims, set.thinking(random));
+        Sampler::new(history.file(), hold, &grant.held).during(work).await;
+        history.end(hold, grant.held).await;
+    }
+}
+
+/// Acquires a mutex that is held once more. If the hold has been lost meanwhile, it is not a re-entry.
+async fn enter_again(mutex: &InterProcessMutex, part: Part, history: &PartHistory) -> Option<(HoldId, Held)> {
+    let asked = now();
+    let error = match mutex.acquire_timeout(PATIENCE).await {
+        Ok(Some(guard)) => {
+            let grant = Grant::exclusive(guard, part);
+            let hold = history.begin(&grant, asked, None);
+            Sampler::new(history.file(), hold, &grant.held).ask();
+            return Some((hold, grant.held));
+        }
+        Ok(None) => None,
+        Err(error) => Some(error),
+    };
+    history.not_acquired(asked, error);
+    None
+}

@@ -1,0 +1,64 @@
+//! How the holds of one part go into the history.
+
+use std::sync::Arc;
+
+use curator_recipes::Error;
+
+use super::held::Held;
+use super::history_file::HistoryFile;
+use super::lock::Grant;
+use crate::history::{HoldId, What};
+use crate::work::Part;
+
+/// The history, as one part writes it.
+#[derive(Debug)]
+pub(super) struct PartHistory {
+    part: Part,
+    file: Arc<HistoryFile>,
+}
+
+impl PartHistory {
+    pub(super) fn new(part: Part, file: &Arc<HistoryFile>) -> Self {
+        Self { part, file: Arc::clone(file) }
+    }
+
+    pub(super) fn file(&self) -> &HistoryFile {
+        &self.file
+    }
+
+    /// A hold begins, which was asked for at `asked`.
+    pub(super) fn begin(&self, grant: &Grant, asked: u64, continues: Option<HoldId>) -> HoldId {
+        let (hold, guard) = (self.file.next_hold(), grant.held.first());
+        self.file.write(What::Acquired {
+            hold,
+            part: self.part.key(),
+            owner: self.file.owner(guard.owner()),
+            asked,
+            session: guard.session_id(),
+            claims: grant.claims.clone(),
+            reentry: guard.is_reentry(),
+            continues,
+        });
+        hold
+    }
+
+    /// An acquire has brought nothing.
+    pub(super) fn not_acquired(&self, asked: u64, error: Option<Error>) {
+        let error = error.map(|error| error.to_string());
+        self.file.write(What::NotAcquired { part: self.part.key(), asked, error });
+    }
+
+    /// A hold ends: gives it back.
+    pub(super) async fn end(&self, hold: HoldId, held: Held) {
+        self.releasing(hold);
+        self.released(hold, held.release().await.err().as_ref());
+    }
+
+    pub(super) fn releasing(&self, hold: HoldId) {
+        self.file.write(What::Releasing { hold });
+    }
+
+    pub(super) fn released(&self, hold: HoldId, error: Option<&Error>) {
+        self.file.write(What::Released { hold, error: error.map(ToString::to_string) });
+    }
+}

@@ -1,0 +1,100 @@
+//! Short runs, on a real ensemble.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use clap::ValueEnum;
+use curator_jepsen::peer::Peer;
+use curator_test::until;
+use tempfile::TempDir;
+
+/// Each run has a dozen processes: one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_curator-jepsen"))
+}
+
+/// What a run says, with the status that it ends with.
+fn told(output: &Output) -> (Option<i32>, String) {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Runs, and checks what is left once more. Both statuses, and what the run said.
+fn run(arguments: &[&str]) -> (Option<i32>, Option<i32>, String) {
+    let directory = TempDir::new().unwrap();
+    let output = program().arg("run").args(arguments).arg("--directory").arg(directory.path()).output().unwrap();
+    let (status, text) = told(&output);
+    let (again, _) = told(&program().arg("check").arg(directory.path()).output().unwrap());
+    (status, again, text)
+}
+
+/// How often a line has this in it.
+fn count(text: &str, part: &str) -> usize {
+    text.lines().filter(|line| line.contains(part)).count()
+}
+
+#[test]
+fn no_lock_breaks_its_promise_and_all_clients_come_back() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let nemeses = "kill-leader,isolate-leader,pause-client-long,kill-client,cut-client,swallow-answers,delete-nodes";
+    // Those that `cargo xtask` has prepared.
+    let peers = Peer::value_variants().iter().filter(|peer| peer.command().is_ok());
+    let peers: Vec<_> = peers.map(|peer| format!("--peers={peer}")).collect();
+    let mut arguments = vec!["--seconds", "40", "--nemesis", nemeses];
+    arguments.extend(peers.iter().map(String::as_str));
+    let (status, again, text) = run(&arguments);
+    assert_eq!((status, again), (Some(0), Some(0)), "{text}");
+    assert!(count(&text, " is healed") >= 2 && count(&text, "No violation.") == 1, "{text}");
+    assert_eq!(count(&text, "-transaction "), 4, "{text}");
+    for peer in Peer::value_variants().iter().filter(|peer| peer.command().is_ok()) {
+        assert_eq!(count(&text, &format!("{} ", peer.key())), 1, "{text}");
+    }
+}
+
+#[test]
+fn clocks_that_run_at_different_rates_are_seen() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let arguments = ["--seconds", "20", "--nemesis", "clock-rate", "--variant", "transaction", "--expect-violations"];
+    let (status, again, text) = run(&arguments);
+    assert_eq!((status, again), (Some(0), Some(1)), "{text}");
+    assert!(text.contains(" exclusivity"), "{text}");
+}
+
+/// The processes that a process has started.
+fn children(parent: u32) -> Vec<u32> {
+    let is_child = |id: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        // `123 (name) T 122 …`, where the name may contain anything.
+        let parent_of = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        parent_of == Some(parent)
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_child).collect()
+}
+
+#[tokio::test]
+async fn no_process_outlives_its_run_not_even_one_that_is_stopped() {
+    let begun = tokio::task::spawn_blocking(|| {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = TempDir::new().unwrap();
+        let mut command = program();
+        command.args(["run", "--nemesis", "pause-client-long", "--lock", "mutex", "--variant", "plain", "--directory"]);
+        let mut run = command.arg(directory.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("pause-client-long begins")));
+        let started = children(run.id());
+        run.kill().unwrap();
+        run.wait().unwrap();
+        started
+    });
+    let started = begun.await.unwrap();
+    // Five clients, and what watches over three servers.
+    assert_eq!(started.len(), 5 + 3);
+    until(async || !started.iter().any(|id| Path::new(&format!("/proc/{id}")).exists())).await;
+}

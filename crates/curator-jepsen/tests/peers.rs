@@ -1,0 +1,117 @@
+//! The workers with other clients, on a server of either kind.
+//!
+//! `cargo xtask test` brings kazoo and Curator, and runs this on an embedded server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+mod support;
+
+use curator_jepsen::history::{Event, What};
+use curator_jepsen::peer::Peer;
+use curator_recipes::InterProcessMutex;
+use curator_recipes::client::CuratorClient;
+use curator_recipes::driver::StandardLockInternalsDriver;
+use curator_test::{FaultProxy, TestingServer, close_session, until};
+use support::{Run, Worker, acknowledged, check_holds, check_sets, lock_nodes};
+
+fn start(run: &Run, peer: Peer, number: u32, connect_string: String) -> Worker {
+    let command = peer.command().unwrap_or_else(|missing| panic!("{missing}"));
+    Worker::start(command, &run.work(number, connect_string, &[]))
+}
+
+fn sessions(history: &[Event]) -> usize {
+    history.iter().filter(|event| matches!(event.what, What::Session { .. })).count()
+}
+
+async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let mut workers = [0, 1].map(|number| start(&run, peer, number, server.connect_string()));
+    for worker in &mut workers {
+        worker.until(|history| acknowledged(history, &peer.key()) >= 5).await;
+    }
+    let [a, b] = workers;
+    // One of them waits for the other's lock when it is told to finish, sooner or later.
+    let histories = [a.finish().await, b.finish().await];
+    for history in &histories {
+        check_holds(history);
+        assert_eq!(sessions(history), 1);
+        for event in history {
+            assert!(!matches!(event.what, What::Invalid { .. } | What::Released { error: Some(_), .. }), "{event:?}");
+            if let What::Acquired { claims, part, .. } = &event.what {
+                assert_eq!((part, &claims[0].resource), (&peer.key(), &format!("/jepsen/{}", peer.key())));
+                assert!(claims[0].token.is_some_and(|token| token > 0), "{event:?}");
+            }
+        }
+    }
+    check_sets(&histories, &run.store.stop().await);
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    assert_eq!(lock_nodes(&client).await, [""; 0]);
+}
+
+async fn one_that_loses_its_session_goes_on_in_the_next(peer: Peer) {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let run = Run::start().await;
+    let mut worker = start(&run, peer, 0, proxy.connect_string());
+    worker.until(|history| acknowledged(history, &peer.key()) > 0).await;
+    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    let in_the_next = |history: &[Event]| {
+        let next = history.iter().filter(|event| matches!(event.what, What::Session { .. })).nth(1);
+        next.is_some_and(|next| {
+            let later: Vec<_> = history.iter().filter(|event| event.at > next.at).cloned().collect();
+            acknowledged(&later, &peer.key()) > 0
+        })
+    };
+    worker.until(in_the_next).await;
+    let history = worker.finish().await;
+    check_holds(&history);
+    assert_eq!(sessions(&history), 2);
+    check_sets(&[history], &run.store.stop().await);
+}
+
+#[tokio::test]
+async fn what_two_workers_with_kazoo_write_is_there_at_the_end() {
+    what_two_of_them_write_is_there_at_the_end(Peer::Kazoo).await;
+}
+
+#[tokio::test]
+async fn what_two_workers_with_curator_write_is_there_at_the_end() {
+    what_two_of_them_write_is_there_at_the_end(Peer::Curator).await;
+}
+
+#[tokio::test]
+async fn a_worker_with_kazoo_that_loses_its_session_goes_on_in_the_next() {
+    one_that_loses_its_session_goes_on_in_the_next(Peer::Kazoo).await;
+}
+
+#[tokio::test]
+async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
+    one_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
+}
+
+/// Its locks are named as the peer's, so they exclude each other.
+async fn one_that_waits_for_the_lock_can_finish(peer: Peer, lock_name: &'static str) {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let path = format!("/jepsen/{}", peer.key());
+    let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
+    let held = InterProcessMutex::with_driver(&client, path, driver).unwrap().acquire().await.unwrap();
+    let worker = start(&run, peer, 0, server.connect_string());
+    // It watches the node of the holder.
+    let node = held.node().as_str();
+    until(async || server.watches_by_path().await.unwrap().contains_key(node)).await;
+    let history = worker.finish().await;
+    assert_eq!(acknowledged(&history, &peer.key()), 0);
+    assert_eq!(lock_nodes(&client).await, [node]);
+}
+
+#[tokio::test]
+async fn a_worker_with_kazoo_that_waits_for_the_lock_can_finish() {
+    one_that_waits_for_the_lock_can_finish(Peer::Kazoo, "__lock__").await;
+}
+
+#[tokio::test]
+async fn a_worker_with_curator_that_waits_for_the_lock_can_finish() {
+    one_that_waits_for_the_lock_can_finish(Peer::Curator, "lock-").await;
+}

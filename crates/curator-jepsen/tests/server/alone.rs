@@ -1,0 +1,87 @@
+//! One worker, to which something happens.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use curator_jepsen::history::{Event, What};
+use curator_jepsen::work::{LockKind, Part, Variant};
+use curator_test::{FaultProxy, TestingServer, close_session};
+
+use crate::support::{Run, acknowledged, check_holds, check_sets};
+
+const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
+
+fn sessions(history: &[Event]) -> Vec<i64> {
+    let sessions = history.iter().filter_map(|event| match event.what {
+        What::Session { session } => Some(session),
+        _ => None,
+    });
+    sessions.collect()
+}
+
+#[tokio::test]
+async fn a_worker_that_loses_its_session_says_so_and_goes_on_in_the_next() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let run = Run::start().await;
+    let guarded = Part { variant: Variant::Guarded, ..PLAIN };
+    let mut worker = run.worker(0, proxy.connect_string(), &[PLAIN, guarded]);
+    worker.until(|history| acknowledged(history, "mutex-plain") > 0).await;
+    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    let in_the_next = |history: &[Event], key: &str| {
+        let next = history.iter().filter(|event| matches!(event.what, What::Session { .. })).nth(1);
+        next.is_some_and(|next| {
+            let later: Vec<_> = history.iter().filter(|event| event.at > next.at).cloned().collect();
+            acknowledged(&later, key) > 0
+        })
+    };
+    worker.until(|history| ["mutex-plain", "mutex-guarded"].iter().all(|key| in_the_next(history, key))).await;
+    let history = worker.finish().await;
+    check_holds(&history);
+    let sessions = sessions(&history);
+    assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
+    let of_holds = history.iter().filter_map(|event| match event.what {
+        What::Acquired { session, .. } => Some(session),
+        _ => None,
+    });
+    assert!(of_holds.collect::<Vec<_>>().iter().all(|session| sessions.contains(session)));
+    // There was nobody else.
+    check_sets(&[history], &run.store.stop().await);
+}
+
+#[tokio::test]
+async fn what_a_killed_worker_has_seen_is_in_its_history() {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let mut worker = run.worker(0, server.connect_string(), &[PLAIN]);
+    worker.until(|history| acknowledged(history, "mutex-plain") > 5).await;
+    worker.kill();
+    let history = worker.history();
+    assert!(acknowledged(&history, "mutex-plain") > 5);
+    // Its last write may have been applied, and nobody was told.
+    let stored: usize = run.store.stop().await.values().map(Vec::len).sum();
+    let acknowledged = acknowledged(&history, "mutex-plain");
+    assert!((acknowledged..=acknowledged + 1).contains(&stored), "{stored} stored, {acknowledged} acknowledged");
+}
+
+#[tokio::test]
+async fn a_worker_waits_for_its_ensemble_and_finishes_without_it() {
+    // Nothing listens there.
+    let run = Run::start().await;
+    let worker = run.worker(0, "127.0.0.1:1".to_owned(), &[PLAIN]);
+    assert_eq!(sessions(&worker.finish().await), [0; 0]);
+}
+
+#[test]
+fn a_worker_that_is_told_nonsense_says_so() {
+    for line in ["", "{}\n", "do something\n"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_curator-jepsen"));
+        command.arg("worker").stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        process.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        let output = process.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("is not a `Work` as JSON"), "{line:?}: {said}");
+    }
+}

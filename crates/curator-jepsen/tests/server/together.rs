@@ -1,0 +1,137 @@
+//! Several workers, and nothing that goes wrong.
+
+use curator_jepsen::checker::check;
+use curator_jepsen::history::{Event, What};
+use curator_jepsen::work::{LockKind, Part, Variant};
+use curator_jepsen::worker::node_sets;
+use curator_recipes::client::CuratorClient;
+use curator_test::TestingServer;
+
+use crate::support::{Run, acknowledged, check_holds, check_sets, lock_nodes};
+
+const LOCKS: [LockKind; 4] = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Multi];
+const VARIANTS: [Variant; 4] = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
+
+fn has(history: &[Event], wanted: impl Fn(&What) -> bool) -> bool {
+    history.iter().any(|event| wanted(&event.what))
+}
+
+#[tokio::test]
+async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_end() {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let parts: Vec<_> = LOCKS.iter().flat_map(|&lock| VARIANTS.map(|variant| Part { lock, variant })).collect();
+    let mut workers = [0, 1].map(|number| run.worker(number, server.connect_string(), &parts));
+    for worker in &mut workers {
+        let parts = &parts;
+        worker
+            .until(|history| {
+                parts.iter().all(|part| acknowledged(history, &part.key()) >= 3)
+                    && has(history, |what| matches!(what, What::Acquired { reentry: true, .. }))
+                    && has(history, |what| matches!(what, What::Acquired { continues: Some(_), .. }))
+                    && has(history, |what| matches!(what, What::NotAcquired { error: None, .. }))
+            })
+            .await;
+    }
+    let [a, b] = workers;
+    let histories = [a.finish().await, b.finish().await];
+    for history in &histories {
+        check_holds(history);
+        assert!(!has(history, |what| matches!(what, What::Invalid { .. })));
+        assert!(!has(history, |what| matches!(what, What::Released { error: Some(_), .. })));
+        assert_eq!(history.iter().filter(|event| matches!(event.what, What::Session { .. })).count(), 1);
+    }
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let in_nodes = node_sets(&client).await.unwrap();
+    let mut sets = run.store.stop().await;
+    assert!(in_nodes.keys().all(|set| set.contains("-transaction") && !sets.contains_key(set)), "{in_nodes:?}");
+    sets.extend(in_nodes);
+    check_sets(&histories, &sets);
+    // The checker understands what workers write, and agrees.
+    let findings = check(&histories.concat(), &sets);
+    assert_eq!(findings.violations, []);
+    for part in &parts {
+        let tally = findings.parts[&part.key()];
+        let reads = part.lock == LockKind::ReadWrite;
+        assert!(tally.acknowledged >= 6 && tally.lost == 0 && (tally.reread > 0) == reads, "{}: {tally:?}", part.key());
+    }
+    assert_eq!(lock_nodes(&client).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn readers_read_twice_what_no_writer_changes_meanwhile() {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let parts = VARIANTS.map(|variant| Part { lock: LockKind::ReadWrite, variant });
+    let mut workers = [0, 1].map(|number| run.worker(number, server.connect_string(), &parts));
+    // What the reads of one hold have in common.
+    let reads = |history: &[Event], key: &str| {
+        let read = history.iter().filter_map(|event| match &event.what {
+            What::Read { hold, part, set, elements, digest, .. } if part == key => {
+                Some((*hold, (set.clone(), *elements, *digest)))
+            }
+            _ => None,
+        });
+        read.collect::<Vec<_>>()
+    };
+    for worker in &mut workers {
+        let not_empty =
+            |history: &[Event], key: &str| reads(history, key).iter().filter(|(_, read)| read.1 > 0).count() > 4;
+        worker.until(|history| parts.iter().all(|part| not_empty(history, &part.key()))).await;
+    }
+    let mut pairs = 0;
+    for worker in workers {
+        let history = worker.finish().await;
+        for part in &parts {
+            for pair in reads(&history, &part.key()).windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+                assert_eq!(pair[0].1, pair[1].1, "{}", part.key());
+                pairs += 1;
+            }
+        }
+    }
+    assert!(pairs > 0);
+}
+
+#[tokio::test]
+async fn claims_fit_their_locks() {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let parts = LOCKS.map(|lock| Part { lock, variant: Variant::Plain });
+    let mut worker = run.worker(0, server.connect_string(), &parts);
+    let claims = |history: &[Event]| {
+        let claims = history.iter().filter_map(|event| match &event.what {
+            What::Acquired { claims, continues, .. } => Some(claims.iter().cloned().map(|c| (c, continues.is_some()))),
+            _ => None,
+        });
+        claims.flatten().collect::<Vec<_>>()
+    };
+    let mut expected: Vec<_> = [
+        ("mutex-plain", 1, 1),
+        ("read-write-plain", 1_000_000, 1_000_000),
+        ("read-write-plain", 1, 1_000_000),
+        ("semaphore-plain", 1, 3),
+        ("semaphore-plain", 2, 3),
+        ("semaphore-plain", 3, 3),
+        ("multi-plain/a", 1, 1),
+        ("multi-plain/b", 1, 1),
+        ("multi-plain/c", 1, 1),
+    ]
+    .map(|(path, weight, capacity)| (format!("/jepsen/{path}"), weight, capacity))
+    .into();
+    expected.sort();
+    let kinds = |history: &[Event]| {
+        let mut kinds: Vec<_> =
+            claims(history).into_iter().map(|(claim, _)| (claim.resource, claim.weight, claim.capacity)).collect();
+        kinds.sort();
+        kinds.dedup();
+        kinds
+    };
+    worker.until(|history| kinds(history) == expected).await;
+    let history = worker.finish().await;
+    for (claim, continues) in claims(&history) {
+        assert!(claim.token.is_some_and(|token| token > 0), "{claim:?}");
+        // Leases stand in no queue, and a writer that reads has no place of its own.
+        let has_place = claim.capacity != 3 && !continues;
+        assert_eq!(claim.place, claim.token.filter(|_| has_place), "{claim:?}");
+    }
+}

@@ -1,0 +1,210 @@
+//! What the tests share: a run with nothing but workers.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use curator_jepsen::history::{Event, Outcome, What};
+use curator_jepsen::store::Store;
+use curator_jepsen::work::{Part, Work};
+use curator_recipes::client::{ClockInstant, CuratorClient};
+use curator_test::until;
+use tempfile::TempDir;
+
+/// Every server grants it.
+pub(crate) const SESSION: Duration = Duration::from_secs(4);
+
+/// A store, and a directory for the histories.
+pub(crate) struct Run {
+    pub(crate) store: Store,
+    directory: TempDir,
+    began: u64,
+}
+
+/// The work of a process. A drop kills it.
+pub(crate) struct Worker {
+    process: Child,
+    input: Option<ChildStdin>,
+    history: PathBuf,
+}
+
+impl Run {
+    pub(crate) async fn start() -> Self {
+        let (store, directory) = (Store::start().await.unwrap(), TempDir::new().unwrap());
+        Self { store, directory, began: ClockInstant::now().as_nanos() }
+    }
+
+    pub(crate) fn work(&self, worker: u32, connect_string: String, parts: &[Part]) -> Work {
+        Work {
+            worker,
+            life: 0,
+            connect_string,
+            session_timeout_ms: SESSION.as_millis().try_into().unwrap(),
+            store: self.store.address().to_string(),
+            history: self.directory.path().join(format!("w{worker}.0.jsonl")),
+            seed: u64::from(worker),
+            began: self.began,
+            set_ms: 500,
+            think_ms: 4,
+            boottime_offset: boottime_offset(),
+            parts: parts.to_vec(),
+        }
+    }
+
+    /// Starts a worker of ours.
+    pub(crate) fn worker(&self, worker: u32, connect_string: String, parts: &[Part]) -> Worker {
+        self.start_worker(&self.work(worker, connect_string, parts))
+    }
+
+    pub(crate) fn start_worker(&self, work: &Work) -> Worker {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_curator-jepsen"));
+        command.arg("worker");
+        Worker::start(command, work)
+    }
+}
+
+/// For languages that cannot read the clock of histories.
+fn boottime_offset() -> i64 {
+    use rustix::time::{ClockId, clock_gettime};
+    let nanos = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    };
+    let (before, boottime) = (nanos(ClockId::Monotonic), nanos(ClockId::Boottime));
+    boottime - before
+}
+
+impl Worker {
+    /// Starts a program, and tells it what to do.
+    pub(crate) fn start(mut command: Command, work: &Work) -> Self {
+        let mut process = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = process.stdin.take().unwrap();
+        writeln!(input, "{}", serde_json::to_string(work).unwrap()).unwrap();
+        Self { process, input: Some(input), history: work.history.clone() }
+    }
+
+    /// All that it has written so far, each line of which must be an event.
+    pub(crate) fn history(&self) -> Vec<Event> {
+        let text = std::fs::read_to_string(&self.history).unwrap_or_default();
+        // It may be writing the last line.
+        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+        complete.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
+    }
+
+    /// Waits until its history is as wanted.
+    #[track_caller]
+    pub(crate) fn until(&mut self, wanted: impl Fn(&[Event]) -> bool) -> impl Future<Output = ()> {
+        until(async move || {
+            assert_eq!(self.process.try_wait().unwrap(), None, "the worker has ended: {}", self.history.display());
+            wanted(&self.history())
+        })
+    }
+
+    /// Tells it to finish, and waits until it has, with nothing to complain of. Returns its history.
+    pub(crate) async fn finish(mut self) -> Vec<Event> {
+        drop(self.input.take());
+        let mut ended = None;
+        until(async || {
+            ended = self.process.try_wait().unwrap();
+            ended.is_some()
+        })
+        .await;
+        assert!(ended.unwrap().success(), "{ended:?}");
+        self.history()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The elements of a history by what became of them.
+pub(crate) fn elements(history: &[Event], outcomes: &[Outcome]) -> BTreeSet<(String, String)> {
+    let wrote = history.iter().filter_map(|event| match &event.what {
+        What::Wrote { set, element, outcome, .. } if outcomes.contains(outcome) => Some((set.clone(), element.clone())),
+        _ => None,
+    });
+    wrote.collect()
+}
+
+/// How many writes of a part were acknowledged.
+pub(crate) fn acknowledged(history: &[Event], key: &str) -> usize {
+    let is_one =
+        |event: &&Event| matches!(&event.what, What::Wrote { part, outcome: Outcome::Acknowledged, .. } if part == key);
+    history.iter().filter(is_one).count()
+}
+
+/// Checks that the sets have what was acknowledged, and nothing else but what was perhaps written.
+#[track_caller]
+pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &BTreeMap<String, Vec<String>>) {
+    let all = histories.concat();
+    let has = sets.iter().flat_map(|(set, elements)| elements.iter().map(move |e| (set.clone(), e.clone())));
+    let has: Vec<_> = has.collect();
+    let in_sets: BTreeSet<_> = has.iter().cloned().collect();
+    assert_eq!(has.len(), in_sets.len(), "an element is there twice");
+    let (sure, unknown) = (elements(&all, &[Outcome::Acknowledged]), elements(&all, &[Outcome::Unknown]));
+    let lost: Vec<_> = sure.difference(&in_sets).collect();
+    let unwanted: Vec<_> = in_sets.difference(&sure).filter(|element| !unknown.contains(*element)).collect();
+    assert!(lost.is_empty() && unwanted.is_empty(), "lost: {lost:?}; unwanted: {unwanted:?}");
+}
+
+/// Checks that each hold begins, is asked, and ends, in this order.
+#[track_caller]
+pub(crate) fn check_holds(history: &[Event]) {
+    assert!(history.is_sorted_by_key(|event| event.at), "the times run back");
+    let mut holds: BTreeMap<u64, Vec<&What>> = BTreeMap::new();
+    for event in history {
+        if let What::Acquired { hold, .. }
+        | What::Valid { hold, .. }
+        | What::Invalid { hold }
+        | What::Read { hold, .. }
+        | What::Wrote { hold, .. }
+        | What::Releasing { hold }
+        | What::Released { hold, .. } = &event.what
+        {
+            holds.entry(*hold).or_default().push(&event.what);
+        }
+    }
+    for (hold, story) in holds {
+        let good = matches!(
+            story[..],
+            [
+                What::Acquired { .. },
+                What::Valid { .. } | What::Invalid { .. },
+                ..,
+                What::Releasing { .. },
+                What::Released { .. }
+            ]
+        );
+        assert!(good, "hold {hold}: {story:?}");
+    }
+}
+
+/// The names of the nodes below the directories of all locks.
+pub(crate) async fn lock_nodes(client: &CuratorClient) -> Vec<String> {
+    let mut left = Vec::new();
+    let mut paths = vec!["/jepsen".to_owned()];
+    while let Some(path) = paths.pop() {
+        // A directory may be a container, which the server removes.
+        for child in client.get_children(&path).await.unwrap_or_default() {
+            let child = format!("{path}/{child}");
+            if client.check_exists(&child).await.unwrap().is_some_and(|stat| stat.ephemeral_owner != 0) {
+                left.push(child.clone());
+            }
+            paths.push(child);
+        }
+    }
+    left
+}

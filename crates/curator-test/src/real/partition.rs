@@ -1,0 +1,307 @@
+//! The network between the members of an ensemble, which can be cut.
+//!
+//! Each member reaches each other one through two proxies of its own, one for the quorum port and one for the election port:
+//! its `zoo.cfg` names the proxies where the others are, and its real address for itself. They carry bytes, and know
+//! nothing of the protocols, with one exception. For an election, only one connection of each pair of members is kept, the
+//! one that the greater id opened. So a smaller id that connects is closed, and called back, at the address that its first
+//! message tells: its real one, which would bypass the proxies (`QuorumCnxManager.InitialMessage`). The proxy replaces that
+//! address by the one of the proxy that leads back.
+
+use std::{collections::BTreeMap, future::pending, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+use crate::{error::Error, ports::Port, serving_thread::ServingThread};
+
+/// What a first message on an election port starts with, since 3.5: with one address of the sender, or with several.
+const INITIAL_MESSAGES: [i64; 2] = [-65_536, -65_535];
+/// What `InitialMessage.parse` takes at most.
+const LONGEST_ADDRESS: i32 = 2048;
+
+/// For how long a member is tried that does not listen, and how often. A follower gives its leader half a second to listen.
+const PATIENCE: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_millis(5);
+
+/// How many bytes are carried at once.
+const BUFFER: usize = 16 * 1024;
+
+/// The ports of a member that only the other members use.
+#[derive(Debug)]
+pub(crate) struct InternalPorts {
+    pub(crate) quorum: Port,
+    pub(crate) election: Port,
+}
+
+impl InternalPorts {
+    pub(crate) fn reserve() -> Result<Self, Error> {
+        Ok(Self { quorum: Port::reserve()?, election: Port::reserve()? })
+    }
+
+    /// The value of `server.<id>`.
+    pub(crate) fn server(&self) -> String {
+        format!("127.0.0.1:{}:{}", self.quorum.number(), self.election.number())
+    }
+}
+
+/// All links of an ensemble.
+#[derive(Debug)]
+pub(crate) struct Network {
+    /// By the members that they lead from and to.
+    links: BTreeMap<(usize, usize), Link>,
+}
+
+/// How one member reaches another one.
+#[derive(Debug)]
+struct Link {
+    ports: InternalPorts,
+    state: watch::Sender<State>,
+    /// Dropped with the link, which closes its connections.
+    _threads: [ServingThread; 2],
+}
+
+/// Whether a link carries anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct State {
+    is_cut: bool,
+    /// How often it has been cut: a connection must not miss a cut because it is short.
+    cuts: u64,
+}
+
+/// The address that a first message tells, and the one to tell instead.
+#[derive(Debug, Clone)]
+struct CallBack {
+    told: String,
+    instead: String,
+}
+
+impl Network {
+    /// Starts the proxies between these members.
+    pub(crate) fn start(members: &[InternalPorts]) -> Result<Self, Error> {
+        let pairs = (0..members.len()).flat_map(|from| (0..members.len()).map(move |to| (from, to)));
+        let pairs = pairs.filter(|(from, to)| from != to);
+        let ports = pairs.map(|pair| InternalPorts::reserve().map(|ports| (pair, ports)));
+        let ports = ports.collect::<Result<BTreeMap<_, _>, _>>()?;
+        let call_back = |(from, to): (usize, usize)| CallBack {
+            told: members[from].election.address().to_string(),
+            instead: ports[&(to, from)].election.address().to_string(),
+        };
+        let call_backs: Vec<_> = ports.keys().copied().map(call_back).collect();
+        let start = |((pair, ports), call_back): ((_, InternalPorts), _)| {
+            let (_, to): (usize, usize) = pair;
+            let state = watch::Sender::new(State::default());
+            let quorum = serve(&ports.quorum, members[to].quorum.address(), None, &state)?;
+            let election = serve(&ports.election, members[to].election.address(), Some(call_back), &state)?;
+            Ok((pair, Link { ports, state, _threads: [quorum, election] }))
+        };
+        let links = ports.into_iter().zip(call_backs).map(start).collect::<Result<_, Error>>()?;
+        Ok(Self { links })
+    }
+
+    /// The value of `server.<id>` of one member in the configuration of another one.
+    pub(crate) fn server(&self, from: usize, to: usize) -> Option<String> {
+        self.links.get(&(from, to)).map(|link| link.ports.server())
+    }
+
+    /// Cuts or restores the links between members for which this holds.
+    pub(crate) fn cut(&self, cut: bool, between: impl Fn(usize, usize) -> bool) {
+        for link in self.links.iter().filter(|((from, to), _)| between(*from, *to)).map(|(_, link)| link) {
+            link.state.send_modify(|state| {
+                state.is_cut = cut;
+                state.cuts += u64::from(cut);
+            });
+        }
+    }
+}
+
+fn serve(
+    port: &Port,
+    upstream: SocketAddr,
+    call_back: Option<CallBack>,
+    state: &watch::Sender<State>,
+) -> Result<ServingThread, Error> {
+    let call_back = call_back.map(Arc::new);
+    let state = state.clone();
+    let serve = move |member| carry(member, upstream, call_back.clone(), state.subscribe());
+    ServingThread::start("ensemble-proxy", port.address(), serve, pending())
+}
+
+/// Carries one connection until it ends, or until the first cut is over: nothing passes during the cut, not even the end
+/// of the connection, and both ends find it closed afterwards.
+async fn carry(
+    mut member: TcpStream,
+    upstream: SocketAddr,
+    call_back: Option<Arc<CallBack>>,
+    mut state: watch::Receiver<State>,
+) {
+    let (mut other, before, now) = (None, *state.borrow(), state.clone());
+    let passes = || !before.is_cut && *now.borrow() == before;
+    tokio::select! {
+        biased;
+        // The sender lives as long as the thread that this runs on.
+        _ = state.wait_for(|now| now.is_cut || *now != before) => {}
+        // An error just ends the connection.
+        _ = relay(&mut member, &mut other, upstream, call_back.as_deref(), &passes) => if passes() { return },
+    }
+    drop(state.wait_for(|now| !now.is_cut).await);
+}
+
+async fn relay(
+    member: &mut TcpStream,
+    other: &mut Option<TcpStream>,
+    upstream: SocketAddr,
+    call_back: Option<&CallBack>,
+    passes: &impl Fn() -> bool,
+) -> io::Result<()> {
+    member.set_nodelay(true)?;
+    let other = other.insert(connect(upstream).await?);
+    other.set_nodelay(true)?;
+    let (mut from_member, to_member) = member.split();
+    let (from_other, mut to_other) = other.split();
+    if let Some(call_back) = call_back {
+        let first = call_back.first_message(&mut from_member).await?;
+        if !passes() {
+            return Ok(());
+        }
+        to_other.write_all(&first).await?;
+    }
+    tokio::select! {
+        result = copy(from_member, to_other, passes) => result,
+        result = copy(from_other, to_member, passes) => result,
+    }
+}
+
+/// Carries one direction to its end. Whether a byte passes is asked after it was read: what is sent once a link is cut
+/// stays behind, even if this thread does not know of the cut yet.
+async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, passes: &impl Fn() -> bool) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        if count == 0 || !passes() {
+            return Ok(());
+        }
+        to.write_all(&buffer[..count]).await?;
+    }
+}
+
+/// Connects to a member, which may be about to listen.
+///
+/// Without proxies a connection that comes too early is refused, and tried again. Here it is accepted, by the proxy; were
+/// it closed again, a follower would take that for the end of its new leader, and the next election would begin only after
+/// that leader has waited for `initLimit`.
+async fn connect(upstream: SocketAddr) -> io::Result<TcpStream> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match TcpStream::connect(upstream).await {
+            Err(_) if Instant::now() < end => sleep(RETRY).await,
+            result => return result,
+        }
+    }
+}
+
+impl CallBack {
+    /// Reads the first message on an election port, and changes the address that it tells. Nothing is read of what
+    /// starts otherwise but its first number.
+    async fn first_message(&self, member: &mut ReadHalf<'_>) -> io::Result<Vec<u8>> {
+        let version = member.read_i64().await?;
+        if !INITIAL_MESSAGES.contains(&version) {
+            return Ok(version.to_be_bytes().into());
+        }
+        let (id, length) = (member.read_i64().await?, member.read_i32().await?);
+        let length = usize::try_from(length.min(LONGEST_ADDRESS)).unwrap_or(0);
+        let mut told = vec![0; length];
+        member.read_exact(&mut told).await?;
+        let address = String::from_utf8_lossy(&told).replace(&self.told, &self.instead);
+        // Both addresses have a port of five digits; and the server refuses a message that is longer by far.
+        let length = i32::try_from(address.len()).unwrap_or(i32::MAX);
+        Ok([&version.to_be_bytes()[..], &id.to_be_bytes(), &length.to_be_bytes(), address.as_bytes()].concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::wait::soon;
+
+    /// The election ports of two members, what they reach each other through, and who listens there.
+    struct Pair {
+        ports: Vec<InternalPorts>,
+        network: Network,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let ports = vec![InternalPorts::reserve().unwrap(), InternalPorts::reserve().unwrap()];
+            Self { network: Network::start(&ports).unwrap(), ports }
+        }
+
+        async fn listen(&self, member: usize) -> TcpListener {
+            TcpListener::bind(self.ports[member].election.address()).await.unwrap()
+        }
+
+        /// A connection from the first member to the second.
+        async fn connect(&self) -> TcpStream {
+            TcpStream::connect(self.network.links[&(0, 1)].ports.election.address()).await.unwrap()
+        }
+    }
+
+    fn first_message(address: &str) -> Vec<u8> {
+        let length = i32::try_from(address.len()).unwrap();
+        [&INITIAL_MESSAGES[0].to_be_bytes()[..], &1_i64.to_be_bytes(), &length.to_be_bytes(), address.as_bytes()]
+            .concat()
+    }
+
+    #[tokio::test]
+    async fn a_member_is_called_back_through_a_proxy() {
+        let pair = Pair::new();
+        let (one, other) = (pair.listen(0).await, pair.listen(1).await);
+        let own = pair.ports[0].election.address().to_string();
+        let mut connection = pair.connect().await;
+        connection.write_all(&[first_message(&own), b"more".to_vec()].concat()).await.unwrap();
+        let (mut accepted, _) = soon(other.accept()).await.unwrap();
+        let mut read = vec![0; first_message(&own).len() + 4];
+        accepted.read_exact(&mut read).await.unwrap();
+        let told = String::from_utf8(read[20..read.len() - 4].to_vec()).unwrap();
+        assert_ne!(told, own);
+        assert_eq!(read, [first_message(&told), b"more".to_vec()].concat());
+        // It leads back, and is cut with the rest.
+        let _back = TcpStream::connect(&told).await.unwrap();
+        soon(one.accept()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn nothing_passes_a_cut_and_both_ends_are_closed_after_it() {
+        let pair = Pair::new();
+        let other = pair.listen(1).await;
+        let mut connection = pair.connect().await;
+        // A server before 3.5 sends its id first.
+        connection.write_i64(1).await.unwrap();
+        let (mut accepted, _) = soon(other.accept()).await.unwrap();
+        assert_eq!(accepted.read_i64().await.unwrap(), 1);
+        pair.network.cut(true, |_, _| true);
+        connection.write_i64(2).await.unwrap();
+        pair.network.cut(false, |_, _| true);
+        assert_eq!(soon(accepted.read(&mut [0])).await.unwrap(), 0);
+        // A reset is as good: it had bytes that nobody took.
+        soon(connection.read(&mut [0])).await.unwrap_or(0);
+    }
+
+    #[tokio::test]
+    async fn a_connection_waits_for_a_member_that_is_about_to_listen() {
+        let pair = Pair::new();
+        let mut connection = pair.connect().await;
+        connection.write_i64(1).await.unwrap();
+        let other = pair.listen(1).await;
+        let (mut accepted, _) = soon(other.accept()).await.unwrap();
+        assert_eq!(accepted.read_i64().await.unwrap(), 1);
+    }
+}
