@@ -2,9 +2,9 @@
 
 use std::time::SystemTime;
 
-use super::{ENSEMBLE, Options};
+use super::Options;
 use crate::peer::Peer;
-use crate::scene::{SESSION_TIMEOUT, Scene};
+use crate::scene::{MEMBERS, SESSION_TIMEOUT, Scene};
 
 /// The lines for the head of the report.
 pub(super) fn about(options: &Options, scene: &Scene) -> Vec<(String, String)> {
@@ -20,7 +20,7 @@ pub(super) fn about(options: &Options, scene: &Scene) -> Vec<(String, String)> {
         ("nemeses", list(options.nemeses.iter().map(ToString::to_string).collect())),
         ("clients", list(clients)),
         ("curator-recipes", env!("CARGO_PKG_VERSION").to_owned()),
-        ("ZooKeeper", format!("{version}, {ENSEMBLE} servers")),
+        ("ZooKeeper", format!("{version}, {MEMBERS} servers")),
         ("session timeout", format!("{SESSION_TIMEOUT:?}")),
     ];
     lines.map(|(what, value)| (what.to_owned(), value)).into()

@@ -18,7 +18,7 @@ use crate::peer::Peer;
 use crate::recovery;
 use crate::report::{self, Final, Left, Report};
 pub use crate::scene::RunError;
-use crate::scene::{Cast, MEMBERS, SESSION_TIMEOUT, Scene, now};
+use crate::scene::{Cast, SESSION_TIMEOUT, Scene, now};
 use crate::work::{LockKind, Part, Variant};
 
 /// What is to be run.
@@ -114,6 +114,3 @@ async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery
     }
     Ok(recovery)
 }
-
-/// The members of the ensemble, for the head of the report.
-const ENSEMBLE: usize = MEMBERS;
