@@ -10,9 +10,10 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 
+use futures_util::task::AtomicWaker;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use zookeeper_client::{SessionState, StateWatcher};
@@ -43,6 +44,8 @@ struct Shared {
     /// `None` when the task is over. Locked while it is polled.
     work: Mutex<Option<Work>>,
     end: watch::Sender<Option<LinkEnd>>,
+    /// Wakes the task. What its work waits for no longer does when the work is dropped.
+    waker: AtomicWaker,
     /// How many watches wait for their event.
     watches: AtomicUsize,
     /// Drops the handles to the connection.
@@ -63,6 +66,7 @@ impl SessionTask {
         let shared = Arc::new(Shared {
             work: Mutex::new(Some(work)),
             end: watch::Sender::new(None),
+            waker: AtomicWaker::new(),
             watches: AtomicUsize::new(0),
             let_go: Mutex::default(),
         });
@@ -75,7 +79,7 @@ impl SessionTask {
     }
 
     /// Ends the task as it stands: its connection is dropped, no more of its pending requests are sent, and the session
-    /// is not closed.
+    /// is not closed. If another thread polls it at this moment, that takes effect when the poll returns.
     pub(crate) fn abort(&self, end: LinkEnd) {
         self.shared.finish(end);
     }
@@ -141,12 +145,14 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.waker.register(cx.waker());
         let mut slot = self.shared.lock();
         let Some(work) = &mut *slot else { return Poll::Ready(()) };
         let is_done = work.as_mut().poll(cx).is_ready();
         drop(slot);
+        let is_aborted = self.shared.end.borrow().is_some();
         let end = match (self.state)() {
-            SessionState::SyncConnected if !is_done => return Poll::Pending,
+            SessionState::SyncConnected if !is_done && !is_aborted => return Poll::Pending,
             SessionState::Expired => LinkEnd::Expired,
             SessionState::AuthFailed => LinkEnd::AuthFailed,
             SessionState::Closed => LinkEnd::Closed,
@@ -195,9 +201,16 @@ impl Shared {
             current.get_or_insert(end);
             first
         });
+        let work = match self.work.try_lock() {
+            Ok(mut work) => work.take(),
+            Err(TryLockError::Poisoned(work)) => work.into_inner().take(),
+            // It is being polled. Nobody can say for how long: whoever polls it finds the end recorded. Or someone else is
+            // about to drop it.
+            Err(TryLockError::WouldBlock) => None,
+        };
         // Outside the lock, because this wakes others.
-        let work = self.lock().take();
         drop(work);
+        self.waker.wake();
     }
 }
 
@@ -226,6 +239,8 @@ impl spawns::Spawn for Catcher {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures_util::FutureExt as _;
     use tokio::sync::{mpsc, oneshot};
 
@@ -300,6 +315,46 @@ mod tests {
         sender.send(SessionState::SyncConnected).unwrap_err();
         running.await;
         assert_eq!(count.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn the_runtime_is_rid_of_a_task_that_is_aborted() {
+        let Counting { task, running, sender: _sender, count, dropped: _dropped } = counting();
+        let ended = tokio::spawn(running);
+        tokio::task::yield_now().await;
+        // It waits. Its socket, which could wake it, is closed by the abort.
+        task.abort(LinkEnd::Lost);
+        let limit = Duration::from_secs(60);
+        tokio::time::timeout(limit, ended).await.expect("nobody has woken it").unwrap();
+        assert_eq!(count.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_being_polled_is_aborted_without_waiting() {
+        let (inside, entered) = std::sync::mpsc::channel();
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let (held, dropped) = oneshot::channel::<()>();
+        // As long as a server sends faster than the crate reads, the crate's task does not return from one poll.
+        let work = Box::pin(async move {
+            let _held = held;
+            inside.send(()).unwrap();
+            wait.recv().unwrap();
+            std::future::pending().await
+        });
+        let (task, running) = SessionTask::new(work, || SessionState::SyncConnected);
+        let polling = std::thread::spawn(move || Box::pin(running).now_or_never());
+        entered.recv().unwrap();
+        let (aborted, has_aborted) = std::sync::mpsc::channel();
+        let aborting = std::thread::spawn(move || {
+            task.abort(LinkEnd::Lost);
+            aborted.send(task.end()).unwrap();
+        });
+        let end = has_aborted.recv_timeout(Duration::from_secs(30));
+        go_on.send(()).unwrap();
+        aborting.join().unwrap();
+        assert_eq!(end, Ok(Some(LinkEnd::Lost)), "it was waited for");
+        assert_eq!(polling.join().unwrap(), Some(()), "it goes on although it was aborted");
+        dropped.await.unwrap_err();
     }
 
     #[tokio::test]
