@@ -12,7 +12,7 @@ use zookeeper_client::{Acls, Client, CreateMode as ZkCreateMode, CreateOptions, 
 
 pub(crate) use self::hosts::{ConnectFailure, Diagnosis};
 pub(crate) use self::open::SessionKey;
-use super::start::{start, unwinding};
+use super::start::start;
 use super::task::{LinkEnd, SessionTask};
 use super::watch::Watch;
 use crate::connect_string::HostPort;
@@ -73,13 +73,13 @@ impl Link {
     }
 
     pub(crate) fn get_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat)> {
-        start(unwinding(self.client.get_data(path.as_str())))
+        start(self.client.get_data(path.as_str()))
     }
 
     pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, Watch)> {
         let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
         start(async move {
-            let (data, stat, watcher) = unwinding(client.get_and_watch_data(path.as_str())).await?;
+            let (data, stat, watcher) = client.get_and_watch_data(path.as_str()).await?;
             Ok((data, stat, Watch::new(watcher, task)))
         })
     }

@@ -8,7 +8,8 @@
 //! | it reconnects silently: without reporting the timeout that is granted, at its own pace, with watches that may not fit, and reports that it is connected before it is | [`task`]: it never reconnects; `connection.rs` does |
 //! | a session that is resumed by its id may see an older state than it has seen | [`link`]: its first request is a write |
 //! | a watcher panics when its session task is gone | [`task`], [`watch`]: it is no longer polled then |
-//! | an answer to `getData` without a stat panics | [`start`]: an error |
+//! | an answer to `getData` without a stat panics, as does an empty path in one to a create | [`start`]: an error |
+//! | it reads for as long as there is something to read, in one poll | [`watchdog`]: hangs up |
 //! | a frame may be of any length, and is buffered | `supervisor.rs`: when a session is over, its task is ended |
 //! | only an end of file is `ConnectionLoss`; a reset or an idle timeout is `Custom` | [`error`] |
 //! | no `TCP_NODELAY` | [`nodelay`] |
@@ -25,10 +26,14 @@
 //! | `Client::lock` leaks its node when cancelled | not used |
 
 mod created;
+#[cfg(unix)]
+mod descriptor;
 pub(crate) mod error;
 pub(crate) mod link;
 mod multi;
 pub(crate) mod nodelay;
+mod sockets;
 mod start;
 pub(crate) mod task;
 pub(crate) mod watch;
+mod watchdog;

@@ -14,22 +14,20 @@ use zookeeper_client::Error as ZkError;
 /// has to be an `async` block, which by itself would send only at its first poll. This function makes that first poll.
 ///
 /// Dropping the future does not cancel the request.
-pub(super) fn start<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, T> {
-    let mut future = future.boxed();
+///
+/// A panic is turned into an error. The crate takes it for granted that the answer to `getData` contains a stat, and that
+/// the path in the answer to a create is not empty. Other answers do not come from a working server, but they must not take
+/// the caller's task down. The panic hook still sees the panic, and where panics abort, nothing helps.
+pub(super) fn start<T: Send + 'static>(
+    future: impl Future<Output = Result<T, ZkError>> + Send + 'static,
+) -> BoxFuture<'static, Result<T, ZkError>> {
+    let caught = AssertUnwindSafe(future).catch_unwind();
+    let undecodable = || ZkError::UnexpectedError("the answer cannot be decoded".to_owned());
+    let mut future = caught.map(move |answer| answer.unwrap_or_else(|_| Err(undecodable()))).boxed();
     match (&mut future).now_or_never() {
         Some(answer) => ready(answer).boxed(),
         None => future,
     }
-}
-
-/// Polls `future`, and turns a panic into an error.
-///
-/// The crate takes it for granted that the answer to `getData` contains a stat. A shorter answer does not come from a
-/// working server, but it must not take the caller's task down. The panic hook still sees the panic, and where panics
-/// abort, nothing helps.
-pub(super) async fn unwinding<T>(future: impl Future<Output = Result<T, ZkError>>) -> Result<T, ZkError> {
-    let caught = AssertUnwindSafe(future).catch_unwind().await;
-    caught.unwrap_or_else(|_| Err(ZkError::UnexpectedError("the answer cannot be decoded".to_owned())))
 }
 
 #[cfg(test)]
@@ -41,7 +39,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_the_crate_is_an_error() {
-        let answer: Result<(), _> = unwinding(async { panic!("on purpose") }).await;
+        let answer: Result<(), _> = start(async { panic!("on purpose") }).await;
         assert!(matches!(answer, Err(ZkError::UnexpectedError(_))), "{answer:?}");
     }
 
@@ -53,7 +51,7 @@ mod tests {
             let polls = Arc::clone(&polls);
             async move {
                 polls.fetch_add(1, Ordering::Relaxed);
-                receiver.await
+                receiver.await.map_err(|_| ZkError::ClientClosed)
             }
         });
         assert_eq!(polls.load(Ordering::Relaxed), 1);

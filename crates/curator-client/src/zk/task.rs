@@ -8,7 +8,7 @@
 //! The crate asks its thread's spawner to run the task, so while a connection is opened, the spawner is ours.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
@@ -217,8 +217,7 @@ impl Shared {
 /// Polls `future` with a spawner that keeps the last task spawned through it, without running it.
 pub(crate) async fn catch_task<T>(future: impl Future<Output = T>) -> (T, Option<Work>) {
     let catcher = Catcher { caught: Mutex::new(None) };
-    // A connect is large, and a future that waits for it should not be.
-    let mut future = Box::pin(future);
+    let mut future = pin!(future);
     let output = std::future::poll_fn(|cx| {
         let _scope = spawns::enter(&catcher);
         future.as_mut().poll(cx)

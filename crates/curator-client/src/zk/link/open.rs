@@ -17,6 +17,7 @@ use crate::zk::error::is_word_of_the_server;
 use crate::zk::nodelay::set_nodelay;
 use crate::zk::start::start;
 use crate::zk::task::{LinkEnd, SessionTask, catch_task};
+use crate::zk::watchdog::Watchdog;
 
 impl Link {
     /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns an instant before
@@ -34,11 +35,13 @@ impl Link {
     }
 
     pub(super) async fn connect(connector: Connector, server: &HostPort, caught_up: bool) -> Result<Self, ZkError> {
-        let (client, work) = catch_task(connector.connect(&server.to_string())).await;
+        let (watchdog, name) = (Watchdog::new(server), server.to_string());
+        // A connect is large, and a future that waits for it should not be.
+        let (client, work) = catch_task(watchdog.watch(Box::pin(connector.connect(&name)))).await;
         let client = client?;
         let work =
             work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
-        let task = SessionTask::spawn(work, client.state_watcher());
+        let task = SessionTask::spawn(Box::pin(watchdog.watch(work)), client.state_watcher());
         Ok(Self { client, task, server: Arc::new(server.clone()), caught_up: Arc::new(AtomicBool::new(caught_up)) })
     }
 

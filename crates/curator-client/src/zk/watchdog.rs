@@ -1,0 +1,201 @@
+//! Hangs up on servers that do not let the client crate come to an end.
+//!
+//! The crate reads for as long as there is something to read, without a pause for others. So as long as a server sends faster
+//! than the crate can read, the crate does not return from one poll, and the thread that polls it does nothing else. As many
+//! such servers as a runtime has threads, and nothing happens on it any more: no timer, no lease, no close.
+//!
+//! None of these threads can help, so this is done by one that is not the runtime's: that of `async-io`, which wakes whoever
+//! waits for a timer. That is what the watchdog does. When it has seen the same poll twice, it has the sockets shut down; the
+//! crate reads what they have received by then, and finds its connection broken.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use async_io::Timer;
+use tokio::runtime::Handle;
+
+use super::sockets::{Action, addresses, each_to};
+use crate::connect_string::HostPort;
+
+/// How often the watchdog looks. A poll takes microseconds, and on a machine that is busy, milliseconds; one that takes this
+/// long is hung up on before it has taken twice as long.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Watches over the polls of one connection. Clones watch over the same connection, the last one until it is dropped.
+#[derive(Clone)]
+pub(super) struct Watchdog {
+    owner: Arc<Owner>,
+}
+
+/// Who waits for the timer is kept by it. So the end is up to somebody else.
+struct Owner(Arc<Watched>);
+
+struct Watched {
+    /// How many polls have begun and ended: an odd number during a poll.
+    polls: AtomicU64,
+    /// The number at the last look.
+    seen: AtomicU64,
+    /// `None` when nobody watches any more.
+    timer: Mutex<Option<Timer>>,
+    hang_up: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Watchdog {
+    /// For connections to `server`. Must be called in a runtime.
+    pub(super) fn new(server: &HostPort) -> Self {
+        let (server, runtime) = (server.clone(), Handle::current());
+        Self::with(INTERVAL, move || {
+            let server = server.clone();
+            // Names have to be looked up. Nobody waits for it; it ends by itself.
+            drop(runtime.spawn_blocking(move || hang_up(&server)));
+        })
+    }
+
+    fn with(interval: Duration, hang_up: impl Fn() + Send + Sync + 'static) -> Self {
+        let (polls, seen, timer) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Some(Timer::interval(interval))));
+        let watched = Arc::new(Watched { polls, seen, timer, hang_up: Box::new(hang_up) });
+        watched.wait();
+        Self { owner: Arc::new(Owner(watched)) }
+    }
+
+    /// Watches over the polls of `future`, which belongs to the connection. One future of a connection at a time.
+    pub(super) fn watch<F: Future + ?Sized>(
+        &self,
+        mut future: Pin<Box<F>>,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        let watchdog = self.clone();
+        std::future::poll_fn(move |cx| {
+            let _counted = Counted::begin(&watchdog.owner.0.polls);
+            future.as_mut().poll(cx)
+        })
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let timer = self.0.timer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(timer);
+    }
+}
+
+/// A poll, which may panic.
+struct Counted<'a>(&'a AtomicU64);
+
+impl<'a> Counted<'a> {
+    fn begin(polls: &'a AtomicU64) -> Self {
+        polls.fetch_add(1, Ordering::Relaxed);
+        Self(polls)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Watched {
+    /// Has this woken at the next interval.
+    fn wait(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut timer = self.timer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(timer) = &mut *timer {
+            // Ready or not: in both cases it is set for the next interval.
+            let _set = Pin::new(timer).poll(&mut Context::from_waker(&waker));
+        }
+    }
+
+    fn look(&self) {
+        let polls = self.polls.load(Ordering::Relaxed);
+        let is_the_same = self.seen.swap(polls, Ordering::Relaxed) == polls;
+        if is_the_same && polls % 2 == 1 {
+            (self.hang_up)();
+        }
+    }
+}
+
+/// On the thread of `async-io`: nothing here may block.
+impl Wake for Watched {
+    fn wake(self: Arc<Self>) {
+        self.look();
+        self.wait();
+    }
+}
+
+/// All connections of this process to the server, as it cannot be told which of them it is. The others are resumed elsewhere,
+/// or there again.
+fn hang_up(server: &HostPort) {
+    match each_to(&addresses(std::slice::from_ref(server)), Action::ShutDown) {
+        Ok(sockets) => tracing::debug!(%server, sockets, "the server sends more than can be read: hung up"),
+        Err(error) => tracing::debug!(%server, %error, "the server sends more than can be read, and cannot be hung up on"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, poll_fn};
+    use std::sync::mpsc;
+    use std::task::Poll;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn watchdog(interval: Duration) -> (Watchdog, mpsc::Receiver<()>) {
+        let (sender, hung_up) = mpsc::channel();
+        // Whoever does not listen any more has heard enough.
+        let hang_up = move || {
+            let _heard = sender.send(());
+        };
+        (Watchdog::with(interval, hang_up), hung_up)
+    }
+
+    #[test]
+    fn a_poll_that_does_not_return_is_hung_up_on() {
+        let (watchdog, hung_up) = watchdog(Duration::from_millis(10));
+        let stuck = poll_fn(move |_| {
+            hung_up.recv_timeout(LONG).expect("nobody has hung up");
+            // And once more, if that did not help.
+            hung_up.recv_timeout(LONG).expect("nobody has hung up again");
+            Poll::Ready(())
+        });
+        assert!(watchdog.watch(Box::pin(stuck)).now_or_never().is_some());
+    }
+
+    #[test]
+    fn only_a_poll_that_is_seen_twice_is_hung_up_on() {
+        let (watchdog, hung_up) = watchdog(LONG);
+        let watched = Arc::clone(&watchdog.owner.0);
+        let heard = move || hung_up.try_iter().count();
+        let look = move || {
+            watched.look();
+            heard()
+        };
+        // Nothing is polled.
+        assert_eq!([look(), look(), look()], [0, 0, 0]);
+        let long = watchdog.watch(Box::pin(async { [look(), look()] }));
+        assert_eq!(long.now_or_never(), Some([0, 1]));
+        // Another one each time.
+        for _ in 0..3 {
+            let seen = watchdog.watch(Box::pin(async { look() })).now_or_never();
+            assert_eq!(seen, Some(0));
+        }
+        assert_eq!(look(), 0);
+    }
+
+    #[test]
+    fn nobody_is_watched_over_after_the_end() {
+        let (watchdog, hung_up) = watchdog(LONG);
+        let (watched, future) = (Arc::downgrade(&watchdog.owner.0), watchdog.watch(Box::pin(pending::<()>())));
+        drop(watchdog);
+        assert!(watched.upgrade().is_some());
+        drop(future);
+        assert_eq!(hung_up.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected));
+        assert!(watched.upgrade().is_none());
+    }
+}
