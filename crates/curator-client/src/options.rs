@@ -20,7 +20,8 @@ pub(crate) struct SessionOptions {
     pub(crate) connection_timeout: Duration,
     /// How long a closing client waits for the janitor, and then again for the server.
     pub(crate) close_timeout: Duration,
-    /// How long a request waits for its answer; `None` means as long as the session timeout.
+    /// How long a request waits for its answer; `None` means as long as the session timeout: the one above or
+    /// the granted one, whichever is shorter.
     pub(crate) operation_timeout: Option<Duration>,
     /// The largest request in bytes.
     pub(crate) max_request_size: usize,

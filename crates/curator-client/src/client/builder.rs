@@ -82,7 +82,7 @@ impl CuratorClientBuilder {
     /// retry policy is asked. [`connect`](Self::connect) waits in the same way. From 1 ms to a day. Defaults to 15 s.
     ///
     /// An attempt to open a session takes no longer either; each server gets an equal share of it. A connection that is silent
-    /// for a server's share (or for 2/5 of the session timeout, if that is shorter) counts as broken.
+    /// for a server's share (or for 2/5 of the session timeout, set or granted, if that is shorter) counts as broken.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
@@ -95,7 +95,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets how long one request waits for its answer. From 1 ms to a day. Defaults to the session timeout.
+    /// Sets how long one request waits for its answer. From 1 ms to a day. Defaults to the session timeout: the one set here
+    /// or the one that the server grants, whichever is shorter.
     pub fn operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = Some(timeout);
         self

@@ -1,16 +1,18 @@
 //! A server that is broken, or not one at all.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use curator_client::ConnectionState::Lost;
-use curator_client::SessionEnd;
+use curator_client::{Error, RetryNTimes, SessionEnd, ZPath};
 
 use crate::support::{builder, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a server talks if nobody hangs up on it.
+const LONG: Duration = Duration::from_secs(20);
 
 fn read_frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     let mut length = [0; 4];
@@ -26,23 +28,26 @@ fn write_frame(stream: &mut TcpStream, parts: &[&[u8]]) -> std::io::Result<()> {
     stream.write_all(&frame)
 }
 
-/// Grants a session, answers the first ping and the first probe, and then never comes to the end of an answer. How it is
-/// ended by the client.
+/// Grants a session with this timeout, and answers the first ping and the first probe.
+fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
+    read_frame(stream)?;
+    let (version, session, password) = ([0; 4], 7_i64.to_be_bytes(), [&16_i32.to_be_bytes()[..], &[7; 16]].concat());
+    write_frame(stream, &[&version, &timeout.to_be_bytes(), &session, &password, &[0]])?;
+    for _ in 0..2 {
+        let request = read_frame(stream)?;
+        let (xid, zxid, success) = (&request[..4], [0; 8], [0; 4]);
+        // A probe is answered with its path.
+        let path = [&1_i32.to_be_bytes()[..], b"/"].concat();
+        let is_ping = request.len() == 8;
+        write_frame(stream, &[xid, &zxid, &success, if is_ping { &[] } else { &path }])?;
+    }
+    Ok(())
+}
+
+/// Opens a session, and then never comes to the end of an answer. How it is ended by the client.
 fn talk_for_ever(stream: &mut TcpStream) -> std::io::Error {
     let mut talk = || -> std::io::Result<()> {
-        read_frame(stream)?;
-        let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap().to_be_bytes();
-        let (version, session, password) =
-            ([0; 4], 7_i64.to_be_bytes(), [&16_i32.to_be_bytes()[..], &[7; 16]].concat());
-        write_frame(stream, &[&version, &timeout, &session, &password, &[0]])?;
-        for _ in 0..2 {
-            let request = read_frame(stream)?;
-            let (xid, zxid, success) = (&request[..4], [0; 8], [0; 4]);
-            // A probe is answered with its path.
-            let path = [&1_i32.to_be_bytes()[..], b"/"].concat();
-            let is_ping = request.len() == 8;
-            write_frame(stream, &[xid, &zxid, &success, if is_ping { &[] } else { &path }])?;
-        }
+        open_session(stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
         stream.write_all(&i32::MAX.to_be_bytes())?;
         // For ten seconds, and never silent for so long that a client would notice.
         for _ in 0..2_000 {
@@ -52,6 +57,27 @@ fn talk_for_ever(stream: &mut TcpStream) -> std::io::Error {
         Ok(())
     };
     talk().err().unwrap_or_else(|| std::io::ErrorKind::TimedOut.into())
+}
+
+/// Opens a session, and then sends events of no interest as fast as it can. Whether the client has hung up before that ended.
+fn talk_without_a_pause(mut stream: TcpStream) -> std::io::Result<bool> {
+    open_session(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
+    let (xid, zxid, success) = ((-1_i32).to_be_bytes(), [0; 8], [0; 4]);
+    let (created, connected, path) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes(), b"/nobody");
+    let length = i32::try_from(path.len()).unwrap().to_be_bytes();
+    let event = [&xid[..], &zxid, &success, &created, &connected, &length, path].concat();
+    let events = [&u32::try_from(event.len()).unwrap().to_be_bytes()[..], &event].concat().repeat(2_000);
+    let mut listening = stream.try_clone()?;
+    listening.set_read_timeout(Some(LONG))?;
+    let talking = thread::spawn(move || while stream.write_all(&events).is_ok() {});
+    let begun = Instant::now();
+    // What the client has to say about the events.
+    while begun.elapsed() < LONG && !matches!(listening.read(&mut [0; 65_536]), Ok(0) | Err(_)) {}
+    let has_hung_up = begun.elapsed() < LONG;
+    // Ends the talking.
+    drop(listening.shutdown(Shutdown::Both));
+    talking.join().unwrap();
+    Ok(has_hung_up)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,4 +96,46 @@ async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     let hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
     assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
+}
+
+/// On one thread: nothing that runs there could do anything against it.
+#[tokio::test]
+async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        // Nobody is accepted any more.
+        drop(listener);
+        talk_without_a_pause(stream)
+    });
+    let client = builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap();
+    let has_hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
+    assert!(has_hung_up.unwrap(), "the client has listened to the end");
+    // Whether there was a session by then, whose end nobody can confirm any more, is a matter of luck.
+    let _closed = soon(client.close()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_that_long() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        drop(listener);
+        // 24 days.
+        open_session(&mut stream, i32::MAX)?;
+        // The requests, and the end: nothing is answered any more.
+        stream.read_to_end(&mut Vec::new())
+    });
+    let policy = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
+    let client = builder(address.to_string()).session_timeout(TIMEOUT).connection_timeout(TIMEOUT).retry_policy(policy);
+    let client = client.connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let request = soon(session.get_data(&ZPath::root())).await.unwrap_err();
+    assert!(matches!(request, Error::ConnectionLost { .. } | Error::OperationTimeout { .. }), "{request}");
+    soon(client.get_data("/")).await.unwrap_err();
+    soon(client.close()).await.unwrap_err();
+    let hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
+    assert!(hung_up.is_ok(), "{hung_up:?}");
 }

@@ -134,14 +134,15 @@ fn share(options: &SessionOptions, limit: Duration) -> Duration {
 
 /// The connector with which every connection of a client is opened.
 ///
-/// The crate waits 2/5 of the session timeout for a server that is silent, also later. That may be longer than the whole
-/// connect may take, so it waits no longer than a server's share of that.
+/// By itself, the crate waits 2/5 of the session timeout for a server that is silent, also later. That may be longer than
+/// the whole connect may take; and the timeout is the one that the server grants, which may be far longer than the one that
+/// was asked for. So it waits no longer than a server's share.
 fn connector(options: &SessionOptions) -> Connector {
-    let mut connector = Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
     let share = share(options, options.connection_timeout);
-    if share < options.session_timeout / 5 * 2 {
-        connector = connector.with_connection_timeout(share);
-    }
+    let mut connector = Client::connector()
+        .with_session_timeout(options.session_timeout)
+        .with_connection_timeout(share)
+        .with_fail_eagerly();
     for Credentials { scheme, auth } in &options.auth {
         connector = connector.with_auth(scheme, auth);
     }
