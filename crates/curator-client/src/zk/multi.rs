@@ -7,7 +7,9 @@ use super::error::translate;
 use super::link::{Answer, Link, create_options};
 use super::start::start;
 use crate::error::{Error, Result};
-use crate::operation::{Created, MULTI_READ, ReadOperation, ReadResult, TransactionOperation, TransactionResult};
+use crate::operation::{
+    Created, MULTI_READ, ReadOperation, ReadResult, TRANSACTION, TransactionOperation, TransactionResult,
+};
 use crate::path::ZPath;
 
 impl Link {
@@ -34,7 +36,8 @@ impl Link {
                 }
             }
             let results = match writer.commit().await {
-                Ok(results) => results.into_iter().map(written).collect(),
+                Ok(results) if fit(&operations, &results) => results.into_iter().map(written).collect(),
+                Ok(results) => return Ok(Err(unfit(&operations, &results))),
                 Err(MultiWriteError::RequestFailed { source }) => return Err(source),
                 Err(MultiWriteError::OperationFailed { index, source }) => match operations.get(index) {
                     Some(operation) => Err(failed(index, operation, source)),
@@ -73,6 +76,27 @@ impl Link {
 
 fn failed(index: usize, operation: &TransactionOperation, error: ZkError) -> Error {
     Error::TransactionFailed { index, cause: Box::new(translate(operation.name(), operation.path(), error)) }
+}
+
+/// Whether there is one result for each operation, of its kind. Anyone who reads the results relies on that.
+fn fit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> bool {
+    let fits = |(operation, result): (&TransactionOperation, &MultiWriteResult)| {
+        matches!(
+            (operation, result),
+            (TransactionOperation::Check { .. }, MultiWriteResult::Check)
+                | (TransactionOperation::Create(_), MultiWriteResult::Create { .. })
+                | (TransactionOperation::SetData { .. }, MultiWriteResult::SetData { .. })
+                | (TransactionOperation::Delete { .. }, MultiWriteResult::Delete)
+        )
+    };
+    operations.len() == results.len() && operations.iter().zip(results).all(fits)
+}
+
+/// It is not known what the server has done.
+fn unfit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> Error {
+    let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
+    let cause = format!("{} results that do not fit the {} operations", results.len(), operations.len());
+    Error::Unexpected { operation: TRANSACTION, path, cause }
 }
 
 fn written(result: MultiWriteResult) -> Result<TransactionResult> {

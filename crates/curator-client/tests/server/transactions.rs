@@ -113,3 +113,28 @@ async fn a_lost_answer_leaves_it_open_what_happened() {
     assert_eq!(proxy.requests()[&OpCode::Multi], 1);
     assert!(client.check_exists(&path).await.unwrap().is_some());
 }
+
+#[tokio::test]
+async fn results_that_do_not_fit_the_operations_leave_the_outcome_open() {
+    let (proxy, client) = behind_proxy().await;
+    let node = client.create().for_path(unique_path("node"), "").await.unwrap();
+    // The header of a result: its kind, whether it is the last one, and an error code.
+    const RESULT: usize = 9;
+    let lies: [fn(&mut Vec<u8>); 3] = [
+        // One is missing.
+        |answer| drop(answer.drain(16..16 + RESULT)),
+        // There is one more.
+        |answer| {
+            let result = answer[16..16 + RESULT].to_vec();
+            drop(answer.splice(16..16, result));
+        },
+        // A delete, in answer to a check.
+        |answer| answer[16..20].copy_from_slice(&OpCode::Delete.number().to_be_bytes()),
+    ];
+    for lie in lies {
+        proxy.alter_next_reply(OpCode::Multi, lie);
+        let transaction = client.transaction().check(&node, None).unwrap().check(&node, None).unwrap();
+        let error = transaction.commit().await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    }
+}
