@@ -90,6 +90,13 @@ impl Connection {
         }
     }
 
+    /// Gives up the connection, if there is one: it breaks.
+    pub(crate) fn give_up(&self) {
+        if let Stage::Up { task, .. } = &self.stage {
+            task.abort(LinkEnd::Lost);
+        }
+    }
+
     /// Waits for the next change.
     ///
     /// # Cancel safety

@@ -237,6 +237,17 @@ impl Session {
         }
     }
 
+    /// The time between the sending of two probes.
+    pub(crate) fn probe_interval(&self) -> Duration {
+        self.inner.lease.probe_interval().min(self.inner.options.session_timeout / 6)
+    }
+
+    /// How long a connection is kept, and a request waited for, without an answer. What a server grants makes it no longer:
+    /// that may be far more than was asked for.
+    pub(crate) fn patience(&self) -> Duration {
+        self.inner.timeout.min(self.inner.options.session_timeout)
+    }
+
     pub(crate) fn set_connected(&self, connected: bool) {
         self.inner.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
     }

@@ -118,10 +118,11 @@ impl Supervisor {
         let Some(link) = session.link() else { return SessionEnd::Expired };
         let mut connection = Connection::new(options, timer, journal, &link);
         drop(link);
-        let interval = session.lease().probe_interval();
+        let (interval, patience) = (session.probe_interval(), session.patience());
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut connected_since = ClockInstant::now();
+        let mut answered_at = connected_since;
         // Only the answer to a probe that was sent after the last doubt began ends the doubt.
         let mut doubt_since = ClockInstant::now();
         // The latest probe, while it is unanswered. An older one whose answer was lost no longer counts once a later one
@@ -163,6 +164,7 @@ impl Supervisor {
                 Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
                     Ok(()) => {
                         session.lease().probe_answered(sent);
+                        answered_at = ClockInstant::now();
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         if connection.is_up() && sent >= connected_since {
                             session.set_connected(true);
@@ -185,6 +187,9 @@ impl Supervisor {
                     next_probe = Deadline::after(interval);
                     let now = ClockInstant::now();
                     let overdue = awaited.is_some();
+                    if now.saturating_duration_since(answered_at.max(connected_since)) >= patience {
+                        connection.give_up();
+                    }
                     // The next connection begins with a probe.
                     if connection.is_up() {
                         awaited = Some(now);
@@ -260,7 +265,7 @@ impl Supervisor {
         opened.set(Some(session.clone()));
         session.prove(&server, deadline, diagnosis).await?;
         // The next probe is due soon, and nobody sends it before this has returned.
-        let limit = session.lease().probe_interval() / 2;
+        let limit = session.probe_interval() / 2;
         self.lock_data.find_out(&server, &self.timer, limit).await;
         Ok(session)
     }

@@ -218,16 +218,10 @@ impl Session {
         if !(*self.inner.connected.borrow() && link.end().is_none()) {
             return Request::failed(Error::Disconnected { operation, path: path.clone() });
         }
-        let (after, client) = (self.operation_timeout(), &*self.inner.options.name);
+        let options = &self.inner.options;
+        let (after, client) = (options.operation_timeout.unwrap_or_else(|| self.patience()), &*options.name);
         tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Shortened(path), size, "request");
         self.answer_to(operation, path, call(&link), after, permit)
-    }
-
-    /// How long a request waits for its answer. A server may grant a session far longer than was asked for; nobody has to
-    /// wait for its answers that long.
-    fn operation_timeout(&self) -> Duration {
-        let options = &self.inner.options;
-        options.operation_timeout.unwrap_or_else(|| options.session_timeout.min(self.inner.timeout))
     }
 
     /// The request fails because the session is over.

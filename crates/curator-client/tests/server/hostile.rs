@@ -45,9 +45,9 @@ fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
 }
 
 /// Opens a session, and then never comes to the end of an answer. How it is ended by the client.
-fn talk_for_ever(stream: &mut TcpStream) -> std::io::Error {
+fn talk_for_ever(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     let mut talk = || -> std::io::Result<()> {
-        open_session(stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
+        open_session(stream, timeout)?;
         stream.write_all(&i32::MAX.to_be_bytes())?;
         // For ten seconds, and never silent for so long that a client would notice.
         for _ in 0..2_000 {
@@ -88,7 +88,7 @@ async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
         let (mut stream, _) = listener.accept().unwrap();
         // Nobody is accepted any more.
         drop(listener);
-        talk_for_ever(&mut stream)
+        talk_for_ever(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())
     });
     let client = builder(address.to_string()).session_timeout(TIMEOUT).connect().await.unwrap();
     let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
@@ -138,4 +138,21 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_tha
     soon(client.close()).await.unwrap_err();
     let hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
     assert!(hung_up.is_ok(), "{hung_up:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_grants_more_time_than_was_asked_for_is_not_listened_to_that_long() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        drop(listener);
+        talk_for_ever(&mut stream, i32::MAX)
+    });
+    let client = builder(address.to_string()).session_timeout(TIMEOUT).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
+    assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
+    // The session is alive: the server has said so.
+    assert_eq!(session.end(), None);
 }
