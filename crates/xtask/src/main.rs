@@ -25,6 +25,7 @@ mod prepare;
 #[path = "../../curator-test/src/report.rs"]
 mod report;
 mod servers;
+mod soak;
 mod summary;
 mod tally;
 mod targets;
@@ -42,15 +43,19 @@ cargo xtask <command>
   jepsen [--peers curator,kazoo] <args>
                        prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
                        `cargo xtask jepsen --help` tells which arguments there are
+  soak [--minutes <n>] [--seed <n>] [--table <file>]
+                       use locks for ten minutes or for so many, while connections break, and see that nothing grows;
+                       writes the table to the file too, in Markdown
   help                 print this
 
 ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. Kazoo, for the
 tests with another client, is fetched with pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
 Java Curator is fetched with Maven and its worker compiled, into the target directory too; CURATOR_TEST_CURATOR_CLASSPATH names
 a class path with both.
-CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. Without arguments, the conformance tests
-also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests that need one server, and again on the
-oldest supported release. The end of the output names what was not run; where CI is set, that is a failure.
+CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only; if it is not set, the soak uses a real one.
+Without arguments, the conformance tests also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests
+that need one server, and again on the oldest supported release. The end of the output names what was not run; where CI is set,
+that is a failure.
 ";
 
 fn main() -> ExitCode {
@@ -65,6 +70,7 @@ fn main() -> ExitCode {
         }
         ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(None, arguments),
         ("jepsen", arguments) => jepsen::run(arguments),
+        ("soak", arguments) => soak::run(arguments),
         ("help" | "--help" | "-h", []) => {
             print!("{HELP}");
             Ok(())

@@ -30,8 +30,11 @@ pub(crate) const PEERS: &str = "peers";
 /// The short runs under faults, in which peers can take part.
 pub(crate) const JEPSEN: &str = "jepsen";
 
+/// The soak.
+pub(crate) const SOAK: &str = "soak";
+
 /// All test targets of the workspace. Packages share names: each may have a target `server`.
-const KNOWN: [(&str, Needs); 13] = [
+const KNOWN: [(&str, Needs); 15] = [
     (SERVER, Needs::Either),
     ("crowd", Needs::Either),
     ("matrix", Needs::Either),
@@ -40,7 +43,9 @@ const KNOWN: [(&str, Needs); 13] = [
     ("service", Needs::Either),
     (INTEROP, Needs::One),
     (PEERS, Needs::One),
+    (SOAK, Needs::One),
     ("embedded", Needs::Embedded),
+    ("hostile", Needs::Embedded),
     ("real", Needs::Real),
     (JEPSEN, Needs::Real),
     ("model", Needs::Nothing),

@@ -1,0 +1,131 @@
+//! What a server says, on the wire: frames, and what is wrong with them.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use super::Numbers;
+
+/// The xid of events, and that of pings.
+pub(crate) const EVENT: i32 = -1;
+pub(crate) const PING: i32 = -2;
+/// Where the fields of an answer's header begin: xid, zxid, error code; and then what that kind of request returns.
+pub(crate) const ZXID: usize = 4;
+pub(crate) const CODE: usize = 12;
+pub(crate) const BODY: usize = 16;
+/// The stat of a node.
+const STAT: usize = 68;
+/// The most elements that a list is said to have. The client crate allocates what it is told to, which ends the process from
+/// some hundred million on: `the_count_of_a_list_is_believed`.
+const LONGEST_LIST: i32 = 1 << 20;
+/// What this proxy reads at most, of a client or a server that both are right.
+const LONGEST_FRAME: usize = 1 << 21;
+
+/// The next frame, without its length.
+pub(crate) async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    let length = stream.read_u32().await? as usize;
+    if length > LONGEST_FRAME {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut frame = vec![0; length];
+    stream.read_exact(&mut frame).await?;
+    Ok(frame)
+}
+
+/// With its length before it.
+pub(crate) fn framed(payload: &[u8]) -> Vec<u8> {
+    [&(payload.len() as u32).to_be_bytes(), payload].concat()
+}
+
+pub(crate) fn string(text: &[u8]) -> Vec<u8> {
+    framed(text)
+}
+
+pub(crate) fn int(bytes: &[u8], at: usize) -> Option<i32> {
+    let bytes = bytes.get(at..at + 4)?;
+    Some(i32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+pub(crate) fn set_int(bytes: &mut [u8], at: usize, value: i32) {
+    if let Some(bytes) = bytes.get_mut(at..at + 4) {
+        bytes.copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// An event as a server sends it.
+pub(crate) fn event(kind: i32, state: i32, path: &[u8]) -> Vec<u8> {
+    let (zxid, code) = (7_i64, 0_i32);
+    let parts: [&[u8]; 6] = [
+        &EVENT.to_be_bytes(),
+        &zxid.to_be_bytes(),
+        &code.to_be_bytes(),
+        &kind.to_be_bytes(),
+        &state.to_be_bytes(),
+        &string(path),
+    ];
+    parts.concat()
+}
+
+/// Changes some bits or bytes, cuts some off, or adds some.
+pub(crate) fn spoil(numbers: &mut Numbers, bytes: &mut Vec<u8>) {
+    for _ in 0..=numbers.below(3) {
+        let at = numbers.below(bytes.len().max(1));
+        let value = [0, 1, 0x7f, 0x80, 0xff, numbers.next() as u8][numbers.below(6)];
+        match (numbers.below(6), bytes.get_mut(at)) {
+            (0, _) => bytes.truncate(at),
+            (1, _) => bytes.extend((0..numbers.below(40)).map(|_| value)),
+            // A length or a number, where there may be one.
+            (2, Some(_)) => set_int(bytes, at / 4 * 4, [-1, 0, 1, i32::MAX, i32::MIN, 0xffff][numbers.below(6)]),
+            (3, Some(byte)) => *byte ^= 1 << numbers.below(8),
+            (_, Some(byte)) => *byte = value,
+            (_, None) => bytes.push(value),
+        }
+    }
+}
+
+/// Lowers the counts of lists in the answer to a request of the kind `op`, down to what can be allocated.
+pub(crate) fn tame(op: i32, answer: &mut [u8]) {
+    match op {
+        // getACL, getChildren and getChildren2 begin with a list.
+        6 | 8 | 12 => {
+            lower(answer, BODY);
+        }
+        22 => tame_reads(answer),
+        _ => {}
+    }
+}
+
+fn lower(answer: &mut [u8], at: usize) -> Option<i32> {
+    let count = int(answer, at)?.min(LONGEST_LIST);
+    set_int(answer, at, count);
+    Some(count)
+}
+
+/// The same in each answer of a `multiRead`, as far as they can be read.
+fn tame_reads(answer: &mut [u8]) {
+    let mut at = BODY;
+    while let Some(op) = int(answer, at) {
+        if answer.get(at + 4).is_none_or(|done| *done != 0) {
+            return;
+        }
+        at += 9;
+        let skip = |at: usize| Some(at + 4 + usize::try_from(int(answer, at)?.max(0)).ok()?);
+        match op {
+            4 => match skip(at) {
+                Some(end) => at = end + STAT,
+                None => return,
+            },
+            8 => {
+                let Some(count) = lower(answer, at) else { return };
+                at += 4;
+                for _ in 0..count {
+                    match int(answer, at) {
+                        Some(length) => at += 4 + usize::try_from(length.max(0)).unwrap_or(0),
+                        None => return,
+                    }
+                }
+            }
+            _ => at += 4,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Whatever a server answers: what a client does ends, in bounded time and memory, and the client is itself again when its
+//! server is.
+//!
+//! A good server stands behind a proxy that spoils its answers, at a place and in a way that follow from a seed.
+//! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, 0 if it is not set: with
+//! one case, that is the one that is done again.
+//!
+//! The clients are in a process of their own, whose memory is limited.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+mod act;
+mod answer;
+mod case;
+#[path = "../../../curator-test/tests/support/numbers.rs"]
+mod numbers;
+mod process;
+mod server;
+mod survey;
+
+use curator_test::EmbeddedServer;
+
+use self::numbers::Numbers;
+use self::process::{Limited, number};
+use self::survey::Survey;
+
+/// Set in the process that has the clients.
+const CLIENTS: &str = "HOSTILE_CLIENTS";
+/// How many cases at a time: most of them wait.
+const AT_ONCE: usize = 32;
+
+#[test]
+fn whatever_a_server_answers_its_clients_end_what_they_do_and_recover() {
+    if std::env::var_os(CLIENTS).is_some() {
+        return clients(number("HOSTILE_CASES", 400), number("HOSTILE_SEED", 0));
+    }
+    let said = Limited::run("whatever_a_server_answers_its_clients_end_what_they_do_and_recover", CLIENTS);
+    said.assert_success();
+}
+
+/// What cannot be mended here: see "Servers are trusted" in `docs/guarantees.md`. When this fails, the client crate has become
+/// better, and the page can promise more.
+#[test]
+fn the_count_of_a_list_is_believed() {
+    if std::env::var_os(CLIENTS).is_some() {
+        process::limit_memory();
+        return case::be_told_of_a_long_list();
+    }
+    let died_of = Limited::run("the_count_of_a_list_is_believed", CLIENTS).died_of();
+    let died_of = died_of.expect("two billion names have done no harm");
+    assert!(died_of.contains("memory allocation of 51539607528 bytes failed"), "{died_of}");
+}
+
+/// The process with the clients.
+fn clients(cases: u64, first: u64) {
+    process::limit_memory();
+    let panics = process::count_panics();
+    // In a thread of its own: the clients' tasks are counted.
+    let servers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let good = EmbeddedServer::start().unwrap();
+    let survey = runtime.block_on(Survey::take(servers.handle(), &good, first..first + cases, AT_ONCE));
+    survey.say(&panics);
+    survey.judge(&panics);
+}

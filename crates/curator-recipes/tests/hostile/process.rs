@@ -1,0 +1,95 @@
+//! The process that has the clients: what it may use, and what it says.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::Write as _;
+use std::panic;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// How much the process may have, in bytes, of what it can write to: an allocation beyond that fails, which ends it. Stacks are
+/// a part of it, and most of it is never used.
+const MOST_MEMORY: u64 = 1 << 30;
+
+/// A number from the environment.
+pub(crate) fn number(variable: &str, default: u64) -> u64 {
+    env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
+/// Prints a line that is seen even if the test passes.
+pub(crate) fn say(line: &str) {
+    writeln!(std::io::stdout(), "{line}").expect("a place to print to");
+}
+
+pub(crate) fn limit_memory() {
+    let limit = Rlimit { current: Some(MOST_MEMORY), maximum: Some(MOST_MEMORY) };
+    setrlimit(Resource::Data, limit).unwrap();
+}
+
+/// One field of `/proc/self/status`, in bytes.
+pub(crate) fn status(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// How many descriptors are open.
+pub(crate) fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// What panics have said, where, and how many there were. Those of the client crate are contained.
+pub(crate) type Panics = Arc<Mutex<BTreeMap<String, usize>>>;
+
+/// Counts panics from now on.
+pub(crate) fn count_panics() -> Panics {
+    let (panics, report) = (Panics::default(), panic::take_hook());
+    let counted = Arc::clone(&panics);
+    panic::set_hook(Box::new(move |info| {
+        let place = info.location().map_or_else(|| "somewhere".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
+        let name = place.rsplit_once("/src/index.crates.io-").map_or(&*place, |(_, place)| place);
+        let is_first = {
+            let mut counted = counted.lock().unwrap();
+            let count = counted.entry(name.to_owned()).or_default();
+            *count += 1;
+            *count == 1
+        };
+        if is_first {
+            report(info);
+        }
+    }));
+    panics
+}
+
+/// Whether a panic was in this project.
+pub(crate) fn is_ours(place: &str) -> bool {
+    place.starts_with("crates/")
+}
+
+/// This program, run once more.
+pub(crate) struct Limited(Output);
+
+impl Limited {
+    /// Runs one test in a process with this variable.
+    pub(crate) fn run(test: &str, variable: &str) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(variable, "1").stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        said.lines().filter(|line| line.starts_with("hostile")).for_each(say);
+        Self(output)
+    }
+
+    pub(crate) fn assert_success(&self) {
+        let Output { status, stdout, stderr } = &self.0;
+        let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        assert!(status.success(), "{status}\n{stdout}\n{stderr}");
+    }
+
+    /// What it has said as it died.
+    pub(crate) fn died_of(&self) -> Option<String> {
+        (!self.0.status.success()).then(|| String::from_utf8_lossy(&self.0.stderr).into_owned())
+    }
+}

@@ -1,0 +1,120 @@
+//! Many cases, and what is true of all of them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use curator_test::EmbeddedServer;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+use super::act::Act;
+use super::case::{self, Ended};
+use super::process::{Panics, descriptors, is_ours, say, status};
+
+/// How much memory the process has at most while it runs, beyond what it had before, in bytes. An endless frame is buffered
+/// until a second or so after its session is over: that is the larger part of it.
+const MOST_RESIDENT: u64 = 400 << 20;
+
+/// What became of the cases.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    cases: u64,
+    took: Duration,
+    well: usize,
+    ill: usize,
+    acts: BTreeMap<Act, usize>,
+    longest: (Duration, &'static str, u64),
+    recovered: u64,
+    longest_recovery: Duration,
+    resident: (u64, u64),
+    wrong: Vec<String>,
+}
+
+impl Survey {
+    pub(crate) async fn take(servers: &Handle, good: &EmbeddedServer, mut seeds: Range<u64>, at_once: usize) -> Self {
+        let mut survey = Self { resident: (status("VmRSS"), 0), ..Self::default() };
+        let (begun, address) = (Instant::now(), good.address());
+        // What the first client brings into being stays: the thread for input and output, for example.
+        case::get_acquainted(servers, address).await;
+        let before = (Handle::current().metrics().num_alive_tasks(), descriptors());
+        let mut running = JoinSet::new();
+        loop {
+            while running.len() < at_once
+                && let Some(seed) = seeds.next()
+            {
+                say(&format!("begin {seed}"));
+                let servers = servers.clone();
+                running.spawn(async move { (seed, case::run(&servers, address, seed).await) });
+            }
+            match running.join_next().await {
+                Some(ended) => {
+                    let (seed, ended) = ended.unwrap();
+                    say(&format!("end {seed}: {:?}", ended.acts));
+                    survey.add(seed, ended);
+                }
+                None => break,
+            }
+        }
+        survey.took = begun.elapsed();
+        survey.resident.1 = status("VmHWM");
+        let now = || (Handle::current().metrics().num_alive_tasks(), descriptors());
+        // All clients are closed, and nothing is left of them.
+        let gone = within_a_minute(async || now().0 <= before.0 && now().1 <= before.1).await;
+        if !gone {
+            survey.wrong.push(format!("(tasks, descriptors) were {before:?}, and are {:?} when all is over", now()));
+        }
+        survey
+    }
+
+    fn add(&mut self, seed: u64, ended: Ended) {
+        self.cases += 1;
+        self.well += ended.well;
+        self.ill += ended.ill;
+        for act in ended.acts {
+            *self.acts.entry(act).or_default() += 1;
+        }
+        self.longest = self.longest.max((ended.longest.0, ended.longest.1, seed));
+        if let Some(recovery) = ended.recovery {
+            self.recovered += 1;
+            self.longest_recovery = self.longest_recovery.max(recovery);
+        }
+        self.wrong.extend(ended.wrong.into_iter().map(|wrong| format!("HOSTILE_SEED={seed} HOSTILE_CASES=1: {wrong}")));
+    }
+
+    pub(crate) fn say(&self, panics: &Panics) {
+        let Self { cases, took, well, ill, acts, longest, recovered, longest_recovery, resident, .. } = self;
+        let done: usize = acts.values().sum();
+        say(&format!("hostile servers: {cases} cases in {took:.0?}; {done} hostile acts: {acts:?}"));
+        say(&format!(
+            "hostile servers: {well} operations succeeded, {ill} ended with an error; the longest took {longest:.1?}"
+        ));
+        say(&format!("hostile servers: {recovered} clients recovered, the last after {longest_recovery:.1?}"));
+        let [before, most] = [resident.0, resident.1].map(|bytes| bytes >> 20);
+        say(&format!("hostile servers: {before} MiB of memory at the beginning, {most} MiB at most"));
+        for (place, count) in &*panics.lock().unwrap() {
+            say(&format!("hostile servers: {count} panics at {place}"));
+        }
+    }
+
+    pub(crate) fn judge(self, panics: &Panics) {
+        assert!(self.wrong.is_empty(), "{:#?}", self.wrong);
+        let most = self.resident.1 - self.resident.0;
+        assert!(most <= MOST_RESIDENT, "{} MiB more than at the beginning", most >> 20);
+        let panics = panics.lock().unwrap();
+        let ours: Vec<_> = panics.keys().filter(|place| is_ours(place)).collect();
+        assert!(ours.is_empty(), "panics at {ours:?}");
+        assert!(self.well > 0 && self.ill > 0 && self.recovered > 0, "one kind of outcome has not come up");
+    }
+}
+
+/// Whether a condition becomes true soon.
+async fn within_a_minute(mut condition: impl AsyncFnMut() -> bool) -> bool {
+    for _ in 0..6_000 {
+        if condition().await {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}

@@ -1,0 +1,108 @@
+//! What happens to the connections.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer, close_session};
+use tokio::time::sleep;
+
+use super::support::Numbers;
+
+/// Requests whose answers get lost.
+const OPS: [OpCode; 7] = [
+    OpCode::Create2,
+    OpCode::Delete,
+    OpCode::GetChildren,
+    OpCode::GetData,
+    OpCode::Multi,
+    OpCode::MultiRead,
+    OpCode::CreateSession,
+];
+
+/// The faults of a soak, one after another.
+pub(crate) struct Faults {
+    proxies: Vec<FaultProxy>,
+    server: SocketAddr,
+    numbers: Numbers,
+    done: BTreeMap<&'static str, u64>,
+}
+
+impl Faults {
+    pub(crate) fn new(proxies: Vec<FaultProxy>, server: &TestingServer, seed: u64) -> Self {
+        Self { proxies, server: server.address(), numbers: Numbers(seed), done: BTreeMap::new() }
+    }
+
+    /// What was done, and how often.
+    pub(crate) fn done(&self) -> String {
+        let done: Vec<_> = self.done.iter().map(|(what, count)| format!("{count} × {what}")).collect();
+        done.join(", ")
+    }
+
+    /// One fault, and then a pause. Takes a second or so.
+    pub(crate) async fn do_some(&mut self) {
+        let which = self.numbers.below(self.proxies.len());
+        let (proxy, op) = (&self.proxies[which], OPS[self.numbers.below(OPS.len())]);
+        let what = match self.numbers.below(10) {
+            0 => {
+                proxy.cut();
+                "cut"
+            }
+            1 => {
+                proxy.reset();
+                "reset"
+            }
+            2 => {
+                proxy.refuse(true).unwrap();
+                proxy.cut();
+                self.pause(500).await;
+                self.proxies[which].refuse(false).unwrap();
+                "refused for a while"
+            }
+            3 => {
+                let direction = [Direction::ToServer, Direction::ToClient, Direction::Both][self.numbers.below(3)];
+                self.proxies[which].black_hole(direction);
+                self.pause(1_500).await;
+                self.proxies[which].heal();
+                "black hole"
+            }
+            4 | 5 => {
+                let session = proxy.sessions().pop();
+                if let Some(session) = session {
+                    // It may be over already.
+                    let _closed = close_session(self.server, &session).await;
+                }
+                "session ended"
+            }
+            6 => {
+                proxy.swallow_next_reply(op);
+                "answer lost"
+            }
+            7 => {
+                proxy.cut_before_request(op);
+                "cut before a request"
+            }
+            8 => {
+                proxy.cut_before_reply(op);
+                "cut before an answer"
+            }
+            _ => {
+                proxy.set_delay(Duration::from_millis(20));
+                self.pause(1_000).await;
+                self.proxies[which].set_delay(Duration::ZERO);
+                "slow for a while"
+            }
+        };
+        *self.done.entry(what).or_default() += 1;
+        self.pause(700).await;
+    }
+
+    /// The network is well from now on.
+    pub(crate) fn heal(&self) {
+        self.proxies.iter().for_each(FaultProxy::heal);
+    }
+
+    async fn pause(&mut self, longest: usize) {
+        sleep(Duration::from_millis(self.numbers.below(longest) as u64)).await;
+    }
+}

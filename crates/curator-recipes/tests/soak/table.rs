@@ -1,0 +1,155 @@
+//! What a soak has shown: the first part against the last.
+
+use std::fmt::Write as _;
+
+use super::CLIENT_COUNT;
+use super::sample::{COUNTS, LEVELS, Sample};
+
+/// How much higher a level may be in the last part than in the first, in hundredths, and besides: levels go up and down with
+/// what the tasks happen to do.
+const MORE: (f64, f64) = (1.25, 12.0);
+/// The same for memory, in KiB. What is freed does not go back to the system at once, nor does all of it.
+const MORE_MEMORY: (f64, f64) = (1.10, 6.0 * 1024.0);
+/// How much time after the beginning does not count, and how long the two parts are, at most: seconds.
+const WARM_UP: usize = 30;
+const PART: usize = 60;
+
+/// All that was measured.
+#[derive(Debug)]
+pub(crate) struct Record {
+    seconds: u64,
+    seed: u64,
+    pub(crate) server: String,
+    pub(crate) faults: String,
+    /// Before the work.
+    pub(crate) idle: Sample,
+    /// One for each second.
+    pub(crate) samples: Vec<Sample>,
+    /// When all tasks have ended, and all is cleaned up.
+    pub(crate) rest: Sample,
+    /// When the clients are closed.
+    pub(crate) closed: Sample,
+}
+
+impl Record {
+    pub(crate) fn new(seconds: u64, seed: u64, server: &str) -> Self {
+        Self {
+            seconds,
+            seed,
+            server: server.to_owned(),
+            faults: String::new(),
+            idle: Sample::default(),
+            samples: Vec::new(),
+            rest: Sample::default(),
+            closed: Sample::default(),
+        }
+    }
+
+    /// Whether everything is as it was.
+    pub(crate) fn is_at_rest(idle: &Sample, rest: &Sample) -> bool {
+        LEVELS.iter().all(|level| is_kept(level) || rest.get(level) <= idle.get(level))
+    }
+
+    /// What has grown, or was not given back.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for level in LEVELS {
+            let [first, last] = self.parts(level).map(|(mean, _)| mean);
+            let most = most(level, first);
+            if last > most {
+                problems
+                    .push(format!("{level}: {first:.1} in the first part, {last:.1} in the last (at most {most:.1})"));
+            }
+            let (idle, rest) = (self.idle.get(level), self.rest.get(level));
+            if !is_kept(level) && rest > idle {
+                problems.push(format!("{level}: {idle} before the work, {rest} after it"));
+            }
+        }
+        for level in LEVELS {
+            let (left, own) = (self.closed.get(level), self.own(level));
+            if own.is_some_and(|own| left > own) {
+                problems.push(format!("{level}: {left} when the clients are closed"));
+            }
+        }
+        for count in COUNTS {
+            let [first, last] = self.rates(count);
+            // Otherwise the soak would show nothing.
+            if first + last == 0.0 {
+                problems.push(format!("{count}: never"));
+            }
+        }
+        problems
+    }
+
+    /// How much of a level is not the clients', if that is known: what is left of it when they are closed.
+    fn own(&self, level: &str) -> Option<u64> {
+        match level {
+            "tasks" | "pending deletes" | "ephemeral nodes" | "connections of the server" => Some(0),
+            "watches, of the clients" | "watches, of the server" => Some(0),
+            // Each has one.
+            "sockets" | "descriptors" => Some(self.idle.get(level) - CLIENT_COUNT as u64),
+            _ => None,
+        }
+    }
+
+    /// The mean of a level in the first and in the last part, and the highest.
+    fn parts(&self, level: &str) -> [(f64, u64); 2] {
+        self.windows().map(|samples| {
+            let values: Vec<_> = samples.iter().map(|sample| sample.get(level)).collect();
+            (values.iter().sum::<u64>() as f64 / values.len() as f64, values.iter().copied().max().unwrap_or(0))
+        })
+    }
+
+    /// How often in a second something was done in the first and in the last part.
+    fn rates(&self, count: &str) -> [f64; 2] {
+        self.windows().map(|samples| match samples {
+            [first, .., last] => (last.get(count) - first.get(count)) as f64 / (samples.len() - 1) as f64,
+            _ => 0.0,
+        })
+    }
+
+    fn windows(&self) -> [&[Sample]; 2] {
+        let all = self.samples.len();
+        let (warm_up, part) = ((all / 6).min(WARM_UP), (all / 4).clamp(2, PART));
+        [&self.samples[warm_up..warm_up + part], &self.samples[all - part..]]
+    }
+
+    /// The table, in Markdown.
+    pub(crate) fn table(&self) -> String {
+        let Self { seconds, seed, server, faults, .. } = self;
+        let [part, _] = self.windows().map(<[Sample]>::len);
+        let mut text = format!(
+            "{seconds} seconds on {server}, seed {seed}: 200 tasks, 20 locks, 4 clients. Faults: {faults}.\n\
+             Each part is {part} seconds: mean (highest).\n\n\
+             | Level | before | first part | last part | at most | at rest | closed |\n|---|--:|--:|--:|--:|--:|--:|\n"
+        );
+        for level in LEVELS {
+            let [(first, first_high), (last, last_high)] = self.parts(level);
+            let most = most(level, first);
+            let [idle, rest, closed] = [&self.idle, &self.rest, &self.closed].map(|sample| sample.get(level));
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "| {level} | {idle} | {first:.1} ({first_high}) | {last:.1} ({last_high}) | {most:.1} | {rest} | {closed} |"
+            );
+        }
+        text.push_str("\n| In a second | first part | last part | in all |\n|---|--:|--:|--:|\n");
+        for count in COUNTS {
+            let ([first, last], all) = (self.rates(count), self.closed.get(count));
+            let _ = writeln!(text, "| {count} | {first:.1} | {last:.1} | {all} |");
+        }
+        text
+    }
+}
+
+/// How high a level may be in the last part.
+fn most(level: &str, first: f64) -> f64 {
+    let (times, besides) = if level.starts_with("memory") { MORE_MEMORY } else { MORE };
+    first * times + besides
+}
+
+/// What is not given back at once, or not at all: memory that is free but still ours, and threads for blocking work that wait
+/// for more of it.
+fn is_kept(level: &str) -> bool {
+    level.starts_with("memory") || level == "threads"
+}

@@ -1,0 +1,98 @@
+//! Starts the long form of the soak.
+
+use std::path::PathBuf;
+
+use crate::{
+    command,
+    kind::{SERVER_VARIABLE, ServerKind},
+    plan, prepare,
+    targets::SOAK,
+};
+
+/// How long it takes if nobody says.
+const MINUTES: u64 = 10;
+
+/// What the caller wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wanted {
+    minutes: u64,
+    seed: Option<u64>,
+    table: Option<PathBuf>,
+}
+
+/// Runs the soak for some minutes, on a real server unless the environment selects a kind.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let wanted = Wanted::parse(arguments)?;
+    let kind = plan::chosen_kind()?.unwrap_or(ServerKind::Real);
+    if kind == ServerKind::Real {
+        prepare::prepare()?;
+    }
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--package", "curator-recipes", "--test", SOAK, "--", "--nocapture"]);
+    cargo.env(SERVER_VARIABLE, kind.name()).env("SOAK_SECONDS", (wanted.minutes * 60).to_string());
+    cargo.envs(wanted.seed.map(|seed| ("SOAK_SEED", seed.to_string())));
+    // Cargo runs the tests in the directory of their package.
+    let table = wanted.table.map(std::path::absolute).transpose().map_err(|e| format!("--table: {e}"))?;
+    cargo.envs(table.map(|table| ("SOAK_TABLE", table)));
+    command::run(&mut cargo)
+}
+
+impl Wanted {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut wanted = Self { minutes: MINUTES, seed: None, table: None };
+        let mut arguments = arguments.iter();
+        while let Some(option) = arguments.next() {
+            let value = arguments.next().ok_or_else(|| format!("{option}: a value is missing"))?;
+            match option.as_str() {
+                "--minutes" => {
+                    // A year.
+                    let minutes = number(option, value)?;
+                    wanted.minutes =
+                        Some(minutes).filter(|minutes| (1..=525_600).contains(minutes)).ok_or_else(|| {
+                            format!("--minutes: {minutes} is no time for a soak; give a number from 1 to 525600")
+                        })?;
+                }
+                "--seed" => wanted.seed = Some(number(option, value)?),
+                "--table" => wanted.table = Some(value.into()),
+                _ => return Err(format!("`{option}` is not an option of `soak`; see `cargo xtask help`")),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+fn number(option: &str, value: &str) -> Result<u64, String> {
+    value.parse().map_err(|_| format!("{option}: \"{value}\" is not a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Wanted, String> {
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        Wanted::parse(&words)
+    }
+
+    #[test]
+    fn ten_minutes_are_the_rule() {
+        assert_eq!(parse(""), Ok(Wanted { minutes: 10, seed: None, table: None }));
+        let wanted = Wanted { minutes: 60, seed: Some(7), table: Some("t.md".into()) };
+        assert_eq!(parse("--table t.md --minutes 60 --seed 7"), Ok(wanted));
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_its_name() {
+        for (line, named) in [
+            ("--minutes", "--minutes"),
+            ("--minutes ten", "ten"),
+            ("--minutes 0", "0"),
+            ("--minutes 99999999999", "99999999999"),
+            ("--seed -1", "-1"),
+            ("--hours 1", "--hours"),
+        ] {
+            let refused = parse(line).unwrap_err();
+            assert!(refused.contains(named), "{line}: {refused}");
+        }
+    }
+}
