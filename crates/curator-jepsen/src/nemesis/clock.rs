@@ -11,7 +11,7 @@ const FACTOR: f64 = 3.0;
 /// In session timeouts: one for the clients to begin anew, and most of one by their own clocks.
 pub(super) const LENGTH: f64 = 3.75;
 /// So many clients go on: it takes somebody to get what others still believe to hold.
-const SPARED: usize = 2;
+const SPARED: usize = 1;
 
 impl Strike<'_> {
     /// A client that is told three times the session timeout does in all respects what a client does whose clock runs at a

@@ -98,6 +98,8 @@ impl Scene {
         let journal = Journal::start(cast.directory)?;
         journal.say("starting the ensemble");
         let builder = TestingCluster::builder().partitionable().tick_time(TICK);
+        // The servers keep to it when a client whose clock is slow asks for more.
+        let builder = builder.property("maxSessionTimeout", SESSION_TIMEOUT.as_millis().to_string());
         let cluster = builder.sync_limit(SYNC_LIMIT).init_limit(INIT_LIMIT).start(MEMBERS).await?;
         let store = Store::start().await.map_err(RunError::io("start the store"))?;
         let operator = CuratorClient::builder(cluster.connect_string()).session_timeout(SESSION_TIMEOUT);
