@@ -17,7 +17,7 @@ use super::work::{Done, task};
 /// Tasks, and locks that they use.
 const TASKS: usize = 200;
 /// Short, as some sessions are lost; and long enough for a server of any kind.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Works and rests as it is told to on its standard input.
 pub(crate) async fn run(addresses: &str, seed: u64) {

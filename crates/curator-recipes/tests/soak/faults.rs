@@ -7,6 +7,7 @@ use std::time::Duration;
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer, close_session};
 use tokio::time::sleep;
 
+use super::clients::SESSION_TIMEOUT;
 use super::support::Numbers;
 
 /// Requests whose answers get lost.
@@ -39,11 +40,11 @@ impl Faults {
         done.join(", ")
     }
 
-    /// One fault, and then a pause. Takes a second or so.
+    /// One fault, and then a pause. Takes a second or so; seldom longer.
     pub(crate) async fn do_some(&mut self) {
         let which = self.numbers.below(self.proxies.len());
         let (proxy, op) = (&self.proxies[which], OPS[self.numbers.below(OPS.len())]);
-        let what = match self.numbers.below(10) {
+        let what = match self.numbers.below(12) {
             0 => {
                 proxy.cut();
                 "cut"
@@ -85,6 +86,19 @@ impl Faults {
             8 => {
                 proxy.cut_before_reply(op);
                 "cut before an answer"
+            }
+            9 => {
+                // The next connection is accepted, and given up when it has answered no probe for a second.
+                (0..3).for_each(|_| proxy.swallow_next_reply(OpCode::Sync));
+                proxy.cut();
+                "cut, and the next one silent"
+            }
+            10 => {
+                // Past the end of a lease: the session is lost, and nobody confirms that it is closed.
+                proxy.black_hole(Direction::Both);
+                sleep(SESSION_TIMEOUT).await;
+                self.proxies[which].heal();
+                "black hole for a session timeout"
             }
             _ => {
                 proxy.set_delay(Duration::from_millis(20));
