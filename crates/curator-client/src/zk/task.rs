@@ -338,7 +338,7 @@ mod tests {
             let _held = held;
             inside.send(()).unwrap();
             wait.recv().unwrap();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         let (task, running) = SessionTask::new(work, || SessionState::SyncConnected);
         let polling = std::thread::spawn(move || Box::pin(running).now_or_never());

@@ -131,7 +131,7 @@ fn hang_up(server: &HostPort) {
     match each_to(&addresses(std::slice::from_ref(server)), Action::ShutDown) {
         Ok(sockets) => tracing::debug!(%server, sockets, "the server sends more than can be read: hung up"),
         Err(error) => {
-            tracing::debug!(%server, %error, "the server sends more than can be read, and cannot be hung up on")
+            tracing::debug!(%server, %error, "the server sends more than can be read, and cannot be hung up on");
         }
     }
 }
