@@ -30,7 +30,7 @@ use crate::work::{Part, Work};
 /// The session timeout that all clients ask for: the longest that the ensemble grants.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
 
-/// A twentieth of the session timeout. The greatest session timeout is 20 of these, by default.
+/// A twentieth of the session timeout.
 const TICK: Duration = Duration::from_millis(200);
 /// So many ticks of silence, and the members of the ensemble give each other up: a quarter of the session timeout.
 const SYNC_LIMIT: u32 = 5;
@@ -99,7 +99,7 @@ impl Scene {
         journal.say("starting the ensemble");
         let builder = TestingCluster::builder().partitionable().tick_time(TICK);
         // The servers keep to it when a client whose clock is slow asks for more.
-        let builder = builder.property("maxSessionTimeout", SESSION_TIMEOUT.as_millis().to_string());
+        let builder = builder.property("maxSessionTimeout", millis(SESSION_TIMEOUT).to_string());
         let cluster = builder.sync_limit(SYNC_LIMIT).init_limit(INIT_LIMIT).start(MEMBERS).await?;
         let store = Store::start().await.map_err(RunError::io("start the store"))?;
         let operator = CuratorClient::builder(cluster.connect_string()).session_timeout(SESSION_TIMEOUT);
