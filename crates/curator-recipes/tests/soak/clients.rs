@@ -12,9 +12,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::sample::Sample;
 use super::support::builder;
-use super::work::{Done, task};
+use super::work::{Done, task, use_each};
 
-/// Tasks, and locks that they use.
+/// Ten of them for each lock.
 const TASKS: usize = 200;
 /// Short, as some sessions are lost; and long enough for a server of any kind.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -41,6 +41,7 @@ pub(crate) async fn run(addresses: &str, seed: u64) {
     while let Some(ended) = tasks.join_next().await {
         ended.unwrap();
     }
+    use_each(&clients[0]).await;
     until_ordered(&mut orders, "close", "rest", &clients, &done).await;
     for client in &clients {
         client.close().await.unwrap();

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::CLIENT_COUNT;
 use super::sample::{COUNTS, LEVELS, Sample};
 
-/// How many times as high a level may be in the last part as in the first, and how much may come on top of that: levels go up
-/// and down with what the tasks and the faults happen to do. What is left of them at rest is exact.
-const MORE: (f64, f64) = (1.5, 50.0);
+/// How many times as high a level may be in the last part as in the first, and how much may come on top of that, one for each
+/// task: levels go up and down with what the tasks and the faults happen to do. What is left of them at rest is exact.
+const MORE: (f64, f64) = (1.5, 200.0);
 /// The same for memory, in KiB. What is freed does not go back to the system at once, nor does all of it.
 const MORE_MEMORY: (f64, f64) = (1.10, 4.0 * 1024.0);
 /// How much time after the beginning does not count, and how long the two parts are, at most: seconds.

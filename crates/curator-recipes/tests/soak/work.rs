@@ -12,7 +12,7 @@ use curator_recipes::{
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::support::{Numbers, drop_after};
+use super::support::{Numbers, drop_after, until};
 
 /// What has been done so far.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ enum Held {
     Leases(Vec<SemaphoreLease>),
 }
 
-/// How many locks there are. Of each five: two mutexes, or else one of the others.
+/// How many locks there are, of five kinds.
 const LOCKS: usize = 20;
 /// The paths that each multi-lock takes two of.
 const MULTI_PATHS: usize = 4;
@@ -128,6 +128,24 @@ pub(crate) async fn task(
         once(lock, &mut numbers, &done).await;
         let pause = Duration::from_millis(numbers.below(60) as u64);
         let _over = timeout(pause, resting.changed()).await;
+    }
+}
+
+/// Uses each directory once more: the server removes no container that has never had a child, and an acquire may have been
+/// cancelled between the one and the other.
+pub(crate) async fn use_each(client: &CuratorClient) {
+    let of_multi_locks = (0..LOCKS).filter(|number| number % 5 == 4).map(|number| {
+        let paths = (0..MULTI_PATHS).map(|part| format!("/soak/{number}-{part}"));
+        Lock::Multi(InterProcessMultiLock::new(client, paths).unwrap())
+    });
+    let others = (0..LOCKS).filter(|number| number % 5 != 4);
+    for lock in others.map(|number| Lock::new(client, number, &mut Numbers(0))).chain(of_multi_locks) {
+        // The last faults may still strike.
+        until(async || match lock.clone().acquire(OwnerId::new(), 0, Duration::from_secs(10)).await {
+            Ok(Some(held)) => held.release(1).await.is_ok(),
+            _ => false,
+        })
+        .await;
     }
 }
 
