@@ -32,7 +32,7 @@ const BOUND: Duration = Duration::from_secs(20);
 /// For a close, which waits twice for the close timeout.
 const CLOSE_BOUND: Duration = Duration::from_secs(6);
 /// How long after the end of the hostilities the client is itself again.
-const RECOVERY_BOUND: Duration = Duration::from_secs(20);
+const RECOVERY_BOUND: Duration = Duration::from_secs(60);
 
 /// What became of a case.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@
 mod act;
 mod answer;
 mod case;
+mod lies;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
 mod process;

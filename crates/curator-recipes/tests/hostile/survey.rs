@@ -26,7 +26,7 @@ pub(crate) struct Survey {
     acts: BTreeMap<Act, usize>,
     longest: (Duration, &'static str, u64),
     recovered: u64,
-    longest_recovery: Duration,
+    longest_recovery: (Duration, u64),
     resident: (u64, u64),
     wrong: Vec<String>,
 }
@@ -77,7 +77,7 @@ impl Survey {
         self.longest = self.longest.max((ended.longest.0, ended.longest.1, seed));
         if let Some(recovery) = ended.recovery {
             self.recovered += 1;
-            self.longest_recovery = self.longest_recovery.max(recovery);
+            self.longest_recovery = self.longest_recovery.max((recovery, seed));
         }
         self.wrong.extend(ended.wrong.into_iter().map(|wrong| format!("HOSTILE_SEED={seed} HOSTILE_CASES=1: {wrong}")));
     }
@@ -86,10 +86,13 @@ impl Survey {
         let Self { cases, took, well, ill, acts, longest, recovered, longest_recovery, resident, .. } = self;
         let done: usize = acts.values().sum();
         say(&format!("hostile servers: {cases} cases in {took:.0?}; {done} hostile acts: {acts:?}"));
+        let (time, what, seed) = longest;
         say(&format!(
-            "hostile servers: {well} operations succeeded, {ill} ended with an error; the longest took {longest:.1?}"
+            "hostile servers: {well} operations succeeded, {ill} ended with an error; the longest took {time:.1?} ({what}, \
+             seed {seed})"
         ));
-        say(&format!("hostile servers: {recovered} clients recovered, the last after {longest_recovery:.1?}"));
+        let (time, seed) = longest_recovery;
+        say(&format!("hostile servers: {recovered} clients recovered, the slowest within {time:.1?} (seed {seed})"));
         let [before, most] = [resident.0, resident.1].map(|bytes| bytes >> 20);
         say(&format!("hostile servers: {before} MiB of memory at the beginning, {most} MiB at most"));
         for (place, count) in &*panics.lock().unwrap() {

@@ -8,6 +8,8 @@ use super::sample::{COUNTS, LEVELS, Sample};
 /// How many times as high a level may be in the last part as in the first, and how much may come on top of that, one for each
 /// task: levels go up and down with what the tasks and the faults happen to do. What is left of them at rest is exact.
 const MORE: (f64, f64) = (1.5, 200.0);
+/// The same for what there is a fixed number of, give or take a connection that is being replaced.
+const MORE_FIXED: (f64, f64) = (1.0, 12.0);
 /// The same for memory, in KiB. What is freed does not go back to the system at once, nor does all of it.
 const MORE_MEMORY: (f64, f64) = (1.10, 4.0 * 1024.0);
 /// How much time after the beginning does not count, and how long the two parts are, at most: seconds.
@@ -144,7 +146,11 @@ impl Record {
 
 /// How high a level may be in the last part.
 fn most(level: &str, first: f64) -> f64 {
-    let (times, besides) = if level.starts_with("memory") { MORE_MEMORY } else { MORE };
+    let (times, besides) = match level {
+        "memory (KiB)" => MORE_MEMORY,
+        "threads" | "descriptors" | "sockets" | "connections of the server" => MORE_FIXED,
+        _ => MORE,
+    };
     first * times + besides
 }
 
@@ -152,4 +158,60 @@ fn most(level: &str, first: f64) -> f64 {
 /// for more of it.
 fn is_kept(level: &str) -> bool {
     level.starts_with("memory") || level == "threads"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where all levels are 20 at the beginning, and everything is done ten times a second.
+    fn sample(second: u64, change: impl Fn(&str) -> u64) -> Sample {
+        let numbers = LEVELS.map(|level| (level, 20 + change(level))).into_iter();
+        let numbers: Vec<_> = numbers.chain(COUNTS.map(|count| (count, 10 * second))).collect();
+        let numbers = numbers.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+        Sample::read(&format!("sample;{}", numbers.join(";")), "sample").unwrap()
+    }
+
+    fn record(change: impl Fn(u64, &str) -> u64) -> Record {
+        let mut record = Record::new(100, 1, "no server");
+        record.idle = sample(0, |_| 0);
+        record.samples = (0..100).map(|second| sample(second, |level| change(second, level))).collect();
+        record.rest = sample(100, |level| change(100, level));
+        record.closed = Sample::default();
+        let gone = LEVELS.map(|level| format!("{level}={}", record.own(level).unwrap_or(0)));
+        let counts = COUNTS.map(|count| format!("{count}=1000"));
+        record.closed = Sample::read(&format!("closed;{};{}", gone.join(";"), counts.join(";")), "closed").unwrap();
+        record
+    }
+
+    #[test]
+    fn what_stays_as_it_is_is_no_problem() {
+        let record = record(|_, _| 0);
+        assert_eq!(record.problems(), [""; 0]);
+        assert!(Record::is_at_rest(&record.idle, &record.rest));
+        assert!(
+            record.table().contains("| tasks | 20 | 20.0 (20) | 20.0 (20) | 230.0 | 20 | 0 |"),
+            "{}",
+            record.table()
+        );
+        assert!(record.table().contains("| acquired | 10.0 | 10.0 | 1000 |"), "{}", record.table());
+    }
+
+    #[test]
+    fn what_grows_is_named() {
+        for (grows, each) in [("memory (KiB)", 100), ("descriptors", 1), ("watches, of the server", 5), ("nodes", 5)] {
+            let problems = record(|second, level| if level == grows { second * each } else { 0 }).problems();
+            assert!(problems.iter().all(|problem| problem.starts_with(grows)) && !problems.is_empty(), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_named_even_if_it_is_one() {
+        let is_left = |left: &'static str| record(move |second, level| u64::from(second == 100 && level == left));
+        for left in LEVELS.into_iter().filter(|level| !is_kept(level)) {
+            let record = is_left(left);
+            assert_eq!(record.problems(), [format!("{left}: 20 before the work, 21 after it")]);
+            assert!(!Record::is_at_rest(&record.idle, &record.rest), "{left}");
+        }
+    }
 }

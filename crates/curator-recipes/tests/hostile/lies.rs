@@ -1,0 +1,197 @@
+//! What is hostile about the answers of a server.
+
+use std::io;
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+use tokio::io::AsyncWriteExt as _;
+
+use super::act::Act;
+use super::answer::{BODY, CODE, EVENT, PING, ZXID, event, framed, int, set_int, spoil, tame};
+use super::server::{Asked, Connection};
+
+/// How much an endless stream sends at a time, and how often: about 20 MB a second.
+const STREAM: usize = 100 * 1024;
+const STREAM_PAUSE: Duration = Duration::from_millis(5);
+
+/// Whether the connection goes on after an act.
+pub(super) enum Then {
+    GoOn,
+    /// Nothing more is said.
+    BeSilent,
+}
+
+impl Connection {
+    /// Does something hostile in place of this answer, to a request of the kind `op`.
+    pub(super) async fn act(&mut self, act: Act, mut answer: Vec<u8>, op: Option<i32>) -> io::Result<Then> {
+        let is_handshake = op.is_none() && self.before.is_empty();
+        match act {
+            Act::Spoiled if is_handshake => self.spoil_handshake(&mut answer),
+            Act::Spoiled => {
+                spoil(&mut self.script.numbers, &mut answer);
+            }
+            Act::WrongXid => set_int(&mut answer, 0, self.wrong_xid()),
+            Act::WrongZxid => {
+                let zxid = [i64::MIN, -1, 0, i64::MAX, 1][self.script.numbers.below(5)];
+                if let Some(place) = answer.get_mut(ZXID..CODE) {
+                    place.copy_from_slice(&zxid.to_be_bytes());
+                }
+            }
+            Act::WrongCode => {
+                let any = self.script.numbers.next() as i32;
+                let known = -(self.script.numbers.below(130) as i32);
+                set_int(&mut answer, CODE, if self.script.numbers.below(3) == 0 { any } else { known });
+            }
+            Act::OtherBody => {
+                let other = self.script.numbers.below(self.before.len().max(1));
+                if let Some(other) = self.before.get(other).and_then(|other| other.get(BODY..)) {
+                    answer.truncate(BODY);
+                    answer.extend_from_slice(other);
+                }
+            }
+            Act::LongList => set_int(&mut answer, BODY, i32::MAX),
+            Act::WrongLength => return self.lie_about_the_length(&answer).await,
+            Act::Twice => self.say(&framed(&answer)).await?,
+            Act::OutOfOrder => {
+                self.late = Some(answer);
+                return Ok(Then::GoOn);
+            }
+            Act::Events => {
+                for _ in 0..self.script.numbers.below(300) {
+                    let event = self.wild_event();
+                    self.say(&framed(&event)).await?;
+                }
+            }
+            Act::Unrequested => {
+                let xid = self.wrong_xid();
+                let mut other = answer.clone();
+                set_int(&mut other, 0, xid);
+                self.say(&framed(&other)).await?;
+            }
+            Act::Garbage => {
+                let garbage = self.garbage();
+                self.say(&garbage).await?;
+            }
+            Act::Partial => {
+                let frame = framed(&answer);
+                let part = self.script.numbers.below(frame.len());
+                self.say(&frame[..part]).await?;
+                return Ok(Then::BeSilent);
+            }
+            Act::Silence => return Ok(Then::BeSilent),
+            Act::EndlessFrame => {
+                self.say(&i32::MAX.to_be_bytes()).await?;
+                return self.stream(&[0; STREAM]).await;
+            }
+            Act::EndlessEvents => {
+                let events: Vec<_> = (0..100).flat_map(|_| framed(&self.calm_event())).collect();
+                let events = events.repeat(STREAM / 10 / events.len() + 1);
+                return self.stream(&events).await;
+            }
+            Act::Close => return Err(io::ErrorKind::ConnectionAborted.into()),
+            Act::Reset => {
+                set_socket_linger(self.to_client.as_ref(), Some(Duration::ZERO))?;
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+        }
+        if let Some(op) = op {
+            tame(op, &mut answer);
+        }
+        self.say(&framed(&answer)).await?;
+        Ok(Then::GoOn)
+    }
+
+    /// Version, timeout, session id, password, and whether the server is read-only.
+    fn spoil_handshake(&mut self, answer: &mut Vec<u8>) {
+        let numbers = &mut self.script.numbers;
+        match numbers.below(6) {
+            0 => set_int(answer, 4, [0, -1, i32::MIN, i32::MAX, 1, 50, 100_000][numbers.below(7)]),
+            1 => {
+                let id = [0, -1, i64::MIN, 4711][numbers.below(4)];
+                answer.splice(8..16, id.to_be_bytes());
+            }
+            2 => {
+                let password = vec![7; [0, 1, 15, 17, 1000, 100_000][numbers.below(6)]];
+                answer.splice(16.., [framed(&password), vec![0]].concat());
+            }
+            3 => set_int(answer, 16, [-1, 0, 15, 17, i32::MAX][numbers.below(5)]),
+            4 => answer.truncate(numbers.below(answer.len())),
+            _ => spoil(numbers, answer),
+        }
+    }
+
+    async fn lie_about_the_length(&mut self, answer: &[u8]) -> io::Result<Then> {
+        let length = answer.len() as i32;
+        let lies = [length + 1, length - 1, 0, 1, -1, i32::MIN, i32::MAX, 2 * length, 0x0010_0000];
+        let lie = lies[self.script.numbers.below(lies.len())];
+        self.say(&lie.to_be_bytes()).await?;
+        self.say(answer).await?;
+        Ok(Then::GoOn)
+    }
+
+    /// The xid of nobody, of a request that waits, of one that does not any more, or one that means something else.
+    fn wrong_xid(&mut self) -> i32 {
+        let waiting = self.asked().pending.keys().copied().min();
+        let any = self.script.numbers.next() as i32;
+        let answered = self.before.last().and_then(|answer| int(answer, 0));
+        let special = [EVENT, PING, -4, -8, 0, i32::MAX, i32::MIN];
+        match self.script.numbers.below(4) {
+            0 => waiting.unwrap_or(any),
+            1 => answered.unwrap_or(any),
+            2 => special[self.script.numbers.below(special.len())],
+            _ => any,
+        }
+    }
+
+    fn wild_event(&mut self) -> Vec<u8> {
+        let numbers = &mut self.script.numbers;
+        let kind = if numbers.below(10) == 0 { numbers.next() as i32 } else { 1 + numbers.below(4) as i32 };
+        let state = if numbers.below(10) == 0 { numbers.next() as i32 } else { 3 };
+        let wild: [&[u8]; 9] =
+            [b"", b"/", b"//", b"no slash", "é".as_bytes(), b"/\0", b"/\xff\xfe", b"/a/../b", &[b'/'; 5000]];
+        let path = wild[numbers.below(wild.len())].to_vec();
+        let is_real = numbers.below(3) > 0;
+        let path = if is_real { self.a_path().unwrap_or(path) } else { path };
+        event(kind, state, &path)
+    }
+
+    /// One that a server could send.
+    fn calm_event(&mut self) -> Vec<u8> {
+        let kind = 1 + self.script.numbers.below(4) as i32;
+        let path = self.a_path().unwrap_or_else(|| b"/calm".to_vec());
+        event(kind, 3, &path)
+    }
+
+    /// A path that the client has named.
+    fn a_path(&mut self) -> Option<Vec<u8>> {
+        let asked = self.asked.lock().unwrap();
+        let at = self.script.numbers.below(asked.paths.len().max(1));
+        asked.paths.get(at).cloned()
+    }
+
+    fn garbage(&mut self) -> Vec<u8> {
+        let numbers = &mut self.script.numbers;
+        match numbers.below(3) {
+            0 => b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec(),
+            1 => b"\x15\x03\x01\x00\x02\x02\x0a".to_vec(),
+            _ => (0..numbers.below(300)).map(|_| numbers.next() as u8).collect(),
+        }
+    }
+
+    /// Goes on until the client hangs up.
+    async fn stream(&mut self, bytes: &[u8]) -> io::Result<Then> {
+        loop {
+            self.say(bytes).await?;
+            tokio::time::sleep(STREAM_PAUSE).await;
+        }
+    }
+
+    pub(super) async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.to_client.write_all(bytes).await
+    }
+
+    pub(super) fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap()
+    }
+}
