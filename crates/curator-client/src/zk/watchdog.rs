@@ -9,13 +9,12 @@
 //! crate reads what they have received by then, and finds its connection broken.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use async_io::Timer;
-use tokio::runtime::Handle;
 
 use super::sockets::{Action, addresses, each_to};
 use crate::connect_string::HostPort;
@@ -40,23 +39,35 @@ struct Watched {
     seen: AtomicU64,
     /// `None` when nobody watches any more.
     timer: Mutex<Option<Timer>>,
+    interval: Duration,
     hang_up: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Watchdog {
-    /// For connections to `server`. Must be called in a runtime.
+    /// For connections to `server`.
     pub(super) fn new(server: &HostPort) -> Self {
-        let (server, runtime) = (server.clone(), Handle::current());
+        let (server, is_hanging_up) = (server.clone(), Arc::new(AtomicBool::new(false)));
         Self::with(INTERVAL, move || {
-            let server = server.clone();
-            // Names have to be looked up. Nobody waits for it; it ends by itself.
-            drop(runtime.spawn_blocking(move || hang_up(&server)));
+            if is_hanging_up.swap(true, Ordering::Relaxed) {
+                return;
+            }
+            let (server, done) = (server.clone(), Arc::clone(&is_hanging_up));
+            // Names have to be looked up. A runtime that is about to end takes no work any more, and waits for the very poll
+            // that this is to end; so it is not the runtime's thread. Nobody waits for it; it ends by itself.
+            let thread = std::thread::Builder::new().name("curator-hang-up".to_owned()).spawn(move || {
+                hang_up(&server);
+                done.store(false, Ordering::Relaxed);
+            });
+            if thread.is_err() {
+                // There may be one at the next look.
+                is_hanging_up.store(false, Ordering::Relaxed);
+            }
         })
     }
 
     fn with(interval: Duration, hang_up: impl Fn() + Send + Sync + 'static) -> Self {
-        let (polls, seen, timer) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Some(Timer::interval(interval))));
-        let watched = Arc::new(Watched { polls, seen, timer, hang_up: Box::new(hang_up) });
+        let (polls, seen, timer) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Some(Timer::never())));
+        let watched = Arc::new(Watched { polls, seen, timer, interval, hang_up: Box::new(hang_up) });
         watched.wait();
         Self { owner: Arc::new(Owner(watched)) }
     }
@@ -98,12 +109,13 @@ impl Drop for Counted<'_> {
 }
 
 impl Watched {
-    /// Has this woken at the next interval.
+    /// Has this woken after an interval, counted from now: after a process has stood still, looks that were missed are not
+    /// made up for, which would be two in the same moment.
     fn wait(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
         let mut timer = self.timer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(timer) = &mut *timer {
-            // Ready or not: in both cases it is set for the next interval.
+            timer.set_after(self.interval);
             let _set = Pin::new(timer).poll(&mut Context::from_waker(&waker));
         }
     }
@@ -120,8 +132,8 @@ impl Watched {
 /// On the thread of `async-io`: nothing here may block.
 impl Wake for Watched {
     fn wake(self: Arc<Self>) {
-        self.look();
         self.wait();
+        self.look();
     }
 }
 
