@@ -52,7 +52,7 @@ pub enum Nemesis {
     LoseAnswers,
     /// Cuts the connections of all clients every few hundred milliseconds.
     Flapping,
-    /// Loses single answers to a client or two, of every kind of request, and leaves their connections open.
+    /// Loses single answers to a client or two, of many kinds of requests, and leaves their connections open.
     SwallowAnswers,
     /// Deletes nodes of locks, as an operator may: of holders and of those who wait.
     DeleteNodes,
