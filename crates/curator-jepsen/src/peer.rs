@@ -53,11 +53,11 @@ impl Peer {
     ///
     /// When the environment does not say where the client is.
     pub fn command(self) -> Result<Command, PeerMissing> {
-        let value = |variable| env::var_os(variable).ok_or(PeerMissing { peer: self, variable });
+        let missing = |variable| PeerMissing { peer: self, variable };
         match self {
-            Self::Curator => Ok(curator(&value(CURATOR_CLASSPATH)?, java())),
+            Self::Curator => Ok(curator(&classpath().ok_or_else(|| missing(CURATOR_CLASSPATH))?, java())),
             Self::Kazoo => {
-                let mut command = Command::new(value(KAZOO_PYTHON)?);
+                let mut command = Command::new(python().ok_or_else(|| missing(KAZOO_PYTHON))?);
                 command.arg(KAZOO_WORKER);
                 Ok(command)
             }
@@ -74,8 +74,18 @@ fn curator(classpath: &OsString, java: OsString) -> Command {
 }
 
 /// As the servers are started: from `JAVA_HOME`, or else from `PATH`.
-fn java() -> OsString {
+pub(crate) fn java() -> OsString {
     env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| Path::new(&home).join("bin/java").into())
+}
+
+/// Where Curator is, if it has been prepared.
+pub(crate) fn classpath() -> Option<OsString> {
+    env::var_os(CURATOR_CLASSPATH)
+}
+
+/// The Python that has kazoo, if it has been prepared.
+pub(crate) fn python() -> Option<OsString> {
+    env::var_os(KAZOO_PYTHON)
 }
 
 impl fmt::Display for Peer {

@@ -4,26 +4,30 @@ use std::time::SystemTime;
 
 use super::Options;
 use crate::peer::Peer;
-use crate::scene::{MEMBERS, SESSION_TIMEOUT, Scene};
+use crate::scene::{MEMBERS, SESSION_TIMEOUT, SET, Scene, THINK};
 
-/// The lines for the head of the report.
-pub(super) fn about(options: &Options, scene: &Scene) -> Vec<(String, String)> {
+/// The lines for the head of the report, with these versions among them.
+pub(super) fn about(options: &Options, versions: Vec<(&str, String)>, scene: &Scene) -> Vec<(String, String)> {
     let list = |names: Vec<String>| names.join(", ");
     let version = scene.cluster.member(0).version().map_or("unknown".to_owned(), |version| version.to_string());
     let mut clients = vec![format!("{} of ours", options.clients)];
     let count = |peer: &Peer| scene.clients.iter().filter(|client| client.peer() == Some(*peer)).count();
     clients.extend(options.peers.iter().map(|peer| format!("{} of {peer}", count(peer))));
-    let lines = [
+    let mut lines = vec![
         ("date", today()),
         ("seed", options.seed.to_string()),
         ("seconds", options.duration.as_secs().to_string()),
         ("nemeses", list(options.nemeses.iter().map(ToString::to_string).collect())),
         ("clients", list(clients)),
-        ("curator-recipes", env!("CARGO_PKG_VERSION").to_owned()),
-        ("ZooKeeper", format!("{version}, {MEMBERS} servers")),
+        ("locks", list(options.locks.iter().map(ToString::to_string).collect())),
+        ("variants", list(options.variants.iter().map(ToString::to_string).collect())),
         ("session timeout", format!("{SESSION_TIMEOUT:?}")),
+        ("a set is used for", format!("{SET:?}")),
+        ("between read and write", format!("up to {THINK:?}")),
+        ("ZooKeeper", format!("{version}, {MEMBERS} servers")),
     ];
-    lines.map(|(what, value)| (what.to_owned(), value)).into()
+    lines.extend(versions);
+    lines.into_iter().map(|(what, value)| (what.to_owned(), value)).collect()
 }
 
 /// The date in UTC.

@@ -4,6 +4,7 @@
 mod about;
 mod directory;
 mod schedule;
+mod versions;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,7 +73,9 @@ pub async fn run(options: &Options) -> Result<Report, RunError> {
         parts: parts.collect(),
         seed: options.seed,
     };
+    let versions = versions::versions(&options.peers);
     let scene = Scene::start(&cast).await?;
+    let about = about::about(options, versions, &scene);
     let began = Instant::now();
     let recovery = strike(&scene, options).await?;
     scene.pass(options.duration.saturating_sub(began.elapsed())).await?;
@@ -82,7 +85,6 @@ pub async fn run(options: &Options) -> Result<Report, RunError> {
         scene.journal.say(&format!("{} of session {:#x} is left", node.path, node.session));
     }
     let left = Left { clients: remains.clients, nodes: remains.nodes.len(), watches: remains.watches };
-    let about = about::about(options, &scene);
     let end = Final { sets: scene.sets().await?, about, recovery, left: Some(left) };
     end.write(directory.path()).map_err(RunError::io("write what the run has ended with"))?;
     scene.journal.say("checking");

@@ -43,9 +43,9 @@ const PEERS: u32 = 3;
 
 /// A set is used for this long: so that reading and writing it stays cheap; but much longer than a client is away, or what it
 /// overwrites when it comes back would be sets that nobody else has written to.
-const SET: Duration = Duration::from_secs(30);
+pub(crate) const SET: Duration = Duration::from_secs(30);
 /// The longest wait between reading a set and writing it.
-const THINK: Duration = Duration::from_millis(200);
+pub(crate) const THINK: Duration = Duration::from_millis(200);
 
 /// How long the ensemble may leave a question of the conductor open, while no nemesis is at work.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,142 @@
+//! Which versions of everything take part in a run, for the head of its report.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::peer::{self, Peer};
+
+/// What is said of a version that cannot be found out.
+const UNKNOWN: &str = "unknown";
+
+/// The workspace that this program was built in. It may be gone.
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// What cargo built this program from.
+const LOCK_FILE: &str = include_str!("../../../../Cargo.lock");
+
+/// The versions that have to be known before a run, as the workspace may be changed while it lasts: what each is of, and
+/// which it is. Blocks for some tenths of a second: programs are asked.
+pub(super) fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
+    let mut versions = vec![("commit", commit(Path::new(WORKSPACE)))];
+    versions.extend(
+        ["curator-recipes", "zookeeper-client"]
+            .map(|name| (name, locked(LOCK_FILE, name).unwrap_or(UNKNOWN).to_owned())),
+    );
+    versions.push(("Java", said(Command::new(peer::java()).arg("-version")).unwrap_or_else(|| UNKNOWN.to_owned())));
+    for peer in peers {
+        let (name, version) = match peer {
+            Peer::Curator => ("Curator", peer::classpath().and_then(|classpath| curator(&classpath))),
+            Peer::Kazoo => ("kazoo", kazoo()),
+        };
+        versions.push((name, version.unwrap_or_else(|| UNKNOWN.to_owned())));
+    }
+    versions
+}
+
+/// The commit of a work tree, with `+` if something in it is not committed.
+fn commit(tree: &Path) -> String {
+    // A hook of git's that starts this says where its own tree is.
+    let git =
+        |arguments: &[&str]| answer(Command::new("git").env_remove("GIT_DIR").arg("-C").arg(tree).args(arguments));
+    match (git(&["rev-parse", "--short", "HEAD"]), git(&["status", "--porcelain"])) {
+        (Some(commit), Some(changes)) if !commit.is_empty() && changes.is_empty() => commit,
+        (Some(commit), _) if !commit.is_empty() => commit + "+",
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+/// The version of a crate in a lock file of cargo's. There is only one of each that is asked for.
+fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
+    let name = format!("name = \"{name}\"");
+    let mut lines = lock_file.lines().skip_while(|line| *line != name);
+    lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')
+}
+
+/// The version of Curator in a class path, by the names of the jars.
+fn curator(classpath: &OsString) -> Option<String> {
+    let entries = std::env::split_paths(classpath);
+    let jars = entries.flat_map(|entry| match entry.file_name() {
+        // All jars of a directory.
+        Some(name) if name == "*" => {
+            let files = entry.parent().and_then(|directory| directory.read_dir().ok());
+            files.into_iter().flatten().flatten().map(|file| file.path()).collect()
+        }
+        _ => vec![entry],
+    });
+    let mut names = jars.filter_map(|jar| jar.file_name().map(|name| name.to_string_lossy().into_owned()));
+    names.find_map(|name| Some(name.strip_prefix("curator-recipes-")?.strip_suffix(".jar")?.to_owned()))
+}
+
+/// The version of kazoo, and of the Python that it runs on.
+fn kazoo() -> Option<String> {
+    let question =
+        "import platform, kazoo.version as k; print(k.__version__ + ', Python ' + platform.python_version())";
+    said(Command::new(peer::python()?).args(["-c", question]))
+}
+
+/// The first line that a program says, on whichever output, if it succeeds.
+fn said(program: &mut Command) -> Option<String> {
+    let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).lines().next().map(str::to_owned)
+}
+
+/// All that a program says on its standard output, if it succeeds.
+fn answer(program: &mut Command) -> Option<String> {
+    let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn git(tree: &Path, arguments: &[&str]) {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"];
+        let mut git = Command::new("git");
+        assert!(answer(git.env_remove("GIT_DIR").arg("-C").arg(tree).args(identity).args(arguments)).is_some());
+    }
+
+    #[test]
+    fn a_commit_is_that_of_the_tree_and_says_if_there_is_more() {
+        let tree = tempfile::tempdir().unwrap();
+        assert_eq!(commit(tree.path()), UNKNOWN);
+        git(tree.path(), &["init", "--quiet"]);
+        git(tree.path(), &["commit", "--quiet", "--allow-empty", "--message", "One"]);
+        let clean = commit(tree.path());
+        assert!(clean.len() >= 4 && clean.chars().all(|c| c.is_ascii_hexdigit()), "{clean}");
+        fs::write(tree.path().join("file"), "more").unwrap();
+        assert_eq!(commit(tree.path()), format!("{clean}+"));
+    }
+
+    #[test]
+    fn versions_of_crates_are_those_that_cargo_has_chosen() {
+        let lock_file =
+            "[[package]]\nname = \"a-b\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"a\"\nversion = \"0.2.1\"\n";
+        assert_eq!(["a", "a-b", "b"].map(|name| locked(lock_file, name)), [Some("0.2.1"), Some("1.0.0"), None]);
+        // The crates of the workspace have one version.
+        assert_eq!(locked(LOCK_FILE, "curator-recipes"), Some(env!("CARGO_PKG_VERSION")));
+        assert!(locked(LOCK_FILE, "zookeeper-client").is_some());
+    }
+
+    #[test]
+    fn curators_version_is_that_of_its_jar() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["curator-client-5.9.0.jar", "curator-recipes-5.9.0.jar", "zookeeper-3.9.3.jar"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let classpath =
+            |jars: &str| std::env::join_paths([Path::new("/classes"), &directory.path().join(jars)]).unwrap();
+        assert_eq!(curator(&classpath("*")).as_deref(), Some("5.9.0"));
+        assert_eq!(curator(&classpath("curator-recipes-5.8.0.jar")).as_deref(), Some("5.8.0"));
+        assert_eq!(curator(&classpath("zookeeper-3.9.3.jar")), None);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_says_nothing() {
+        assert_eq!(said(&mut Command::new("/nonexistent/java")), None);
+    }
+}
