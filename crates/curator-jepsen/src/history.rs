@@ -108,6 +108,13 @@ pub enum What {
         /// As the server numbers it.
         session: i64,
     },
+    /// All parts have come to their end, and the client has nothing left to do. Its session goes on.
+    Resting,
+    /// The client was closed.
+    Closed {
+        /// The error, if it failed: the session may go on for a session timeout.
+        error: Option<String>,
+    },
     /// An acquire has returned a guard.
     Acquired {
         /// The hold that begins.
@@ -218,6 +225,8 @@ impl What {
             | Self::Continued { .. }
             | Self::Deleted { .. }
             | Self::Session { .. }
+            | Self::Resting
+            | Self::Closed { .. }
             | Self::NotAcquired { .. } => None,
         }
     }

@@ -53,7 +53,9 @@ fn exit(result: Result<Report, RunError>, expects_violations: bool) -> ExitCode 
         Ok(report) if report.is_clean() || expects_violations => ExitCode::SUCCESS,
         Ok(report) => {
             if report.violations() == 0 {
-                println!("but not all came back after a nemesis, or something is left: see the tables");
+                println!(
+                    "but not all came back after a nemesis, something is left, or a part has done nothing: see above"
+                );
             }
             ExitCode::from(FOUND)
         }

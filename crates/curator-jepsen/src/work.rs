@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// The first line of a worker's standard input, as JSON. The end of its standard input tells it to finish: it ends its
 /// loops, gives back what it holds, closes its session and exits with status 0.
+///
+/// Before that, a worker of ours can be told to [`REST`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// Number of the process in the run.
@@ -35,6 +37,11 @@ pub struct Work {
     /// What to do, each in a task of its own.
     pub parts: Vec<Part>,
 }
+
+/// A line of a worker's standard input: it is to end its loops, give back what it holds, and say
+/// [`Resting`](crate::history::What::Resting) when its client has nothing left to do. Its session goes on, so that whatever it
+/// has forgotten at the servers is still there.
+pub const REST: &str = "rest";
 
 /// One task of a worker: a lock, and what is done under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -114,6 +114,7 @@ impl Seen {
         let key = |hold: &HoldId| HoldKey { worker: event.worker, life: event.life, hold: *hold };
         match &event.what {
             What::Nemesis { .. } | What::Session { .. } | What::Released { .. } => {}
+            What::Resting | What::Closed { .. } => {}
             What::Stopped { process, of_life } => {
                 self.run.stops.entry((*process, *of_life)).or_default().push(Stop { from: at, to: u64::MAX });
             }

@@ -20,6 +20,9 @@ pub struct Final {
     /// Lines for the head of the report: date, versions, seed, nemeses.
     #[serde(default)]
     pub about: Vec<(String, String)>,
+    /// What our clients were to do: the keys of their parts.
+    #[serde(default)]
+    pub parts: Vec<String>,
     /// How each nemesis was recovered from.
     #[serde(default)]
     pub recovery: Vec<Recovery>,
@@ -83,7 +86,7 @@ impl Final {
 ///
 /// If a file is missing, cannot be read, or has a line that is no event. A run that cannot be checked is not clean.
 pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
-    let Final { sets, about, recovery, left } = Final::read(directory)?;
+    let Final { sets, about, parts, recovery, left } = Final::read(directory)?;
     let mut checker = Checker::new();
     for event in Histories::open(directory)? {
         checker.see(&event?);
@@ -95,5 +98,7 @@ pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
             around.see(&event?);
         }
     }
-    Ok(Report { findings, about, recovery, left, shown: around.finish() })
+    let is_idle = |part: &String| findings.parts.get(part).is_none_or(|tally| tally.acknowledged == 0);
+    let idle = parts.into_iter().filter(is_idle).collect();
+    Ok(Report { findings, about, idle, recovery, left, shown: around.finish() })
 }

@@ -16,6 +16,8 @@ pub struct Report {
     pub findings: Findings,
     /// Lines for the head: what was run, with which seed, on which versions.
     pub about: Vec<(String, String)>,
+    /// Parts of the work of which no write of ours was acknowledged: about them, the run says nothing.
+    pub idle: Vec<String>,
     /// How each nemesis was recovered from.
     pub recovery: Vec<Recovery>,
     /// What all clients have left when they finished.
@@ -25,13 +27,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing was broken by our locks, and each of our clients came back after each nemesis with nothing left
-    /// behind.
+    /// Whether nothing was broken by our locks, each part of the work had something to lose, and each of our clients came back
+    /// after each nemesis with nothing left behind.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.violations() == 0
+            && self.idle.is_empty()
             && self.recovery.iter().all(Recovery::is_complete)
-            && self.left.is_none_or(|left| left == Left::default())
+            && self.left.is_none_or(|left| left.is_nothing())
     }
 
     /// How often our locks, or the tester, have broken a rule.
@@ -65,10 +68,11 @@ impl Report {
         if !self.recovery.is_empty() {
             sections.push(render(&recovery::table(&self.recovery)));
         }
-        if let Some(Left { clients, nodes, watches }) = self.left {
-            sections.push(format!(
-                "At the end: {clients} clients that did not finish, {nodes} nodes of locks and {watches} watches left.\n"
-            ));
+        if let Some(left) = &self.left {
+            sections.push(recovery::lines(left));
+        }
+        if !self.idle.is_empty() {
+            sections.push(format!("No acknowledged write, so nothing to lose: {}.\n", self.idle.join(", ")));
         }
         let kinds = kinds(&self.findings.violations);
         sections.push(match self.violations() {

@@ -17,6 +17,8 @@ pub(crate) fn line(began: u64, event: &Event) -> String {
             format!("deletes {node} of session {session:#x}, created by {created}, after {}", time(*before))
         }
         What::Session { session } => format!("has session {session:#x}"),
+        What::Resting => "has nothing left to do".to_owned(),
+        What::Closed { error } => format!("has closed its session{}", or_error(error)),
         What::Acquired { hold, owner, asked, session, claims, reentry, continues, .. } => {
             let claims: Vec<_> = claims.iter().map(claim).collect();
             let how = match (reentry, continues) {

@@ -13,4 +13,4 @@ mod tests;
 pub use around::Shown;
 pub use directory::{CheckError, Final, check_directory};
 pub use document::Report;
-pub use recovery::{Left, Recovery};
+pub use recovery::{Counted, Left, Recovery};

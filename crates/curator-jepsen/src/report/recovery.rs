@@ -20,26 +20,61 @@ pub struct Recovery {
     pub never: usize,
     /// Nodes of locks, a session timeout later, whose session belongs to no client.
     pub nodes_left: usize,
-    /// Watches of sessions that belong to no client, a session timeout later; `None` if they were not counted.
+    /// Watches of sessions that belong to no client, a session timeout later, but those on children; `None` if a server did
+    /// not answer.
     pub watches_left: Option<usize>,
 }
 
-/// What is there after all clients were told to finish: nothing, if all is well.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What is there when all clients of ours have been told to rest, and then to finish: nothing, if all is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// Clients of ours that did not finish, or not with status 0.
+    /// Clients of ours that did not come to rest or did not finish, or not with status 0.
     pub clients: usize,
-    /// Nodes of locks.
+    /// Clients of ours that could not close their session for sure. It ends by itself, so this breaks nothing.
+    pub unclosed: usize,
+    /// While our clients rest: they have given back all that they held, and their sessions go on.
+    pub at_rest: Counted,
+    /// When they have closed their sessions, and ended.
+    pub at_end: Counted,
+}
+
+/// What the servers keep, when it is nothing or a session timeout later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Nodes of our locks, of all sessions.
     pub nodes: usize,
-    /// Watches that the servers keep.
-    pub watches: u64,
+    /// Watches on all servers, those on children too; `None` if a server did not answer.
+    pub watches: Option<u64>,
+}
+
+impl Left {
+    /// Whether all clients have finished, and there is nothing left, for sure.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.clients == 0 && [self.at_rest, self.at_end].iter().all(|it| it.nodes == 0 && it.watches == Some(0))
+    }
+}
+
+/// The counts in a line each.
+pub(crate) fn lines(left: &Left) -> String {
+    let Left { clients, unclosed, at_rest, at_end } = left;
+    let counted = |Counted { nodes, watches }: &Counted| {
+        let watches = watches.map_or("an unknown number of".to_owned(), |watches| watches.to_string());
+        format!("{nodes} nodes of locks and {watches} watches left")
+    };
+    format!(
+        "At rest, in living sessions: {}.\nAt the end: {}; {clients} clients that did not finish, {unclosed} closes \
+         unconfirmed.\n",
+        counted(at_rest),
+        counted(at_end)
+    )
 }
 
 impl Recovery {
-    /// Whether every client came back, and nothing was left behind.
+    /// Whether every client came back, and for sure nothing was left behind.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.never == 0 && self.nodes_left == 0 && self.watches_left.is_none_or(|left| left == 0)
+        self.never == 0 && self.nodes_left == 0 && self.watches_left == Some(0)
     }
 }
 
@@ -53,8 +88,8 @@ pub(crate) fn table(recovery: &[Recovery]) -> Table {
         "all clients, median",
         "worst",
         "never",
-        "nodes left",
-        "watches left",
+        "nodes of nobody",
+        "watches of nobody",
     ]);
     let mut kinds = BTreeMap::<&str, Vec<&Recovery>>::new();
     for one in recovery {
@@ -74,7 +109,7 @@ pub(crate) fn table(recovery: &[Recovery]) -> Table {
             all_worst,
             sum(|one| one.never),
             sum(|one| one.nodes_left),
-            watches.map_or("-".to_owned(), |watches| watches.iter().sum::<usize>().to_string()),
+            watches.map_or("?".to_owned(), |watches| watches.iter().sum::<usize>().to_string()),
         ]);
     }
     table

@@ -57,6 +57,9 @@ fn events() -> Vec<Event> {
     events
 }
 
+const NONE: Counted = Counted { nodes: 0, watches: Some(0) };
+const NOTHING: Left = Left { clients: 0, unclosed: 0, at_rest: NONE, at_end: NONE };
+
 fn finale() -> Final {
     let recovered = |first, all: Option<u64>, never| Recovery {
         nemesis: "leader-killed".into(),
@@ -68,7 +71,8 @@ fn finale() -> Final {
     };
     let sets = [("kazoo-plain/0".to_owned(), vec!["w2.0.1".to_owned()])].into();
     let recovery = vec![recovered(120, Some(400), 0), recovered(80, None, 1), recovered(900, Some(950), 0)];
-    Final { sets, about: vec![("seed".into(), "7".into())], recovery, left: Some(Left::default()) }
+    let parts = vec!["mutex-plain".to_owned()];
+    Final { sets, about: vec![("seed".into(), "7".into())], parts, recovery, left: Some(NOTHING) }
 }
 
 /// The directory of a run with these events, a file for each process.
@@ -100,10 +104,11 @@ Part         acquires  acknowledged  lost  lost, %  to stopped clients  to late 
 kazoo-plain         1             1     0        0                   0                0               0        0         0        0              0           0
 mutex-plain         2             1     1   100.00                   0                0               0        0         0        0              0           1
 
-Nemesis        times  first acquire, median   worst  all clients, median  worst  never  nodes left  watches left
-leader-killed      3                 0.12 s  0.90 s               0.95 s  never      1           0             0
+Nemesis        times  first acquire, median   worst  all clients, median  worst  never  nodes of nobody  watches of nobody
+leader-killed      3                 0.12 s  0.90 s               0.95 s  never      1                0                  0
 
-At the end: 0 clients that did not finish, 0 nodes of locks and 0 watches left.
+At rest, in living sessions: 0 nodes of locks and 0 watches left.
+At the end: 0 nodes of locks and 0 watches left; 0 clients that did not finish, 0 closes unconfirmed.
 
 1 violation: 1 exclusivity.
 
@@ -137,7 +142,8 @@ fn a_report_in_markdown_has_tables() {
 
 #[test]
 fn a_run_is_clean_if_nothing_is_broken_and_all_came_back() {
-    let clean: Vec<_> = events().into_iter().filter(|event| event.worker != 1).collect();
+    let mut clean: Vec<_> = events().into_iter().filter(|event| event.worker != 1).collect();
+    clean.push(wrote(115 * SECOND, 0, "mutex-plain", Outcome::Acknowledged));
     let checked = |finale: &Final| {
         let directory = directory(&clean);
         finale.write(directory.path()).unwrap();
@@ -153,10 +159,47 @@ fn a_run_is_clean_if_nothing_is_broken_and_all_came_back() {
     assert!(!checked(&finale).is_clean());
     finale.recovery[1] = Recovery { nodes_left: 0, watches_left: Some(1), ..finale.recovery[1].clone() };
     assert!(!checked(&finale).is_clean());
+    finale.recovery[1] = Recovery { watches_left: None, ..finale.recovery[1].clone() };
+    let report = checked(&finale);
+    assert!(!report.is_clean() && report.text().contains("  ?\n"), "{}", report.text());
     finale.recovery.clear();
     assert!(checked(&finale).is_clean());
-    finale.left = Some(Left { watches: 1, ..Left::default() });
-    assert!(!checked(&finale).is_clean());
+}
+
+#[test]
+fn a_run_is_clean_only_if_nothing_is_left_at_rest_and_at_the_end() {
+    let unknown = Counted { watches: None, ..NONE };
+    let [node, watch] = [Counted { nodes: 1, ..NONE }, Counted { watches: Some(1), ..NONE }];
+    assert!(NOTHING.is_nothing());
+    // Its session ends by itself.
+    assert!(Left { unclosed: 1, ..NOTHING }.is_nothing());
+    assert!(!Left { clients: 1, ..NOTHING }.is_nothing());
+    for counted in [node, watch, unknown] {
+        for left in [Left { at_rest: counted, ..NOTHING }, Left { at_end: counted, ..NOTHING }] {
+            assert!(!left.is_nothing(), "{left:?}");
+            let events: Vec<_> = events().into_iter().filter(|event| event.worker == 2).collect();
+            let directory = directory(&events);
+            Final { recovery: Vec::new(), parts: Vec::new(), left: Some(left), ..finale() }
+                .write(directory.path())
+                .unwrap();
+            let report = check_directory(directory.path()).unwrap();
+            assert!(report.violations() == 0 && !report.is_clean(), "{left:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_in_which_a_part_of_the_work_had_nothing_to_lose_is_not_clean() {
+    let with = |outcome| {
+        let finale = Final { recovery: Vec::new(), ..finale() };
+        let directory =
+            directory(&[acquired(109 * SECOND, 0, "mutex-plain"), wrote(111 * SECOND, 0, "mutex-plain", outcome)]);
+        finale.write(directory.path()).unwrap();
+        check_directory(directory.path()).unwrap()
+    };
+    assert!(with(Outcome::Acknowledged).is_clean());
+    let report = with(Outcome::Unknown);
+    assert_eq!((report.is_clean(), report.idle), (false, vec!["mutex-plain".to_owned()]));
 }
 
 #[test]
@@ -168,7 +211,7 @@ fn what_breaks_in_a_peers_lock_is_told_and_fails_no_run() {
         }
     }
     let directory = directory(&events);
-    Final { recovery: Vec::new(), ..finale() }.write(directory.path()).unwrap();
+    Final { recovery: Vec::new(), parts: Vec::new(), ..finale() }.write(directory.path()).unwrap();
     let report = check_directory(directory.path()).unwrap();
     assert!(report.is_clean());
     assert!(

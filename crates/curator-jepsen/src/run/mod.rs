@@ -17,9 +17,9 @@ use self::{directory::Directory, schedule::Schedule};
 use crate::nemesis::Strike;
 use crate::peer::Peer;
 use crate::recovery;
-use crate::report::{self, Final, Left, Report};
+use crate::report::{self, Counted, Final, Left, Report};
 pub use crate::scene::RunError;
-use crate::scene::{Cast, SESSION_TIMEOUT, Scene, now};
+use crate::scene::{Cast, End, Remains, SESSION_TIMEOUT, Scene, now};
 use crate::work::{LockKind, Part, Variant};
 
 /// What is to be run.
@@ -65,12 +65,13 @@ pub async fn run(options: &Options) -> Result<Report, RunError> {
         let part = |variant: &Variant| Part { lock: *lock, variant: *variant };
         options.variants.iter().map(part)
     });
+    let parts: Vec<Part> = parts.collect();
     let cast = Cast {
         program: &options.program,
         directory: directory.path(),
         clients: options.clients,
         peers: &options.peers,
-        parts: parts.collect(),
+        parts: &parts,
         seed: options.seed,
     };
     let versions = versions::versions(&options.peers);
@@ -79,13 +80,11 @@ pub async fn run(options: &Options) -> Result<Report, RunError> {
     let began = Instant::now();
     let recovery = strike(&scene, options).await?;
     scene.pass(options.duration.saturating_sub(began.elapsed())).await?;
-    scene.journal.say("all clients are told to finish");
-    let remains = scene.finish().await?;
-    for node in &remains.nodes {
-        scene.journal.say(&format!("{} of session {:#x} is left", node.path, node.session));
-    }
-    let left = Left { clients: remains.clients, nodes: remains.nodes.len(), watches: remains.watches };
-    let end = Final { sets: scene.sets().await?, about, recovery, left: Some(left) };
+    let End { clients, unclosed, at_rest, at_end } = scene.finish().await?;
+    let counted = |remains: Remains| Counted { nodes: remains.nodes.len(), watches: remains.watches };
+    let left = Left { clients, unclosed, at_rest: counted(at_rest), at_end: counted(at_end) };
+    let parts = parts.iter().map(Part::key).collect();
+    let end = Final { sets: scene.sets().await?, about, parts, recovery, left: Some(left) };
     end.write(directory.path()).map_err(RunError::io("write what the run has ended with"))?;
     scene.journal.say("checking");
     let report = report::check_directory(directory.path())?;

@@ -1,7 +1,7 @@
 //! One client of a run, through all its lives, and the network between it and the servers.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::process::Process;
 use super::{Journal, RunError, millis};
 use crate::history::What;
 use crate::peer::Peer;
-use crate::work::{Part, Work};
+use crate::work::{Part, REST, Work};
 
 /// See the module. Dropping it kills its process.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl Client {
-    /// Starts its network.
+    /// Starts its network, and nothing else.
     pub(super) fn prepare(
         mut work: Work,
         peer: Option<Peer>,
@@ -47,10 +47,14 @@ impl Client {
         Ok(Self { peer, program: program.to_owned(), network, state })
     }
 
-    /// Begins a life.
+    /// Begins a life, if the one before is over.
     pub(crate) fn start(&self, journal: &Journal) -> Result<(), RunError> {
         let mut state = self.state();
         let (worker, life) = (state.work.worker, state.work.life);
+        if state.process.is_some() {
+            // Both would write to the same history.
+            return Err(RunError::StartedTwice { client: worker, life });
+        }
         let work = Work { history: state.work.history.join(format!("w{worker}.{life}.jsonl")), ..state.work.clone() };
         let command = match self.peer {
             Some(peer) => peer.command()?,
@@ -107,12 +111,19 @@ impl Client {
         let Some((how, output)) = self.state().ended() else { return Ok(()) };
         let client = self.number();
         match self.peer {
-            None => Err(RunError::ClientEnded { client, how, output }),
+            None => Err(RunError::ClientEnded { client, how: how.to_string(), output }),
             Some(peer) => {
                 journal.say(&format!("w{client}, {peer}, ended by itself with {how}, and is started again: {output}"));
                 self.kill(journal)?;
                 self.start(journal)
             }
+        }
+    }
+
+    /// It is to end what it does, but not its session. Only ours can do that.
+    pub(super) fn tell_to_rest(&self) {
+        if let Some(process) = &mut self.state().process {
+            process.tell(REST);
         }
     }
 
@@ -125,7 +136,7 @@ impl Client {
     /// Kills it if it has not finished. Returns its number and what was wrong, if something was.
     pub(super) fn end(&self, journal: &Journal) -> Option<(u32, String)> {
         let wrong = match self.state().ended() {
-            Some((how, _)) if how == SUCCESS => None,
+            Some((how, _)) if how.success() => None,
             Some((how, output)) => Some(format!("{how}: {output}")),
             None => Some("it went on".to_owned()),
         };
@@ -164,17 +175,14 @@ impl Client {
     }
 }
 
-/// How a status that means success is printed.
-const SUCCESS: &str = "exit status: 0";
-
 impl State {
     fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
         self.process.as_mut().map_or(Ok(()), |process| process.signal(signal))
     }
 
     /// How its process ended, and what it said, if it has one that did.
-    fn ended(&mut self) -> Option<(String, String)> {
+    fn ended(&mut self) -> Option<(ExitStatus, String)> {
         let process = self.process.as_mut()?;
-        process.ended().map(|status| (status.to_string(), process.output()))
+        process.ended().map(|status| (status, process.output()))
     }
 }

@@ -53,6 +53,14 @@ pub enum RunError {
         /// What it said at the end.
         output: String,
     },
+    /// A client was to begin a life while the one before went on: the tester is wrong.
+    #[error("life {life} of w{client} was to begin, which has begun already")]
+    StartedTwice {
+        /// Its number.
+        client: u32,
+        /// Which life of it.
+        life: u32,
+    },
     /// The ensemble did not answer the conductor, while no nemesis was at work.
     #[error("the ensemble did not tell {what} within a minute: {why}")]
     NoAnswer {

@@ -2,10 +2,12 @@
 
 mod client;
 mod error;
+mod finish;
 mod journal;
 mod nodes;
 mod process;
 mod progress;
+mod remains;
 mod tied;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +17,15 @@ use std::time::Duration;
 use curator_recipes::client::{CuratorClient, Error as ClientError, RetryNTimes};
 use curator_test::TestingCluster;
 use fastrand::Rng;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 pub(crate) use self::client::Client;
 pub use self::error::RunError;
+pub(crate) use self::finish::End;
 pub(crate) use self::journal::{Journal, now};
 pub(crate) use self::nodes::LockNode;
 pub(crate) use self::progress::Progress;
+pub(crate) use self::remains::Remains;
 pub use self::tied::exec_tied;
 use crate::peer::Peer;
 use crate::store::Store;
@@ -36,6 +40,9 @@ const TICK: Duration = Duration::from_millis(200);
 const SYNC_LIMIT: u32 = 5;
 /// So many ticks a leader waits for followers, and they for it. An election that went wrong costs that much.
 const INIT_LIMIT: u32 = 25;
+/// What the servers may take longer than a session timeout to end a session: they count it anew after an election, and in whole
+/// ticks.
+pub(crate) const SLACK: Duration = Duration::from_secs(2);
 /// The members of the ensemble.
 pub(crate) const MEMBERS: usize = 3;
 /// So many processes of each of the peers.
@@ -49,8 +56,6 @@ pub(crate) const THINK: Duration = Duration::from_millis(200);
 
 /// How long the ensemble may leave a question of the conductor open, while no nemesis is at work.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the clients may take to finish: they give back what they hold, and close their sessions.
-const FINISH: Duration = Duration::from_secs(60);
 /// How often the conductor looks at what it waits for.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
@@ -64,7 +69,7 @@ pub(crate) struct Cast<'a> {
     /// How many clients of ours.
     pub(crate) clients: u32,
     pub(crate) peers: &'a [Peer],
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: &'a [Part],
     pub(crate) seed: u64,
 }
 
@@ -81,15 +86,6 @@ pub(crate) struct Scene {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What is there though all clients have ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remains {
-    /// How many of our clients have not ended when told to, or not with status 0.
-    pub(crate) clients: usize,
-    pub(crate) nodes: Vec<LockNode>,
-    pub(crate) watches: u64,
 }
 
 impl Scene {
@@ -141,7 +137,7 @@ impl Scene {
             set_ms: millis(SET),
             think_ms: millis(THINK),
             boottime_offset: journal::boottime_offset(),
-            parts: if peer.is_none() { cast.parts.clone() } else { Vec::new() },
+            parts: if peer.is_none() { cast.parts.to_vec() } else { Vec::new() },
         }
     }
 
@@ -221,26 +217,6 @@ impl Scene {
         Some(count)
     }
 
-    /// Tells all clients to finish, waits until they have, and counts what remains.
-    pub(crate) async fn finish(&self) -> Result<Remains, RunError> {
-        self.clients.iter().for_each(Client::tell_to_finish);
-        let end = Instant::now() + FINISH;
-        while self.clients.iter().any(Client::is_alive) && Instant::now() < end {
-            sleep(POLL).await;
-        }
-        let unfinished: Vec<_> = self.clients.iter().filter_map(|client| client.end(&self.journal)).collect();
-        for (client, how) in &unfinished {
-            self.journal.say(&format!("w{client} did not finish: {how}"));
-        }
-        let ours = |number: &u32| self.ours().any(|client| client.number() == *number);
-        let clients = unfinished.iter().filter(|(number, _)| ours(number)).count();
-        let (nodes, mut watches) = (self.lock_nodes().await?, 0);
-        for member in self.cluster.members() {
-            watches += member.watch_count().await?;
-        }
-        Ok(Remains { clients, nodes, watches })
-    }
-
     /// The sets of the store, and those in nodes.
     pub(crate) async fn sets(&self) -> Result<BTreeMap<String, Vec<String>>, RunError> {
         let nodes = async || crate::worker::node_sets(&self.operator).await.map_err(|error| error.to_string());
@@ -257,12 +233,12 @@ impl Scene {
     async fn ask<T, E: ToString>(&self, what: &str, question: impl AsyncFn() -> Result<T, E>) -> Result<T, RunError> {
         let end = Instant::now() + PATIENCE;
         loop {
-            let why = match timeout(PATIENCE, question()).await {
+            let why = match timeout_at(end, question()).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "no answer".to_owned(),
             };
-            if Instant::now() > end {
+            if Instant::now() >= end {
                 return Err(RunError::NoAnswer { what: what.to_owned(), why });
             }
             sleep(POLL).await;

@@ -75,6 +75,14 @@ impl Process {
         self.child.wait().map_err(RunError::io("wait for the end of a client"))
     }
 
+    /// Writes a line to its standard input. One that has ended does not read it.
+    pub(super) fn tell(&mut self, line: &str) {
+        if let Some(input) = &mut self.input {
+            // Should this fail, it has ended, and that is found.
+            drop(writeln!(input, "{line}"));
+        }
+    }
+
     pub(super) fn tell_to_finish(&mut self) {
         self.input = None;
     }

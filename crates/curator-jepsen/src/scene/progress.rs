@@ -26,15 +26,18 @@ struct Followed {
     /// How many bytes of it have been read: whole lines.
     read: u64,
     session: Option<i64>,
+    rests: bool,
+    /// Why its client was not closed as it should be.
+    unclosed: Option<String>,
 }
 
 impl Progress {
     /// From now on, follows another history of a client: that of its next life.
     pub(crate) fn follow(&mut self, client: u32, path: PathBuf) {
-        self.followed.insert(client, Followed { path, read: 0, session: None });
+        self.followed.insert(client, Followed { path, read: 0, session: None, rests: false, unclosed: None });
     }
 
-    /// Counts the progress from a time on.
+    /// Counts the progress from a time on, which must not be before the last [`read`](Self::read).
     pub(crate) fn mark(&mut self, at: u64) {
         self.mark = at;
         self.since.clear();
@@ -52,8 +55,10 @@ impl Progress {
             }
         }
         for (client, Event { at, what, .. }) in events {
+            let followed = self.followed.get_mut(&client);
             match what {
-                What::Acquired { part, .. } => {
+                // A hold that goes on is no progress.
+                What::Acquired { part, reentry: false, continues: None, .. } => {
                     self.acquired += 1;
                     if at > self.mark {
                         self.since.entry((client, part)).or_insert(at);
@@ -61,8 +66,18 @@ impl Progress {
                 }
                 What::Session { session } => {
                     self.sessions += 1;
-                    if let Some(followed) = self.followed.get_mut(&client) {
+                    if let Some(followed) = followed {
                         followed.session = Some(session);
+                    }
+                }
+                What::Resting => {
+                    if let Some(followed) = followed {
+                        followed.rests = true;
+                    }
+                }
+                What::Closed { error } => {
+                    if let Some(followed) = followed {
+                        followed.unclosed = error;
                     }
                 }
                 _ => {}
@@ -83,6 +98,16 @@ impl Progress {
     /// The latest session of a client in its present life.
     pub(crate) fn session(&self, client: u32) -> Option<i64> {
         self.followed.get(&client)?.session
+    }
+
+    /// Whether a client in its present life has nothing left to do.
+    pub(crate) fn rests(&self, client: u32) -> bool {
+        self.followed.get(&client).is_some_and(|followed| followed.rests)
+    }
+
+    /// Why a client could not close its session for sure, if it could not.
+    pub(crate) fn unclosed(&self, client: u32) -> Option<String> {
+        self.followed.get(&client)?.unclosed.clone()
     }
 }
 
@@ -107,7 +132,7 @@ impl Followed {
 
 /// Most lines are about something else: they need not be parsed.
 fn may_tell(line: &str) -> bool {
-    line.contains("\"acquired\"") || line.contains("\"session\"")
+    ["\"acquired\"", "\"session\"", "\"resting\"", "\"closed\""].iter().any(|what| line.contains(what))
 }
 
 #[cfg(test)]
@@ -144,8 +169,23 @@ mod tests {
         progress.mark(20);
         progress.read();
         assert_eq!(progress.since_mark(0, "a"), None);
+        // Of holds that go on.
+        let again = acquired(21, "a").replace("\"reentry\":false", "\"reentry\":true");
+        let downgraded = acquired(22, "a").replace("\"reentry\"", "\"continues\":1,\"reentry\"");
+        writeln!(file, "{again}\n{downgraded}").unwrap();
+        progress.read();
+        assert_eq!(progress.since_mark(0, "a"), None);
+        writeln!(file, "{}", acquired(23, "a")).unwrap();
+        progress.read();
+        assert_eq!((progress.since_mark(0, "a"), progress.rests(0)), (Some(23), false));
+        writeln!(file, r#"{{"at":24,"worker":0,"life":0,"what":"resting"}}"#).unwrap();
+        progress.read();
+        assert_eq!((progress.rests(0), progress.unclosed(0)), (true, None));
+        writeln!(file, r#"{{"at":25,"worker":0,"life":0,"what":"closed","error":"not for sure"}}"#).unwrap();
+        progress.read();
+        assert_eq!(progress.unclosed(0).as_deref(), Some("not for sure"));
         // Its next life has no session yet.
         progress.follow(0, directory.path().join("w0.1.jsonl"));
-        assert_eq!(progress.session(0), None);
+        assert_eq!((progress.session(0), progress.rests(0)), (None, false));
     }
 }

@@ -1,4 +1,4 @@
-//! One client process of a run: it does what its [`Work`] asks for until its standard input ends.
+//! One client process of a run: it does what its [`Work`] asks for until it is told to [`REST`], or its standard input ends.
 //!
 //! Each part has a task of its own, which repeats one step: acquire a lock, do something under it, give it back, rest. What it
 //! does under it is `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with an element of its own. The
@@ -15,6 +15,7 @@ mod part;
 mod part_history;
 mod sampler;
 
+use std::future::pending;
 use std::io::{self, BufRead};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +30,8 @@ use tokio::task::JoinSet;
 use self::history_file::HistoryFile;
 pub use self::node_sets::node_sets;
 use self::part::PartTask;
-use crate::work::Work;
+use crate::history::What;
+use crate::work::{REST, Work};
 
 /// Why a worker cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -83,12 +85,18 @@ fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
     input.read_line(&mut line)?;
     let work: Work = serde_json::from_str(&line).map_err(WorkerError::Work)?;
     let runtime = runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
-    let (stop, stopped) = watch::channel(false);
-    let working = runtime.block_on(Working::start(work, &stopped))?;
-    let working = runtime.spawn(working.until_stopped());
-    // This thread has nothing else to do. Whatever is on the input, only its end counts.
-    io::copy(input, &mut io::sink())?;
-    stop.send_replace(true);
+    let (rest, resting) = watch::channel(false);
+    let (finish, finishing) = watch::channel(false);
+    let working = runtime.block_on(Working::start(work, &resting))?;
+    let working = runtime.spawn(working.until_finished(finishing));
+    // This thread has nothing else to do.
+    for line in input.lines() {
+        if line? == REST {
+            rest.send_replace(true);
+        }
+    }
+    finish.send_replace(true);
+    rest.send_replace(true);
     runtime.block_on(working).map_err(io::Error::from)?
 }
 
@@ -120,8 +128,8 @@ impl Working {
         Ok(Self { client, history, parts })
     }
 
-    /// Ends when all parts have, and closes the client then.
-    async fn until_stopped(self) -> Result<(), WorkerError> {
+    /// Lets all parts end, says so when nothing is left to be done after them, and closes the client when it is to finish.
+    async fn until_finished(self, mut finishing: watch::Receiver<bool>) -> Result<(), WorkerError> {
         let Self { client, history, mut parts } = self;
         let mut states = client.connection_states();
         // Every session of the client begins with such a transition.
@@ -137,14 +145,26 @@ impl Working {
             while let Some(ended) = parts.join_next().await {
                 ended.map_err(io::Error::from)?;
             }
-            Ok(())
+            let finish = finishing.wait_for(|finishing| *finishing);
+            let resting = async {
+                client.janitor().idle().await;
+                history.write(What::Resting);
+                pending::<()>().await;
+            };
+            tokio::select! {
+                // It is the same if there is nobody any more who could say so.
+                _ = finish => Ok(()),
+                () = resting => Ok(()),
+            }
         };
         let worked = tokio::select! {
             worked = working => worked,
             // Only if the client has been closed, which it has not.
             closed = sessions => closed,
         };
-        match client.close().await {
+        let closed = client.close().await;
+        history.write(What::Closed { error: closed.as_ref().err().map(ToString::to_string) });
+        match closed {
             // It ends at the servers by itself; perhaps none of them is there.
             Ok(()) | Err(client::Error::CloseUnconfirmed { .. }) => worked,
             Err(error) => worked.and(Err(error.into())),

@@ -1,0 +1,107 @@
+//! The end of a run.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{Client, POLL, Remains, RunError, Scene};
+
+/// How long the clients may take to rest, or to finish: they give back what they hold, and close their sessions.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How the clients have ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    /// How many clients of ours have not come to rest or not ended when told to, or not with status 0.
+    pub(crate) clients: usize,
+    /// How many of them could not close their session for sure.
+    pub(crate) unclosed: usize,
+    /// What was there when ours rested, with all their sessions.
+    pub(crate) at_rest: Remains,
+    /// What was there when all had ended.
+    pub(crate) at_end: Remains,
+}
+
+impl Scene {
+    /// Lets the peers finish, and then ours, and counts what is left: while their sessions live, and afterwards.
+    ///
+    /// Whatever belongs to a session is gone with it; so it is the first count that finds what a lock has forgotten.
+    pub(crate) async fn finish(&self) -> Result<End, RunError> {
+        let (ours, peers): (Vec<&Client>, Vec<&Client>) =
+            self.clients.iter().partition(|client| client.peer().is_none());
+        // Theirs are the only watches but ours. That one of them does not finish is told, and no more.
+        self.end(&peers).await;
+        self.journal.say("all clients are told to rest");
+        let restless = self.rest(&ours).await?;
+        let at_rest = self.remains().await?;
+        self.say_what_is_left(&at_rest);
+        self.journal.say("all clients are told to finish");
+        let mut wrong = self.end(&ours).await;
+        wrong.extend(restless);
+        wrong.sort_unstable();
+        wrong.dedup();
+        let unclosed = self.unclosed(&ours);
+        let at_end = self.remains().await?;
+        self.say_what_is_left(&at_end);
+        Ok(End { clients: wrong.len(), unclosed, at_rest, at_end })
+    }
+
+    /// Returns the numbers of those that did not come to rest.
+    async fn rest(&self, clients: &[&Client]) -> Result<Vec<u32>, RunError> {
+        clients.iter().for_each(|client| client.tell_to_rest());
+        let end = Instant::now() + PATIENCE;
+        loop {
+            clients.iter().try_for_each(|client| client.check(&self.journal))?;
+            let mut restless: Vec<u32> = clients.iter().map(|client| client.number()).collect();
+            {
+                let mut progress = self.journal.progress();
+                progress.read();
+                restless.retain(|client| !progress.rests(*client));
+            }
+            if restless.is_empty() || Instant::now() > end {
+                for client in &restless {
+                    self.journal.say(&format!("w{client} did not come to rest"));
+                }
+                return Ok(restless);
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Returns the numbers of those that did not finish, or not with status 0. They are killed.
+    async fn end(&self, clients: &[&Client]) -> Vec<u32> {
+        clients.iter().for_each(|client| client.tell_to_finish());
+        let end = Instant::now() + PATIENCE;
+        while clients.iter().any(|client| client.is_alive()) && Instant::now() < end {
+            sleep(POLL).await;
+        }
+        let unfinished: Vec<_> = clients.iter().filter_map(|client| client.end(&self.journal)).collect();
+        for (client, how) in &unfinished {
+            self.journal.say(&format!("w{client} did not finish: {how}"));
+        }
+        unfinished.into_iter().map(|(client, _)| client).collect()
+    }
+
+    /// How many could not close their session for sure. All servers are there, so they should have.
+    fn unclosed(&self, clients: &[&Client]) -> usize {
+        let mut progress = self.journal.progress();
+        progress.read();
+        let unclosed = clients.iter().filter_map(|client| Some((client.number(), progress.unclosed(client.number())?)));
+        let unclosed: Vec<_> = unclosed.collect();
+        for (client, error) in &unclosed {
+            self.journal.say(&format!("w{client} has ended: {error}"));
+        }
+        unclosed.len()
+    }
+
+    fn say_what_is_left(&self, remains: &Remains) {
+        for node in &remains.nodes {
+            self.journal.say(&format!("{} of session {:#x} is left", node.path, node.session));
+        }
+        match remains.watches {
+            Some(0) => {}
+            Some(watches) => self.journal.say(&format!("{watches} watches are left")),
+            None => self.journal.say("a server does not tell how many watches are left"),
+        }
+    }
+}
