@@ -54,7 +54,7 @@ pub enum HistoryError {
 }
 
 impl Histories {
-    /// Opens all files of a directory whose names end in `.jsonl`, in one process each.
+    /// Opens all files of a directory whose names end in `.jsonl`. Each was written by one process.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 
 use curator_test::{Direction, FaultProxy};
 
-use super::Strike;
 use super::network::proxies;
+use super::{Strike, names};
 use crate::scene::{Client, RunError, SESSION_TIMEOUT};
 
 /// So many of the servers' session timeouts last as long as one of the clients'.
@@ -22,8 +22,7 @@ impl Strike<'_> {
         let mut clients: Vec<&Client> = scene.ours().collect();
         self.random.shuffle(&mut clients);
         let victims = clients.get(SPARED.min(clients.len())..).unwrap_or_default();
-        let names: Vec<_> = victims.iter().map(|client| format!("w{}", client.number())).collect();
-        self.begin(&names.join(", "))?;
+        self.begin(&names(victims))?;
         // A client counts with what it was told when its session began. So all begin anew.
         clients.iter().try_for_each(|client| client.kill(&scene.journal))?;
         // By such a clock it asks for three times as much, too. The servers grant no more than before.

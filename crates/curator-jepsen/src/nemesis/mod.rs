@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use fastrand::Rng;
 
 use crate::history::{Phase, What};
-use crate::scene::{RunError, SESSION_TIMEOUT, Scene};
+use crate::scene::{Client, RunError, SESSION_TIMEOUT, Scene, now};
 
 /// The kinds of harm, by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
@@ -44,11 +44,12 @@ pub enum Nemesis {
     PauseClientLong,
     /// Kills a client or two (SIGKILL), and starts another life of them.
     KillClient,
-    /// Cuts a client or two off from all servers, in both directions.
+    /// Cuts a client or two off from all servers, or only from the one that it is connected to, in both directions, for a fifth
+    /// of a session timeout to two of them.
     CutClient,
-    /// Loses what a client or two send to the servers.
+    /// Loses what a client or two send to all servers, or only to the one that it is connected to, for as long.
     LoseRequests,
-    /// Loses what the servers send to a client or two.
+    /// Loses what all servers, or only the one that it is connected to, send to a client or two, for as long.
     LoseAnswers,
     /// Cuts the connections of all clients every few hundred milliseconds.
     Flapping,
@@ -86,10 +87,10 @@ impl Nemesis {
     /// Whether both can be at work at the same time.
     #[must_use]
     pub fn mixes_with(self, other: Self) -> bool {
-        self.target() != other.target()
+        !self.targets().iter().any(|target| other.targets().contains(target))
     }
 
-    fn target(self) -> Target {
+    fn targets(self) -> &'static [Target] {
         match self {
             Self::KillFollower
             | Self::KillLeader
@@ -98,15 +99,14 @@ impl Nemesis {
             | Self::PauseLeader
             | Self::DiskStall
             | Self::IsolateFollower
-            | Self::IsolateLeader => Target::Servers,
-            Self::PauseClient | Self::PauseClientLong | Self::KillClient => Target::Clients,
-            Self::CutClient
-            | Self::LoseRequests
-            | Self::LoseAnswers
-            | Self::Flapping
-            | Self::SwallowAnswers
-            | Self::ClockRate => Target::Network,
-            Self::DeleteNodes => Target::Nodes,
+            | Self::IsolateLeader => &[Target::Servers],
+            Self::PauseClient | Self::PauseClientLong | Self::KillClient => &[Target::Clients],
+            Self::CutClient | Self::LoseRequests | Self::LoseAnswers | Self::Flapping | Self::SwallowAnswers => {
+                &[Target::Network]
+            }
+            Self::DeleteNodes => &[Target::Nodes],
+            // The clients get their clocks when they are started.
+            Self::ClockRate => &[Target::Clients, Target::Network],
         }
     }
 
@@ -115,6 +115,8 @@ impl Nemesis {
         let factor = match self {
             Self::PauseClient => 1.0 + random.f64() / 5.0,
             Self::PauseClientLong => 2.0 + random.f64() / 5.0,
+            // Sessions end of some of these, and outlive others.
+            Self::CutClient | Self::LoseRequests | Self::LoseAnswers => 0.2 + 1.8 * random.f64(),
             Self::ClockRate => clock::LENGTH,
             _ => 1.0 + random.f64(),
         };
@@ -136,16 +138,19 @@ pub(crate) struct Strike<'a> {
     nemesis: Nemesis,
     length: Duration,
     random: Rng,
+    /// When the harm was undone, if that was before this had ended.
+    healed: Option<u64>,
 }
 
 impl<'a> Strike<'a> {
     /// Everything that is left to chance follows from the seed.
     pub(crate) fn new(scene: &'a Scene, nemesis: Nemesis, seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
-        Self { scene, nemesis, length: nemesis.length(&mut random), random }
+        Self { scene, nemesis, length: nemesis.length(&mut random), random, healed: None }
     }
 
-    /// Does the harm, and heals it: there is none any more when this returns.
+    /// Does the harm, and heals it: there is none any more when this returns. Returns since when, on the clock of histories.
+    /// Servers that were killed are started again then, and may take their time.
     ///
     /// # Errors
     ///
@@ -154,7 +159,7 @@ impl<'a> Strike<'a> {
     /// # Cancel safety
     ///
     /// A future that is dropped leaves the harm. The run is over then too.
-    pub(crate) async fn run(mut self) -> Result<(), RunError> {
+    pub(crate) async fn run(mut self) -> Result<u64, RunError> {
         match self.nemesis {
             Nemesis::KillFollower => self.kill_follower().await?,
             Nemesis::KillLeader => self.kill_leader().await?,
@@ -174,8 +179,15 @@ impl<'a> Strike<'a> {
             Nemesis::DeleteNodes => self.delete_nodes().await?,
             Nemesis::ClockRate => self.slow_clocks().await?,
         }
+        let healed = self.healed.unwrap_or_else(now);
         self.scene.journal.say(&format!("{} is healed", self.nemesis));
-        self.tell(Phase::End, String::new())
+        self.tell(Phase::End, String::new())?;
+        Ok(healed)
+    }
+
+    /// One or two clients of ours, and one of each peer.
+    fn victims(&mut self) -> Vec<&'a Client> {
+        self.scene.some_of_each(&mut self.random)
     }
 
     /// To be called once, before the harm.
@@ -200,6 +212,11 @@ impl<'a> Strike<'a> {
     }
 }
 
+/// As the report names them.
+fn names(clients: &[&Client]) -> String {
+    clients.iter().map(|client| format!("w{}", client.number())).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,12 +232,28 @@ mod tests {
     }
 
     #[test]
+    fn what_kills_clients_strikes_alone_among_those_that_do() {
+        use Nemesis::*;
+        for nemesis in [PauseClient, PauseClientLong, KillClient, CutClient, Flapping, ClockRate] {
+            assert!(!ClockRate.mixes_with(nemesis) && !nemesis.mixes_with(ClockRate), "{nemesis}");
+        }
+        for nemesis in [KillLeader, IsolateFollower, DeleteNodes] {
+            assert!(ClockRate.mixes_with(nemesis) && nemesis.mixes_with(ClockRate), "{nemesis}");
+        }
+        assert!(KillClient.mixes_with(CutClient) && !KillClient.mixes_with(PauseClient));
+    }
+
+    #[test]
     fn lengths_are_in_session_timeouts() {
         for nemesis in Nemesis::all() {
             let mut random = Rng::with_seed(1);
             let lengths: Vec<_> =
                 (0..200).map(|_| nemesis.length(&mut random).div_duration_f64(SESSION_TIMEOUT)).collect();
-            let least = if nemesis == Nemesis::PauseClientLong { 2.0 } else { 1.0 };
+            let least = match nemesis {
+                Nemesis::PauseClientLong => 2.0,
+                Nemesis::CutClient | Nemesis::LoseRequests | Nemesis::LoseAnswers => 0.2,
+                _ => 1.0,
+            };
             assert!(lengths.iter().all(|length| (least..=2.2).contains(length)), "{nemesis}: {lengths:?}");
         }
     }

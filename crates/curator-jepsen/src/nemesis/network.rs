@@ -3,7 +3,7 @@
 use curator_test::{Direction, FaultProxy, OpCode};
 use tokio::time::{Instant, sleep};
 
-use super::Strike;
+use super::{Strike, names};
 use crate::scene::{Client, RunError};
 
 /// Everything that clients send: what of it an answer is lost to is left to chance.
@@ -34,10 +34,17 @@ impl Strike<'_> {
     }
 
     async fn silence(&mut self, direction: Direction) -> Result<(), RunError> {
-        let victims = self.victims()?;
-        proxies(&victims).for_each(|proxy| proxy.black_hole(direction));
+        let victims = self.victims();
+        let from_all = self.random.bool();
+        let whom = names(&victims);
+        let how = if from_all { "all servers" } else { "the server that each is connected to" };
+        self.begin(&format!("{whom}, and {how}"))?;
+        // A client that is between two connections now is not silenced by the latter: it has nobody to lose.
+        let is_struck = |proxy: &&FaultProxy| from_all || proxy.connections() > 0;
+        let struck: Vec<_> = proxies(&victims).filter(is_struck).collect();
+        struck.iter().for_each(|proxy| proxy.black_hole(direction));
         self.pass().await?;
-        proxies(&victims).for_each(FaultProxy::heal);
+        struck.iter().for_each(|proxy| proxy.heal());
         Ok(())
     }
 
@@ -53,7 +60,8 @@ impl Strike<'_> {
     }
 
     pub(super) async fn swallow_answers(&mut self) -> Result<(), RunError> {
-        let victims = self.victims()?;
+        let victims = self.victims();
+        self.begin(&names(&victims))?;
         let end = Instant::now() + self.length;
         while Instant::now() < end {
             let request = self.random.choice(REQUESTS).unwrap_or(OpCode::Create2);

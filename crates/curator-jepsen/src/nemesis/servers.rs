@@ -4,7 +4,7 @@ use curator_test::TestingServer;
 use tokio::time::{Instant, sleep};
 
 use super::Strike;
-use crate::scene::{MEMBERS, RunError};
+use crate::scene::{MEMBERS, RunError, now};
 
 impl Strike<'_> {
     /// A member that does not lead.
@@ -28,6 +28,8 @@ impl Strike<'_> {
         let member = self.scene.cluster.member(member);
         member.kill()?;
         self.pass().await?;
+        // It takes part in the recovery that it has to be started first.
+        self.healed = Some(now());
         Ok(member.restart().await?)
     }
 
@@ -36,6 +38,7 @@ impl Strike<'_> {
         let members = self.scene.cluster.members();
         members.iter().try_for_each(TestingServer::kill)?;
         self.pass().await?;
+        self.healed = Some(now());
         // None is ready before there is a quorum.
         let [first, second, third] = [0, 1, 2].map(|member| self.scene.cluster.member(member).restart());
         let (first, second, third) = tokio::join!(first, second, third);

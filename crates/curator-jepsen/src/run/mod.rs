@@ -103,15 +103,16 @@ async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery
         let mut seeds = Rng::with_seed(seed);
         let name = nemeses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
         let mut strikes = nemeses.iter().map(|nemesis| Strike::new(scene, *nemesis, seeds.u64(..)).run());
-        match (strikes.next(), strikes.next()) {
+        let healed = match (strikes.next(), strikes.next()) {
             (Some(one), Some(other)) => {
                 let (one, other) = tokio::join!(Box::pin(one), Box::pin(other));
-                one.and(other)?;
+                one?.max(other?)
             }
             (Some(one), None) => Box::pin(one).await?,
-            (None, _) => {}
-        }
-        recovery.push(recovery::measure(scene, &name, now()).await?);
+            // There is always one.
+            (None, _) => now(),
+        };
+        recovery.push(recovery::measure(scene, &name, healed).await?);
     }
     Ok(recovery)
 }

@@ -4,8 +4,9 @@ use std::io;
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
-/// Becomes another program, which is killed (SIGKILL) when the process with the id `parent` dies, or rather: the thread of it
-/// that has started this one. It is killed even if it is stopped then. Returns only if that fails.
+/// Becomes another program, which is killed (SIGKILL) when the thread that started this process ends: at the latest when the
+/// process with the id `parent`, to which that thread belongs, dies. It is killed even if it is stopped then. Returns only if
+/// it cannot become that program.
 ///
 /// On Linux. Elsewhere the program just runs.
 pub fn exec_tied(parent: u32, command: &mut Command) -> io::Error {
