@@ -76,7 +76,10 @@ pub(crate) struct RunArguments {
     /// Where the histories go: an empty or a new directory. By default a temporary one, which is kept if something was found.
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// Succeeds if there are violations, and only then: for `clock-rate`, which breaks an assumption on purpose.
+    /// Succeeds only if there are violations, and all of them are of kinds that follow when a client believes in its session for
+    /// too long: for `clock-rate`, which breaks that assumption on purpose. These are exclusivity, promise, token and fifo; and
+    /// lost updates and changed reads of the variant `guarded`. What a transaction or a store that compares tokens must prevent
+    /// still fails the run, as do clients that do not come back.
     #[arg(long)]
     pub(crate) expect_violations: bool,
 }
@@ -184,6 +187,11 @@ mod tests {
             assert_eq!(error.exit_code(), 2);
         }
         assert!(options(&["--seconds", "0"]).is_err());
+    }
+
+    #[test]
+    fn the_nemesis_that_deletes_nodes_is_named_as_in_histories() {
+        assert_eq!(Nemesis::DeleteNodes.to_string(), curator_jepsen::history::DELETE_NODES);
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub(crate) fn seconds(nanoseconds: u64) -> String {
 /// Which of a process's holds is meant: numbered in the order of their begin.
 pub type HoldId = u64;
 
+/// The name of the nemesis that deletes nodes of locks. While it alone is at work, all clients hear everything.
+pub const DELETE_NODES: &str = "delete-nodes";
+
 /// The `worker` of the events that the conductor writes: what it does to servers, networks and clients.
 pub const CONDUCTOR: u32 = u32::MAX;
 
@@ -102,11 +105,18 @@ pub enum What {
         created: i64,
         /// Read before the delete was sent.
         before: u64,
+        /// Whether the server has confirmed it: then the node was gone at the time of this event. Otherwise it may have gone
+        /// later, or not at all.
+        #[serde(default)]
+        is_confirmed: bool,
     },
     /// The process has a session with this id now.
     Session {
         /// As the server numbers it.
         session: i64,
+        /// The session timeout that this process was granted, in milliseconds. Peers do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
     },
     /// All parts have come to their end, and the client has nothing left to do. Its session goes on.
     Resting,
@@ -132,8 +142,8 @@ pub enum What {
         claims: Vec<Claim>,
         /// Whether the owner had it already.
         reentry: bool,
-        /// The write hold that a downgrade has turned into this read hold. It has the same owner and the same token, and no
-        /// place of its own.
+        /// The write hold that a downgrade has turned into this read hold, or beside which its owner holds this one too: that
+        /// is a re-entry. It has the same owner and the same token, and no place of its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         continues: Option<HoldId>,
     },
@@ -198,11 +208,14 @@ pub enum What {
         /// The new element: unique in its set.
         element: String,
         /// Read before the last question whether to write; 0 if that was never asked. The write was applied between then and
-        /// the time of this event, if it was applied.
+        /// `answered`, if it was applied.
         checked: u64,
-        /// The guard's `valid_until()`, asked after `checked` and before the write was sent: if the event is not later, the
+        /// The guard's `valid_until()`, asked after `checked` and before the write was sent: if the answer is not later, the
         /// write has kept the guard's promise. 0 for clients that have no such thing, and if nothing was sent.
         until: u64,
+        /// Read after the answer. Without one, the time of this event takes its place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answered: Option<u64>,
         /// What became of it.
         outcome: Outcome,
     },

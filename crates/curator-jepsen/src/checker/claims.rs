@@ -1,6 +1,6 @@
 //! For how long each hold claims its resources.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::findings::HoldKey;
 use super::seen::{Claim, Hold, Run};
@@ -20,7 +20,7 @@ pub(crate) struct Span<'a> {
 
 /// The claims of each resource, in the order of their begin.
 pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
-    let begins: HashMap<HoldKey, u64> = run.holds.iter().map(|hold| (hold.key, hold.begin())).collect();
+    let begins = run.begins();
     let mut resources = BTreeMap::<_, Vec<_>>::new();
     for hold in &run.holds {
         let Some(certain) = certain(run, hold) else { continue };

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::parts;
 use crate::history::HoldId;
+use crate::work::Variant;
 
 /// A hold of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +40,8 @@ pub enum Kind {
     Reentry,
     /// A lost lock was valid again.
     Revived,
+    /// A guard was valid long after its node had been deleted.
+    UnnoticedDelete,
     /// An acknowledged element is gone.
     LostUpdate,
     /// A refused element is there.
@@ -58,6 +61,7 @@ impl fmt::Display for Kind {
             Self::Fifo => "fifo",
             Self::Reentry => "re-entry",
             Self::Revived => "revived",
+            Self::UnnoticedDelete => "unnoticed delete",
             Self::LostUpdate => "lost update",
             Self::RefusedWrite => "refused write",
             Self::ReadChanged => "read changed",
@@ -79,6 +83,20 @@ pub struct Violation {
     pub holds: Vec<HoldKey>,
     /// What exactly, for humans.
     pub detail: String,
+}
+
+impl Violation {
+    /// Whether this follows if a client believes in its session for longer than the servers do, and in nothing else that is
+    /// wrong. Whatever a client believes, no transaction and no store that compares tokens lets it write.
+    #[must_use]
+    pub fn follows_from_slow_clocks(&self) -> bool {
+        match self.kind {
+            // Of two that hold at the same time, the one with the smaller token may enter again, after the other has ended.
+            Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
+            Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
+            Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,
+        }
+    }
 }
 
 /// The numbers of one part of the work.
@@ -111,6 +129,8 @@ pub struct Tally {
     pub reread: u64,
     /// Those that were different.
     pub changed: u64,
+    /// Holds that were found lost before their promise was over, though nobody had deleted a node of theirs.
+    pub lost_early: u64,
     /// How often a hold has begun while others certainly had, or had been promised, what it claims.
     pub held_twice: u64,
 }
@@ -135,10 +155,12 @@ pub struct Findings {
     pub violations: Vec<Violation>,
     /// What was broken by the locks of peers.
     pub of_peers: Vec<Violation>,
+    /// How often the run has stopped a client.
+    pub stops: usize,
 }
 
 impl Findings {
-    pub(crate) fn new(began: u64, mut parts: BTreeMap<String, Tally>, mut found: Vec<Violation>) -> Self {
+    pub(crate) fn new(began: u64, stops: usize, mut parts: BTreeMap<String, Tally>, mut found: Vec<Violation>) -> Self {
         found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
         for violation in &found {
             if matches!(violation.kind, Kind::Exclusivity | Kind::Promise) {
@@ -148,6 +170,6 @@ impl Findings {
         let is_ours =
             |violation: &Violation| violation.kind == Kind::Malformed || parts::part(&violation.part).is_some();
         let (violations, of_peers) = found.into_iter().partition(is_ours);
-        Self { began, parts, violations, of_peers }
+        Self { began, parts, violations, of_peers, stops }
     }
 }

@@ -2,43 +2,44 @@
 
 use std::collections::HashMap;
 
-use super::findings::HoldKey;
 use super::seen::{Claim, Deletion, Hold, Run};
 
-/// Takes note of the holds that an operator has ended.
-pub(crate) fn strike(run: &mut Run) {
-    run.struck = struck(run);
-}
-
-/// The holds a node of which an operator may have deleted, and the time before that.
+/// Takes note of the holds that an operator has ended, and of those that have certainly lost a node.
 ///
 /// A hold's place is the number of its node in the queue; that of leases is their token. So it is known which node is meant.
-/// The read node of a downgraded writer has a number that nobody has written down, while its token is still the writer's: it
-/// may be any that its session had at that time, below the path of the lock.
-fn struck(run: &Run) -> HashMap<HoldKey, u64> {
-    // Few sessions are struck, so few holds are looked at.
-    let holds = || run.holds.iter().filter(|hold| run.deletions.contains_key(&hold.session));
-    let mut entries = HashMap::new();
-    for hold in holds() {
-        for claim in &hold.claims {
-            let entry = entries.entry(entry(hold, claim)).or_insert(Entry { asked: hold.asked, is_downgraded: false });
-            entry.asked = entry.asked.min(hold.asked);
-            entry.is_downgraded |= hold.continues.is_some();
+/// The read node of a downgraded writer, or beside a write node, has a number that nobody has written down, while its token is
+/// the writer's: it may be any that its session had at that time, below the path of the lock.
+pub(crate) fn strike(run: &mut Run) {
+    let entries = Entries::of(run);
+    let (mut struck, mut deleted) = (HashMap::new(), HashMap::new());
+    for hold in struck_sessions(run) {
+        for deletion in &run.deletions[&hold.session] {
+            let meant = hold.claims.iter().map(|claim| entries.is_meant(hold, claim, deletion)).max();
+            let meant = meant.unwrap_or(Meant::No);
+            if meant != Meant::No {
+                let before = struck.entry(hold.key).or_insert(deletion.before);
+                *before = deletion.before.min(*before);
+            }
+            if meant == Meant::Yes && deletion.is_confirmed {
+                let after = deleted.entry(hold.key).or_insert(deletion.at);
+                *after = deletion.at.min(*after);
+            }
         }
     }
-    let strikes = |hold: &Hold, claim: &Claim, deletion: &Deletion| {
-        let is_below = deletion.node.strip_prefix(&*claim.resource).is_some_and(|rest| rest.starts_with('/'));
-        let Entry { asked, is_downgraded } = entries[&entry(hold, claim)];
-        let number = claim.place.or(claim.token.filter(|_| !is_downgraded));
-        // One that was asked for later has a later node.
-        is_below && number.map_or(asked <= deletion.at, |number| number == deletion.created)
-    };
-    let struck = |hold: &Hold| {
-        let deletions = run.deletions.get(&hold.session)?.iter();
-        let deletions = deletions.filter(|deletion| hold.claims.iter().any(|claim| strikes(hold, claim, deletion)));
-        deletions.map(|deletion| deletion.before).min()
-    };
-    holds().filter_map(|hold| Some((hold.key, struck(hold)?))).collect()
+    (run.struck, run.deleted) = (struck, deleted);
+}
+
+/// Few sessions are struck, so few holds are looked at.
+fn struck_sessions(run: &Run) -> impl Iterator<Item = &Hold> {
+    run.holds.iter().filter(|hold| run.deletions.contains_key(&hold.session))
+}
+
+/// Whether a node is that of a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Meant {
+    No,
+    Perhaps,
+    Yes,
 }
 
 /// What the holds of one owner with one token have in common: re-entries, and downgrades.
@@ -49,6 +50,37 @@ struct Entry {
     is_downgraded: bool,
 }
 
-fn entry<'a>(hold: &'a Hold, claim: &'a Claim) -> (u32, u32, &'a str, &'a str, Option<i64>) {
+type Key<'a> = (u32, u32, &'a str, &'a str, Option<i64>);
+
+#[derive(Debug)]
+struct Entries<'a>(HashMap<Key<'a>, Entry>);
+
+impl<'a> Entries<'a> {
+    fn of(run: &'a Run) -> Self {
+        let mut entries = HashMap::new();
+        for hold in struck_sessions(run) {
+            for claim in &hold.claims {
+                let entry =
+                    entries.entry(key(hold, claim)).or_insert(Entry { asked: hold.asked, is_downgraded: false });
+                entry.asked = entry.asked.min(hold.asked);
+                entry.is_downgraded |= hold.continues.is_some();
+            }
+        }
+        Self(entries)
+    }
+
+    fn is_meant(&self, hold: &'a Hold, claim: &'a Claim, deletion: &Deletion) -> Meant {
+        let is_below = deletion.node.strip_prefix(&*claim.resource).is_some_and(|rest| rest.starts_with('/'));
+        let Entry { asked, is_downgraded } = self.0[&key(hold, claim)];
+        match claim.place.or(claim.token.filter(|_| !is_downgraded)) {
+            Some(number) if is_below && number == deletion.created => Meant::Yes,
+            // One that was asked for later has a later node.
+            None if is_below && asked <= deletion.at => Meant::Perhaps,
+            _ => Meant::No,
+        }
+    }
+}
+
+fn key<'a>(hold: &'a Hold, claim: &'a Claim) -> Key<'a> {
     (hold.key.worker, hold.key.life, &hold.owner, &claim.resource, claim.token)
 }

@@ -29,7 +29,7 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
                 Variant::Guarded => run
                     .writes
                     .get(&read.set)
-                    .is_some_and(|writes| Late::of(run, writes).explain(before.before).is_some()),
+                    .is_some_and(|writes| Late::of(run, writes).explain_change(before.before, read.at).is_some()),
                 Variant::Transaction | Variant::Token => false,
             };
             if !is_excused {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::claims;
 use super::findings::{Kind, Violation};
-use super::seen::{Hold, Run};
+use super::seen::{Claim, Hold, Run};
 
 /// Finds re-entries of what was not held, and acquires anew of what was.
 pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
@@ -21,18 +21,18 @@ pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
         let mut open: Vec<&Hold> = Vec::new();
         for (hold, asked) in holds.iter().zip(asked) {
             open.retain(|outer| outer.releasing.is_none_or(|releasing| releasing >= asked));
-            let candidates = open.iter().filter(|outer| is_same_lock(outer, hold));
+            let candidates = open.iter().filter(|outer| lets_in(outer, hold));
             found.extend(if hold.reentry { reentry(hold, candidates) } else { anew(run, hold, candidates) });
             open.push(hold);
         }
     }
 }
 
-/// Of a multi-lock, other paths are another lock; of a read-write lock, each side is.
-fn is_same_lock(one: &Hold, other: &Hold) -> bool {
-    let claims =
-        |hold: &Hold| hold.claims.iter().map(|claim| (claim.resource.clone(), claim.weight)).collect::<Vec<_>>();
-    claims(one) == claims(other)
+/// Of a multi-lock, other paths are another lock. Of a read-write lock, the owner of the write lock enters either side, and
+/// that of the read lock only the same.
+fn lets_in(outer: &Hold, inner: &Hold) -> bool {
+    let is_enough = |(outer, inner): (&Claim, &Claim)| outer.resource == inner.resource && outer.weight >= inner.weight;
+    outer.claims.len() == inner.claims.len() && outer.claims.iter().zip(&inner.claims).all(is_enough)
 }
 
 /// A re-entry needs a hold that was neither given back nor known to be lost before it was asked for, and has its tokens.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::findings::{HoldKey, Kind, Tally, Violation};
-use crate::history::{Event, HoldId, Outcome, What};
+use crate::history::{DELETE_NODES, Event, HoldId, Outcome, Phase, What};
 
 /// What is kept of the events, while they come.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(crate) struct Seen {
     /// Names are kept once: a run has many holds, and few names.
     names: HashSet<Arc<str>>,
     holds: HashMap<HoldKey, Hold>,
+    /// The nemeses that are at work, and since when.
+    at_work: HashMap<String, u64>,
     run: Run,
 }
 
@@ -26,12 +28,18 @@ pub(crate) struct Run {
     /// The writes to each set, in the order of their answers.
     pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
     pub(crate) stops: HashMap<(u32, u32), Vec<Stop>>,
+    /// For how long a nemesis was at work that may have kept news from the clients, in the order of their begin.
+    pub(crate) disturbances: Vec<Stop>,
+    /// The session timeouts that our clients were granted, in nanoseconds.
+    pub(crate) timeouts: HashMap<i64, u64>,
     /// What an operator has deleted, by the session that it belonged to.
     pub(crate) deletions: HashMap<i64, Vec<Deletion>>,
     pub(crate) tallies: BTreeMap<String, Tally>,
     pub(crate) malformed: Vec<Violation>,
     /// The holds that an operator has ended, and the time before that.
     pub(crate) struck: HashMap<HoldKey, u64>,
+    /// Those of them that have certainly lost a node, and a time after that.
+    pub(crate) deleted: HashMap<HoldKey, u64>,
 }
 
 /// One guard, from its acquire to its end.
@@ -87,15 +95,16 @@ pub(crate) struct Write {
     pub(crate) element: String,
     pub(crate) checked: u64,
     pub(crate) until: u64,
+    /// When it was answered, at the latest.
     pub(crate) at: u64,
     pub(crate) outcome: Outcome,
 }
 
-/// A time for which a process did not run.
+/// A time for which a process did not run, or a nemesis did.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stop {
-    from: u64,
-    to: u64,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
 }
 
 /// A node of a lock that an operator has deleted.
@@ -105,6 +114,7 @@ pub(crate) struct Deletion {
     pub(crate) created: i64,
     pub(crate) before: u64,
     pub(crate) at: u64,
+    pub(crate) is_confirmed: bool,
 }
 
 impl Seen {
@@ -113,8 +123,19 @@ impl Seen {
         self.began = Some(self.began.map_or(at, |began| began.min(at)));
         let key = |hold: &HoldId| HoldKey { worker: event.worker, life: event.life, hold: *hold };
         match &event.what {
-            What::Nemesis { .. } | What::Session { .. } | What::Released { .. } => {}
-            What::Resting | What::Closed { .. } => {}
+            What::Released { .. } | What::Resting | What::Closed { .. } => {}
+            What::Nemesis { name, .. } if name == DELETE_NODES => {}
+            What::Nemesis { name, phase: Phase::Begin, .. } => {
+                self.at_work.entry(name.clone()).or_insert(at);
+            }
+            What::Nemesis { name, phase: Phase::End, .. } => {
+                let from = self.at_work.remove(name);
+                self.run.disturbances.extend(from.map(|from| Stop { from, to: at }));
+            }
+            What::Session { session, timeout_ms } => {
+                let timeout = timeout_ms.map(|timeout| timeout.saturating_mul(1_000_000));
+                self.run.timeouts.extend(timeout.map(|timeout| (*session, timeout)));
+            }
             What::Stopped { process, of_life } => {
                 self.run.stops.entry((*process, *of_life)).or_default().push(Stop { from: at, to: u64::MAX });
             }
@@ -124,8 +145,9 @@ impl Seen {
                     stop.to = stop.to.min(at);
                 }
             }
-            What::Deleted { node, session, created, before } => {
-                let deletion = Deletion { node: node.clone(), created: *created, before: *before, at };
+            What::Deleted { node, session, created, before, is_confirmed } => {
+                let (node, created, before, is_confirmed) = (node.clone(), *created, *before, *is_confirmed);
+                let deletion = Deletion { node, created, before, at, is_confirmed };
                 self.run.deletions.entry(*session).or_default().push(deletion);
             }
             What::Acquired { hold, part, owner, asked, session, claims, reentry, continues } => {
@@ -170,7 +192,8 @@ impl Seen {
                 let (set, before, elements, digest) = (self.name(set), *before, *elements, *digest);
                 self.hold(key(hold)).reads.push(Reading { set, before, at, elements, digest });
             }
-            What::Wrote { hold, part, set, element, checked, until, outcome } => {
+            What::Wrote { hold, part, set, element, checked, until, answered, outcome } => {
+                let at = answered.map_or(at, |answered| answered.min(at));
                 let (key, part, set) = (key(hold), self.name(part), self.name(set));
                 // A write is part of a hold's story, even if nothing else of that is seen.
                 self.hold(key);
@@ -184,6 +207,8 @@ impl Seen {
     pub(crate) fn finish(self) -> Run {
         let (known, unknown): (Vec<_>, Vec<_>) = self.holds.into_values().partition(|hold| hold.acquired.is_some());
         let mut run = self.run;
+        run.disturbances.extend(self.at_work.into_values().map(|from| Stop { from, to: u64::MAX }));
+        run.disturbances.sort_by_key(|disturbance| disturbance.from);
         run.began = self.began.unwrap_or_default();
         for Hold { key, valid, releasing, .. } in unknown {
             let at = valid.or(releasing).unwrap_or(run.began);
@@ -228,6 +253,11 @@ impl Run {
     /// Before an operator may have deleted a node of this hold: never, in most cases.
     pub(crate) fn struck(&self, key: HoldKey) -> u64 {
         self.struck.get(&key).copied().unwrap_or(u64::MAX)
+    }
+
+    /// When each hold has begun.
+    pub(crate) fn begins(&self) -> HashMap<HoldKey, u64> {
+        self.holds.iter().map(|hold| (hold.key, hold.begin())).collect()
     }
 
     /// A time of the history, as seconds of the run.

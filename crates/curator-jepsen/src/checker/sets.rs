@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::findings::{Kind, Tally, Violation};
+use super::findings::{HoldKey, Kind, Tally, Violation};
 use super::parts;
 use super::seen::{Run, Write};
 use crate::history::Outcome;
@@ -14,6 +14,7 @@ pub type FinalSets = BTreeMap<String, Vec<String>>;
 
 /// Compares the writes with the sets at the end, and counts them.
 pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
+    let begins = run.begins();
     for (set, writes) in &run.writes {
         let there: HashSet<&str> = sets.get(&**set).into_iter().flatten().map(String::as_str).collect();
         let late = Late::of(run, writes);
@@ -40,7 +41,7 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
                     tally.lost += 1;
                     // The next write has most likely not seen it.
                     let next = writes[place + 1..].iter().find(|next| next.outcome == Outcome::Acknowledged);
-                    let cause = late.explain(write.checked);
+                    let cause = late.explain(write, &begins);
                     match (parts::variant(&write.part), cause) {
                         (Variant::Plain, _) => {}
                         (Variant::Guarded, Some(Cause::Stopped)) => tally.stopped += 1,
@@ -61,8 +62,8 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
     }
 }
 
-/// What a guard cannot prevent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a guard cannot prevent. The first one that fits is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
     /// A write of a process that the run had stopped between check and write.
     Stopped,
@@ -72,27 +73,39 @@ pub(crate) enum Cause {
     Deleted,
 }
 
-/// The writes to a set that a guard cannot prevent: the time of the last one of each cause.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Late {
-    stopped: Option<u64>,
-    late: Option<u64>,
-    deleted: Option<u64>,
+/// The writes to a set that a guard cannot prevent.
+#[derive(Debug)]
+pub(crate) struct Late<'a> {
+    writes: Vec<(Cause, &'a Write)>,
 }
 
-impl Late {
-    pub(crate) fn of(run: &Run, writes: &[Write]) -> Self {
-        let last = |is: &dyn Fn(&&Write) -> bool| writes.iter().filter(is).map(|write| write.at).max();
-        Self {
-            stopped: last(&|write| write.is_late() && write.was_stopped(run)),
-            late: last(&|write| write.is_late()),
-            deleted: last(&|write| write.is_struck(run)),
-        }
+impl<'a> Late<'a> {
+    pub(crate) fn of(run: &Run, writes: &'a [Write]) -> Self {
+        let causes = |write: &'a Write| {
+            let causes = [
+                (Cause::Stopped, write.is_late() && write.was_stopped(run)),
+                (Cause::Late, write.is_late()),
+                (Cause::Deleted, write.is_struck(run)),
+            ];
+            causes.into_iter().filter(|(_, is_cause)| *is_cause).map(move |(cause, _)| (cause, write))
+        };
+        Self { writes: writes.iter().flat_map(causes).collect() }
     }
 
-    /// Why what was there after this time may have changed.
-    pub(crate) fn explain(&self, from: u64) -> Option<Cause> {
-        let causes = [(self.stopped, Cause::Stopped), (self.late, Cause::Late), (self.deleted, Cause::Deleted)];
-        causes.into_iter().find(|(last, _)| last.is_some_and(|at| at >= from)).map(|(_, cause)| cause)
+    /// Why this write may be gone: because of one that may have been applied after it, and whose holder may have read the set
+    /// before it.
+    fn explain(&self, lost: &Write, begins: &HashMap<HoldKey, u64>) -> Option<Cause> {
+        // A hold that was never acquired is found elsewhere.
+        let begin = |late: &Write| begins.get(&late.key).copied().unwrap_or_default();
+        self.find(|late| late.at >= lost.checked && begin(late) <= lost.at)
+    }
+
+    /// Why a set may have changed in this time: because of a write that may have been applied in it.
+    pub(crate) fn explain_change(&self, from: u64, to: u64) -> Option<Cause> {
+        self.find(|late| late.at >= from && late.checked <= to)
+    }
+
+    fn find(&self, explains: impl Fn(&Write) -> bool) -> Option<Cause> {
+        self.writes.iter().filter(|(_, late)| explains(late)).map(|(cause, _)| *cause).min()
     }
 }

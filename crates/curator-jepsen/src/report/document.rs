@@ -1,12 +1,10 @@
 //! The report itself.
 
-use std::collections::BTreeMap;
-
 use super::around::Shown;
 use super::recovery::{self, Left, Recovery};
 use super::table::Table;
-use super::{line, parts};
-use crate::checker::{Findings, Kind, Violation};
+use super::{line, parts, verdict};
+use crate::checker::{Findings, Violation};
 use crate::history;
 
 /// The report of a run.
@@ -31,8 +29,22 @@ impl Report {
     /// after each nemesis with nothing left behind.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.violations() == 0
-            && self.idle.is_empty()
+        self.violations() == 0 && self.is_complete()
+    }
+
+    /// Whether something was broken, and nothing but what clients with slow clocks break; and all came back as in a clean
+    /// run. See [`Violation::follows_from_slow_clocks`].
+    #[must_use]
+    pub fn is_of_slow_clocks(&self) -> bool {
+        let violations = &self.findings.violations;
+        !violations.is_empty() && violations.iter().all(Violation::follows_from_slow_clocks) && self.is_complete()
+    }
+
+    /// Whether each part of the work had something to lose, and each of our clients came back after each nemesis, with nothing
+    /// left behind.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.idle.is_empty()
             && self.recovery.iter().all(Recovery::is_complete)
             && self.left.is_none_or(|left| left.is_nothing())
     }
@@ -74,12 +86,7 @@ impl Report {
         if !self.idle.is_empty() {
             sections.push(format!("No acknowledged write, so nothing to lose: {}.\n", self.idle.join(", ")));
         }
-        let kinds = kinds(&self.findings.violations);
-        sections.push(match self.violations() {
-            0 => "No violation.\n".to_owned(),
-            1 => format!("1 violation: {kinds}.\n"),
-            many => format!("{many} violations: {kinds}.\n"),
-        });
+        sections.push(verdict::verdict(&self.findings));
         for Shown { violation, events } in &self.shown {
             let Violation { kind, part, at, detail, .. } = violation;
             let at = history::seconds(at.saturating_sub(self.findings.began));
@@ -88,18 +95,9 @@ impl Report {
             sections.push(text);
         }
         if !self.findings.of_peers.is_empty() {
-            let kinds = self::kinds(&self.findings.of_peers);
+            let kinds = verdict::kinds(&self.findings.of_peers);
             sections.push(format!("Of the peers' locks, which fails no run: {kinds}.\n"));
         }
         sections.join("\n")
     }
-}
-
-/// How many there are of each kind.
-fn kinds(violations: &[Violation]) -> String {
-    let mut counts = BTreeMap::<Kind, usize>::new();
-    for violation in violations {
-        *counts.entry(violation.kind).or_default() += 1;
-    }
-    counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
 }

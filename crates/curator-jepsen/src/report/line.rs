@@ -13,16 +13,21 @@ pub(crate) fn line(began: u64, event: &Event) -> String {
         What::Nemesis { name, phase: Phase::End, detail } => format!("{name} is over: {detail}"),
         What::Stopped { process, of_life } => format!("stops w{process}.{of_life}"),
         What::Continued { process, of_life } => format!("lets w{process}.{of_life} go on"),
-        What::Deleted { node, session, created, before } => {
-            format!("deletes {node} of session {session:#x}, created by {created}, after {}", time(*before))
+        What::Deleted { node, session, created, before, is_confirmed } => {
+            let doubt = if *is_confirmed { "" } else { ", which nobody has confirmed" };
+            format!("deletes {node} of session {session:#x}, created by {created}, after {}{doubt}", time(*before))
         }
-        What::Session { session } => format!("has session {session:#x}"),
+        What::Session { session, timeout_ms } => {
+            let timeout = timeout_ms.map(|timeout| format!(", which ends after {timeout} ms")).unwrap_or_default();
+            format!("has session {session:#x}{timeout}")
+        }
         What::Resting => "has nothing left to do".to_owned(),
         What::Closed { error } => format!("has closed its session{}", or_error(error)),
         What::Acquired { hold, owner, asked, session, claims, reentry, continues, .. } => {
             let claims: Vec<_> = claims.iter().map(claim).collect();
             let how = match (reentry, continues) {
-                (true, _) => "enters again".to_owned(),
+                (true, None) => "enters again".to_owned(),
+                (true, Some(writer)) => format!("beside hold {writer} enters"),
                 (false, Some(writer)) => format!("downgrades hold {writer} to"),
                 (false, None) => "acquires".to_owned(),
             };
@@ -43,7 +48,7 @@ pub(crate) fn line(began: u64, event: &Event) -> String {
             let before = time(*before);
             format!("reads {set} under hold {hold}, after {before}: {elements} elements, digest {digest:x}")
         }
-        What::Wrote { hold, set, element, checked, until, outcome, .. } => {
+        What::Wrote { hold, set, element, checked, until, answered, outcome, .. } => {
             let outcome = match outcome {
                 Outcome::Acknowledged => "acknowledged",
                 Outcome::Refused => "refused",
@@ -52,7 +57,8 @@ pub(crate) fn line(began: u64, event: &Event) -> String {
             };
             let checked = if *checked == 0 { String::new() } else { format!(", checked after {}", time(*checked)) };
             let until = if *until == 0 { String::new() } else { format!(", promised until {}", time(*until)) };
-            format!("writes {element} to {set} under hold {hold}{checked}{until}: {outcome}")
+            let answered = answered.map(|answered| format!(" at {}", time(answered))).unwrap_or_default();
+            format!("writes {element} to {set} under hold {hold}{checked}{until}: {outcome}{answered}")
         }
     };
     format!("{} {who} {what}", time(event.at))

@@ -9,6 +9,7 @@ mod recovery;
 mod table;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 pub use around::Shown;
 pub use directory::{CheckError, Final, check_directory};

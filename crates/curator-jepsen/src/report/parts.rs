@@ -20,6 +20,7 @@ pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
         "not sent",
         "unknown",
         "reads changed",
+        "lost early",
         "held twice",
     ]);
     for (part, tally) in parts {
@@ -30,7 +31,10 @@ pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
         };
         let counts = [tally.stopped, tally.late, tally.deleted, tally.refused, tally.not_sent, tally.unknown];
         let first = [part.clone(), tally.acquires.to_string(), tally.acknowledged.to_string(), tally.lost.to_string()];
-        let counts = counts.into_iter().chain([tally.changed, tally.held_twice]).map(|count| count.to_string());
+        let counts = counts
+            .into_iter()
+            .chain([tally.changed, tally.lost_early, tally.held_twice])
+            .map(|count| count.to_string());
         table.row(first.into_iter().chain([percent]).chain(counts));
     }
     table

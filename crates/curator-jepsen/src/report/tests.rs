@@ -31,7 +31,8 @@ fn valid(at: u64, worker: u32) -> Event {
 
 fn wrote(at: u64, worker: u32, part: &str, outcome: Outcome) -> Event {
     let (part, set, element) = (part.to_owned(), format!("{part}/0"), format!("w{worker}.0.1"));
-    event(at, worker, What::Wrote { hold: 1, part, set, element, checked: at - 1_000, until: at + SECOND, outcome })
+    let (checked, until, answered) = (at - 1_000, at + SECOND, None);
+    event(at, worker, What::Wrote { hold: 1, part, set, element, checked, until, answered, outcome })
 }
 
 fn nemesis(at: u64, phase: Phase) -> Event {
@@ -100,9 +101,9 @@ fn a_run_is_checked_by_what_is_in_its_directory() {
 Run
 seed  7
 
-Part         acquires  acknowledged  lost  lost, %  to stopped clients  to late clients  to an operator  refused  not sent  unknown  reads changed  held twice
-kazoo-plain         1             1     0        0                   0                0               0        0         0        0              0           0
-mutex-plain         2             1     1   100.00                   0                0               0        0         0        0              0           1
+Part         acquires  acknowledged  lost  lost, %  to stopped clients  to late clients  to an operator  refused  not sent  unknown  reads changed  lost early  held twice
+kazoo-plain         1             1     0        0                   0                0               0        0         0        0              0           0           0
+mutex-plain         2             1     1   100.00                   0                0               0        0         0        0              0           0           1
 
 Nemesis        times  first acquire, median   worst  all clients, median  worst  never  nodes of nobody  watches of nobody
 leader-killed      3                 0.12 s  0.90 s               0.95 s  never      1                0                  0
@@ -221,13 +222,65 @@ fn what_breaks_in_a_peers_lock_is_told_and_fails_no_run() {
     );
 }
 
+/// A hold of a guarded mutex whose write comes two seconds too late, and is gone.
+fn late_write() -> Vec<Event> {
+    let part = "mutex-guarded";
+    let mut wrote = wrote(105 * SECOND, 0, part, Outcome::Acknowledged);
+    if let What::Wrote { until, .. } = &mut wrote.what {
+        *until -= 3 * SECOND;
+    }
+    vec![acquired(101 * SECOND, 0, part), valid(102 * SECOND, 0), wrote]
+}
+
+#[test]
+fn late_writes_that_no_stop_explains_are_told() {
+    let text = |events: &[Event]| {
+        let directory = directory(events);
+        finale().write(directory.path()).unwrap();
+        check_directory(directory.path()).unwrap().text()
+    };
+    let late = late_write();
+    let told = "\nNo violation. No client was stopped, and yet updates were lost to late writes: 1.\n";
+    assert!(text(&late).contains(told), "{}", text(&late));
+    let stopped = |process| event(103 * SECOND, CONDUCTOR, What::Stopped { process, of_life: 0 });
+    let by_us = [&late[..], &[stopped(0)]].concat();
+    assert!(text(&by_us).contains("\nNo violation.\n"), "{}", text(&by_us));
+}
+
+#[test]
+fn what_slow_clocks_explain_is_no_more_than_that() {
+    let finale = Final { recovery: Vec::new(), ..finale() };
+    let is_expected = |events: &[Event], finale: &Final| {
+        let directory = directory(events);
+        finale.write(directory.path()).unwrap();
+        let report = check_directory(directory.path()).unwrap();
+        assert!(!report.is_clean() || !report.is_of_slow_clocks());
+        report.is_of_slow_clocks()
+    };
+    let none: Vec<_> = events().into_iter().filter(|event| event.worker != 1).collect();
+    assert!(!is_expected(&none, &finale), "nothing was broken");
+    assert!(is_expected(&events(), &finale), "two hold the same");
+    let left = Final { left: Some(Left { clients: 1, ..NOTHING }), ..finale.clone() };
+    assert!(!is_expected(&events(), &left), "a client has not come back");
+    // Each loses an update, too.
+    for (part, expected) in [("mutex-guarded", true), ("mutex-transaction", false), ("mutex-token", false)] {
+        let lost = [events(), vec![wrote(120 * SECOND, 0, part, Outcome::Acknowledged)]].concat();
+        assert_eq!(is_expected(&lost, &finale), expected, "{part}");
+    }
+    let revived = [(112, true), (113, false)].map(|(at, is_lost)| {
+        let at = at * SECOND;
+        if is_lost { event(at, 0, What::Invalid { hold: 1 }) } else { valid(at, 0) }
+    });
+    assert!(!is_expected(&[&events()[..], &revived].concat(), &finale));
+}
+
 #[test]
 fn only_the_first_violations_of_a_kind_are_shown() {
     let mut events = events();
     let refused = (0..20).map(|number| {
         let (part, set, element) = ("mutex-token".to_owned(), "x".to_owned(), format!("{number}"));
         let outcome = Outcome::Acknowledged;
-        let wrote = What::Wrote { hold: 1, part, set, element, checked: 0, until: 0, outcome };
+        let wrote = What::Wrote { hold: 1, part, set, element, checked: 0, until: 0, answered: None, outcome };
         event(120 * SECOND + number, 0, wrote)
     });
     events.extend(refused);

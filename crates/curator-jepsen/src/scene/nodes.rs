@@ -52,7 +52,8 @@ pub(super) async fn delete(client: &CuratorClient, node: &LockNode, limit: Durat
     if matches!(deleted, Ok(Err(Error::NoNode { .. }))) {
         return false;
     }
+    let is_confirmed = matches!(deleted, Ok(Ok(())));
     let LockNode { path, session, created } = node.clone();
     // Should this fail, the next line fails as well, and that ends the run.
-    journal.write(What::Deleted { node: path, session, created, before }).is_ok()
+    journal.write(What::Deleted { node: path, session, created, before, is_confirmed }).is_ok()
 }

@@ -64,7 +64,7 @@ impl Progress {
                         self.since.entry((client, part)).or_insert(at);
                     }
                 }
-                What::Session { session } => {
+                What::Session { session, .. } => {
                     self.sessions += 1;
                     if let Some(followed) = followed {
                         followed.session = Some(session);

@@ -1,6 +1,8 @@
 //! What a worker holds, whatever the lock.
 
-use curator_recipes::client::ClockInstant;
+use std::pin::Pin;
+
+use curator_recipes::client::{ClockInstant, ZPath};
 use curator_recipes::{LockGuard, Result, SemaphoreLease, WriteGuard};
 
 /// The guard of a lock, or several of a semaphore.
@@ -36,6 +38,22 @@ impl Held {
     /// Whether all of it is valid.
     pub(super) fn is_valid(&self) -> bool {
         self.first().is_valid() && self.others().all(LockGuard::is_valid)
+    }
+
+    /// Runs some work while all of it is held, and drops the work when a part is lost.
+    pub(super) async fn run(&self, work: impl Future<Output = ()> + Send) {
+        let mut work: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(work);
+        // Each guard has a node of its own to watch.
+        for guard in self.others() {
+            // The sampler tells of the loss.
+            work = Box::pin(async move { drop(guard.run(work).await) });
+        }
+        drop(self.first().run(work).await);
+    }
+
+    /// The nodes that it stands for.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &ZPath> {
+        std::iter::once(self.first()).chain(self.others()).flat_map(LockGuard::nodes)
     }
 
     /// Until when all of it is valid, on the clock of histories.

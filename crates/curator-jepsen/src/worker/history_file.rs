@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use curator_recipes::client::ClockInstant;
 
@@ -60,11 +61,12 @@ impl HistoryFile {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).write(self, what);
     }
 
-    /// Writes down which session there is, if it is another one than before.
-    pub(super) fn session(&self, session: i64) {
+    /// Writes down which session there is, and its timeout, if it is another one than before.
+    pub(super) fn session(&self, session: i64, timeout: Duration) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.session.replace(session) != Some(session) {
-            written.write(self, What::Session { session });
+            let timeout_ms = Some(timeout.as_millis().try_into().unwrap_or(u64::MAX));
+            written.write(self, What::Session { session, timeout_ms });
         }
     }
 }

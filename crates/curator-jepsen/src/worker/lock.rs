@@ -5,6 +5,7 @@ use std::time::Duration;
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard, Result,
+    WriteGuard,
 };
 use fastrand::Rng;
 
@@ -68,15 +69,10 @@ impl Lock {
 
     /// Acquires the lock, in a mode and a size that chance decides, within `timeout`; zero means without waiting.
     pub(super) async fn acquire(&self, part: Part, timeout: Duration, random: &mut Rng) -> Result<Option<Grant>> {
-        let path = path(part);
         match self {
             Self::Mutex(mutex) => Ok(mutex.acquire_timeout(timeout).await?.map(|guard| Grant::exclusive(guard, part))),
             Self::ReadWrite(lock) if random.u8(..3) == 0 => {
-                let guard = lock.write().acquire_timeout(timeout).await?;
-                Ok(guard.map(|guard| {
-                    let claims = vec![claim(&guard, &path, READERS, READERS)];
-                    Grant { held: Held::Writer(guard), claims, may: May::Write }
-                }))
+                Ok(lock.write().acquire_timeout(timeout).await?.map(|guard| Grant::writer(guard, part)))
             }
             Self::ReadWrite(lock) => {
                 Ok(lock.read().acquire_timeout(timeout).await?.map(|guard| Grant::reader(guard, part)))
@@ -88,17 +84,60 @@ impl Lock {
                 // Whatever the order, it is the same transaction.
                 let Some(first) = others.pop() else { return Ok(None) };
                 // It does not stand in the queue any more.
-                let claims = vec![Claim { place: None, ..claim(&first, &path, leases, LEASES) }];
+                let claims = vec![Claim { place: None, ..claim(&first, &path(part), leases, LEASES) }];
                 let may = if leases == LEASES { May::Write } else { May::Hold };
                 Ok(Some(Grant { held: Held::Leases { first, others }, claims, may }))
             }
             Self::Multi(choices) => {
                 let Some((names, lock)) = random.choice(choices) else { return Ok(None) };
-                let Some(guard) = lock.acquire_timeout(timeout).await? else { return Ok(None) };
-                let claims = names.iter().map(|name| claim(&guard, &format!("{path}/{name}"), 1, 1)).collect();
-                Ok(Some(Grant { held: Held::Guard(guard), claims, may: May::Write }))
+                Ok(lock.acquire_timeout(timeout).await?.map(|guard| Grant::of_paths(guard, part, names)))
             }
         }
+    }
+}
+
+impl Lock {
+    /// Whether its owner can enter it again.
+    pub(super) fn is_reentrant(&self) -> bool {
+        !matches!(self, Self::Semaphore(_))
+    }
+
+    /// Acquires once more what the owner holds: the same mutex, paths, or side; or beside the write side the read side. If the hold
+    /// has been lost meanwhile, it is not a re-entry.
+    pub(super) async fn enter_again(
+        &self,
+        part: Part,
+        claims: &[Claim],
+        side: May,
+        timeout: Duration,
+    ) -> Result<Option<Grant>> {
+        let acquired = match self {
+            Self::Mutex(mutex) => mutex.acquire_timeout(timeout).await?.map(|guard| Grant::exclusive(guard, part)),
+            Self::ReadWrite(lock) if side == May::Write => {
+                lock.write().acquire_timeout(timeout).await?.map(|guard| Grant::writer(guard, part))
+            }
+            Self::ReadWrite(lock) => {
+                let is_beside = is_writer(claims);
+                lock.read().acquire_timeout(timeout).await?.map(|guard| {
+                    if is_beside && guard.is_reentry() {
+                        Grant::downgraded(guard, part)
+                    } else {
+                        Grant::reader(guard, part)
+                    }
+                })
+            }
+            Self::Semaphore(_) => None,
+            Self::Multi(choices) => {
+                let paths =
+                    |names: &[&str]| names.iter().map(|name| format!("{}/{name}", path(part))).collect::<Vec<_>>();
+                let held: Vec<_> = claims.iter().map(|claim| claim.resource.clone()).collect();
+                let Some((names, lock)) = choices.iter().find(|(names, _)| paths(names) == held) else {
+                    return Ok(None);
+                };
+                lock.acquire_timeout(timeout).await?.map(|guard| Grant::of_paths(guard, part, names))
+            }
+        };
+        Ok(acquired)
     }
 }
 
@@ -109,12 +148,24 @@ impl Grant {
         Self { held: Held::Guard(guard), claims, may: May::Write }
     }
 
+    fn writer(guard: WriteGuard, part: Part) -> Self {
+        let claims = vec![claim(&guard, &path(part), READERS, READERS)];
+        Self { held: Held::Writer(guard), claims, may: May::Write }
+    }
+
+    fn of_paths(guard: LockGuard, part: Part, names: &[&str]) -> Self {
+        let path = path(part);
+        let claims = names.iter().map(|name| claim(&guard, &format!("{path}/{name}"), 1, 1)).collect();
+        Self { held: Held::Guard(guard), claims, may: May::Write }
+    }
+
     fn reader(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, READERS)];
         Self { held: Held::Guard(guard), claims, may: May::Read }
     }
 
-    /// That of a writer which has become a reader. Its node stands where the write node stood, and has a number of its own.
+    /// That of a writer which has become a reader, or is one too. Its node stands where the write node stands or stood, and has a
+    /// number of its own.
     pub(super) fn downgraded(guard: LockGuard, part: Part) -> Self {
         let Self { held, claims, may } = Self::reader(guard, part);
         Self { held, claims: claims.into_iter().map(|claim| Claim { place: None, ..claim }).collect(), may }
@@ -126,6 +177,11 @@ fn claim(guard: &LockGuard, path: &str, weight: u32, capacity: u32) -> Claim {
     let is_of_path = |node: &str| node.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
     let token = guard.fencing_tokens().find(|(node, _)| is_of_path(node.as_str())).map(|(_, token)| token.as_i64());
     Claim { resource: path.to_owned(), weight, capacity, token, place: token }
+}
+
+/// Whether these are the claims of the write side of a read-write lock.
+pub(super) fn is_writer(claims: &[Claim]) -> bool {
+    claims.iter().any(|claim| claim.weight == READERS)
 }
 
 /// The name of the sets of a claim.

@@ -7,6 +7,7 @@ use curator_recipes::client::CuratorClient;
 use fastrand::Rng;
 use tokio::time::{sleep, timeout};
 
+use super::guarded::Guarded;
 use super::held::Held;
 use super::history_file::{HistoryFile, now};
 use super::lock::family;
@@ -29,6 +30,7 @@ pub(super) struct LockSet {
     think: Duration,
     store: StoreClient,
     client: CuratorClient,
+    guarded: Guarded,
 }
 
 /// A set as it was read, and where it is written to.
@@ -45,6 +47,7 @@ struct Update {
     element: String,
     checked: u64,
     until: u64,
+    answered: Option<u64>,
     outcome: Outcome,
 }
 
@@ -57,6 +60,7 @@ impl LockSet {
             think: Duration::from_millis(work.think_ms),
             store: StoreClient::new(&work.store, TIMEOUT),
             client: client.clone(),
+            guarded: Guarded::new(work, part, client),
         }
     }
 
@@ -65,8 +69,7 @@ impl LockSet {
         self.think.mul_f64(random.f64())
     }
 
-    /// Reads the set of each claim, waits, writes each back with a new element, and writes down what became of them. The
-    /// variant says what happens if the lock is lost meanwhile.
+    /// Reads the set of each claim, waits, writes each back with a new element, and writes down what became of them.
     pub(super) async fn update(
         &mut self,
         history: &HistoryFile,
@@ -75,18 +78,12 @@ impl LockSet {
         claims: &[Claim],
         think: Duration,
     ) {
-        let (variant, part) = (self.part.variant, self.part.key());
         // It stays here, so that a future that is dropped leaves behind how far it has come.
         let mut updates = Vec::new();
-        let steps = self.read_and_write(history, held, claims, think, &mut updates);
-        if variant == Variant::Guarded {
-            // The sampler tells of the loss.
-            drop(held.first().run(steps).await);
-        } else {
-            steps.await;
-        }
-        for Update { set, element, checked, until, outcome } in updates {
-            history.write(What::Wrote { hold, part: part.clone(), set, element, checked, until, outcome });
+        let (guarded, part) = (self.guarded.clone(), self.part.key());
+        guarded.run(held, self.read_and_write(history, held, claims, think, &mut updates)).await;
+        for Update { set, element, checked, until, answered, outcome } in updates {
+            history.write(What::Wrote { hold, part: part.clone(), set, element, checked, until, answered, outcome });
         }
     }
 
@@ -105,7 +102,7 @@ impl LockSet {
             let Some(before) = self.read(&set, claim).await else { return };
             read.push(before);
             let element = history.next_element();
-            updates.push(Update { set, element, checked: 0, until: 0, outcome: Outcome::NotSent });
+            updates.push(Update { set, element, checked: 0, until: 0, answered: None, outcome: Outcome::NotSent });
         }
         sleep(think).await;
         let mut nodes = Vec::new();
@@ -116,6 +113,7 @@ impl LockSet {
                         return;
                     }
                     update.outcome = self.write(update, elements, token).await;
+                    update.answered = Some(now());
                 }
                 Before::InNode(node) => nodes.push(node.with(&update.element)),
             }
@@ -126,7 +124,8 @@ impl LockSet {
                 self.check(held, update);
             }
             let outcome = node_sets::write(held.first(), nodes).await;
-            updates.iter_mut().for_each(|update| update.outcome = outcome);
+            let answered = Some(now());
+            updates.iter_mut().for_each(|update| (update.outcome, update.answered) = (outcome, answered));
         }
     }
 
@@ -141,7 +140,19 @@ impl LockSet {
     }
 
     /// Reads the set of the first claim twice, with a wait in between, and writes down what was read.
-    pub(super) async fn read_twice(&mut self, history: &HistoryFile, hold: HoldId, claims: &[Claim], think: Duration) {
+    pub(super) async fn read_twice(
+        &mut self,
+        history: &HistoryFile,
+        hold: HoldId,
+        held: &Held,
+        claims: &[Claim],
+        think: Duration,
+    ) {
+        let guarded = self.guarded.clone();
+        guarded.run(held, self.read_and_read(history, hold, claims, think)).await;
+    }
+
+    async fn read_and_read(&mut self, history: &HistoryFile, hold: HoldId, claims: &[Claim], think: Duration) {
         let Some(claim) = claims.first() else { return };
         let set = self.set(claim);
         for pause in [think, Duration::ZERO] {
@@ -156,6 +167,11 @@ impl LockSet {
             }
             sleep(pause).await;
         }
+    }
+
+    /// Only holds.
+    pub(super) async fn wait(&self, held: &Held, think: Duration) {
+        self.guarded.run(held, sleep(think)).await;
     }
 
     /// The name of the set that is used now.

@@ -6,6 +6,7 @@
 //! [variant](crate::work::Variant) decides where the sets are and what stands between a holder that is too late and the write.
 //! Everything that is seen goes into the history at once.
 
+mod guarded;
 mod held;
 mod history_file;
 mod lock;
@@ -28,7 +29,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::history_file::HistoryFile;
-pub use self::node_sets::node_sets;
+pub use self::node_sets::{NodeSetError, node_sets};
 use self::part::PartTask;
 use crate::history::What;
 use crate::work::{REST, Work};
@@ -136,7 +137,7 @@ impl Working {
         let sessions = async {
             while states.next().await.is_some() {
                 if let Some(session) = client.current_session() {
-                    history.session(session.id());
+                    history.session(session.id(), session.timeout());
                 }
             }
             Ok(())

@@ -10,6 +10,23 @@ use crate::history::Outcome;
 /// The parent of all of them.
 const ROOT: &str = "/jepsen-sets";
 
+/// Why a set cannot be read from its node.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeSetError {
+    /// The client does not get it.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// What is in the node is no set.
+    #[error("{path} has no list of elements as JSON: {source}")]
+    NoSet {
+        /// The node.
+        path: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
 /// A set as it was read from its node.
 #[derive(Debug)]
 pub(super) struct NodeSet {
@@ -21,11 +38,11 @@ pub(super) struct NodeSet {
 
 impl NodeSet {
     /// Reads a set, which is empty if it has no node yet.
-    pub(super) async fn read(client: &CuratorClient, set: &str) -> Result<Self> {
+    pub(super) async fn read(client: &CuratorClient, set: &str) -> Result<Self, NodeSetError> {
         // A set's name has one slash: before its number.
         let path = format!("{ROOT}/{}", set.replace('/', "-"));
         match client.get_data(&path).await {
-            Ok((data, _)) => Ok(Self { elements: elements(&data), path, exists: true }),
+            Ok((data, _)) => Ok(Self { elements: elements(&path, &data)?, path, exists: true }),
             Err(ClientError::NoNode { .. }) => {
                 make_root(client).await?;
                 Ok(Self { path, elements: Vec::new(), exists: false })
@@ -65,7 +82,7 @@ pub(super) async fn write(guard: &LockGuard, sets: Vec<NodeSet>) -> Outcome {
     }
 }
 
-async fn make_root(client: &CuratorClient) -> Result<()> {
+async fn make_root(client: &CuratorClient) -> Result<(), ClientError> {
     if client.check_exists(ROOT).await?.is_some() {
         return Ok(());
     }
@@ -75,9 +92,9 @@ async fn make_root(client: &CuratorClient) -> Result<()> {
     }
 }
 
-/// Nobody else writes there.
-fn elements(data: &[u8]) -> Vec<String> {
-    serde_json::from_slice(data).unwrap_or_default()
+/// Nobody else writes there, so what is no set shows that the tester is wrong.
+fn elements(path: &str, data: &[u8]) -> Result<Vec<String>, NodeSetError> {
+    serde_json::from_slice(data).map_err(|source| NodeSetError::NoSet { path: path.to_owned(), source })
 }
 
 /// All sets of the variant `transaction` and their elements, by the names that histories have for them. To be asked when the
@@ -85,12 +102,12 @@ fn elements(data: &[u8]) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// Those of the client, when its retry policy gives up.
+/// Those of the client, when its retry policy gives up; and [`NodeSetError::NoSet`] if there is something else in a node.
 ///
 /// # Cancel safety
 ///
 /// Only reads: nothing is lost when the future is dropped.
-pub async fn node_sets(client: &CuratorClient) -> Result<BTreeMap<String, Vec<String>>> {
+pub async fn node_sets(client: &CuratorClient) -> Result<BTreeMap<String, Vec<String>>, NodeSetError> {
     let mut sets = BTreeMap::new();
     client.sync(ROOT).await?;
     let nodes = match client.get_children(ROOT).await {
@@ -100,9 +117,10 @@ pub async fn node_sets(client: &CuratorClient) -> Result<BTreeMap<String, Vec<St
         Err(error) => return Err(error.into()),
     };
     for node in nodes {
-        let (data, _) = client.get_data(format!("{ROOT}/{node}")).await?;
+        let path = format!("{ROOT}/{node}");
+        let (data, _) = client.get_data(&path).await?;
         let set = node.rsplit_once('-').map_or_else(|| node.clone(), |(family, number)| format!("{family}/{number}"));
-        sets.insert(set, elements(&data));
+        sets.insert(set, elements(&path, &data)?);
     }
     Ok(sets)
 }

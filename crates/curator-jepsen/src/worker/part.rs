@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{InterProcessMutex, Result, WriteGuard};
+use curator_recipes::{Result, WriteGuard};
 use fastrand::Rng;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::held::Held;
 use super::history_file::{HistoryFile, now};
-use super::lock::{Grant, Lock, May};
+use super::lock::{Grant, Lock, May, is_writer};
 use super::lock_set::LockSet;
 use super::part_history::PartHistory;
 use super::sampler::Sampler;
-use crate::history::HoldId;
+use crate::history::{Claim, HoldId};
 use crate::work::{Part, Work};
 
 /// As long as it takes, nearly.
@@ -97,15 +97,18 @@ impl PartTask {
         let think = set.thinking(random);
         let (enters_again, downgrades) = (random.u8(..8) == 0, random.u8(..4) == 0);
         let Grant { held, claims, may } = grant;
+        // Of a mutex and a multi-lock there is but one side.
+        let side = if may == May::Write && random.bool() { May::Read } else { may };
         let work = async {
-            let again = match lock {
-                Lock::Mutex(mutex) if enters_again => enter_again(mutex, *part, history).await,
-                _ => None,
+            let again = if enters_again && lock.is_reentrant() {
+                enter_again(lock, *part, (hold, &claims), side, history).await
+            } else {
+                None
             };
             match may {
                 May::Write => set.update(history.file(), hold, &held, &claims, think).await,
-                May::Read => set.read_twice(history.file(), hold, &claims, think).await,
-                May::Hold => sleep(think).await,
+                May::Read => set.read_twice(history.file(), hold, &held, &claims, think).await,
+                May::Hold => set.wait(&held, think).await,
             }
             if let Some((again, held)) = again {
                 Sampler::new(history.file(), again, &held).ask();
@@ -129,19 +132,25 @@ impl PartTask {
         let Ok(guard) = downgraded else { return };
         let grant = Grant::downgraded(guard, *part);
         let hold = history.begin(&grant, asked, Some(writing));
-        let work = set.read_twice(history.file(), hold, &grant.claims, set.thinking(random));
+        let work = set.read_twice(history.file(), hold, &grant.held, &grant.claims, set.thinking(random));
         Sampler::new(history.file(), hold, &grant.held).during(work).await;
         history.end(hold, grant.held).await;
     }
 }
 
-/// Acquires a mutex that is held once more. If the hold has been lost meanwhile, it is not a re-entry.
-async fn enter_again(mutex: &InterProcessMutex, part: Part, history: &PartHistory) -> Option<(HoldId, Held)> {
+/// Acquires once more what is held, on this side.
+async fn enter_again(
+    lock: &Lock,
+    part: Part,
+    (outer, claims): (HoldId, &[Claim]),
+    side: May,
+    history: &PartHistory,
+) -> Option<(HoldId, Held)> {
     let asked = now();
-    let error = match mutex.acquire_timeout(PATIENCE).await {
-        Ok(Some(guard)) => {
-            let grant = Grant::exclusive(guard, part);
-            let hold = history.begin(&grant, asked, None);
+    let error = match lock.enter_again(part, claims, side, PATIENCE).await {
+        Ok(Some(grant)) => {
+            let is_beside = grant.held.first().is_reentry() && grant.may == May::Read && is_writer(claims);
+            let hold = history.begin(&grant, asked, is_beside.then_some(outer));
             Sampler::new(history.file(), hold, &grant.held).ask();
             return Some((hold, grant.held));
         }

@@ -12,29 +12,48 @@ use crate::history::{HoldId, What};
 /// How often a hold is asked.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Writes down what a hold says of itself, until it says that it is lost.
+/// What can be asked whether it is valid.
+pub(super) trait Validity {
+    /// Whether it is held now.
+    fn is_valid(&self) -> bool;
+    /// Until when it is promised, on the clock of histories.
+    fn valid_until(&self) -> u64;
+}
+
+impl Validity for Held {
+    fn is_valid(&self) -> bool {
+        self.is_valid()
+    }
+
+    fn valid_until(&self) -> u64 {
+        self.valid_until()
+    }
+}
+
+/// Writes down what a hold says of itself. It goes on when the hold has said that it is lost: it must never take that back.
 #[derive(Debug)]
-pub(super) struct Sampler<'a> {
+pub(super) struct Sampler<'a, H> {
     history: &'a HistoryFile,
     hold: HoldId,
-    held: &'a Held,
+    held: &'a H,
     lost: bool,
 }
 
-impl<'a> Sampler<'a> {
-    pub(super) fn new(history: &'a HistoryFile, hold: HoldId, held: &'a Held) -> Self {
+impl<'a, H: Validity> Sampler<'a, H> {
+    pub(super) fn new(history: &'a HistoryFile, hold: HoldId, held: &'a H) -> Self {
         Self { history, hold, held, lost: false }
     }
 
-    /// Asks once.
+    /// Asks once. Every yes is written down, and the first no.
     pub(super) fn ask(&mut self) {
-        if self.lost {
-            return;
-        }
         let (hold, before) = (self.hold, now());
         let until = self.held.valid_until();
-        self.lost = !self.held.is_valid();
-        self.history.write(if self.lost { What::Invalid { hold } } else { What::Valid { hold, before, until } });
+        if self.held.is_valid() {
+            self.history.write(What::Valid { hold, before, until });
+        } else if !self.lost {
+            self.lost = true;
+            self.history.write(What::Invalid { hold });
+        }
     }
 
     /// Asks before some work under the hold, all the time while it goes on, and after it. In the task of the work: no other
@@ -49,10 +68,56 @@ impl<'a> Sampler<'a> {
         let done = loop {
             tokio::select! {
                 done = &mut work => break done,
-                _ = ticks.tick(), if !self.lost => self.ask(),
+                _ = ticks.tick() => self.ask(),
             }
         };
         self.ask();
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+    use crate::history::{Event, Histories};
+
+    /// Says no only the second and the third time.
+    #[derive(Default)]
+    struct Wavering {
+        asked: Cell<u32>,
+    }
+
+    impl Validity for Wavering {
+        fn is_valid(&self) -> bool {
+            self.asked.set(self.asked.get() + 1);
+            !(2..=3).contains(&self.asked.get())
+        }
+
+        fn valid_until(&self) -> u64 {
+            9
+        }
+    }
+
+    #[tokio::test]
+    async fn one_that_is_valid_again_after_it_was_lost_goes_into_the_history() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = HistoryFile::append(&directory.path().join("w0.0.jsonl"), 0, 0).unwrap();
+        let held = Wavering::default();
+        // The ticks wake it.
+        let work = poll_fn(|_| if held.asked.get() == 5 { Poll::Ready(()) } else { Poll::Pending });
+        Sampler::new(&history, 4, &held).during(work).await;
+        let events: Result<Vec<Event>, _> = Histories::open(directory.path()).unwrap().collect();
+        let said = events.unwrap().into_iter().map(|event| match event.what {
+            What::Valid { hold: 4, before, until: 9 } => (true, before <= event.at),
+            What::Invalid { hold: 4 } => (false, true),
+            what => panic!("{what:?}"),
+        });
+        let said: Vec<_> = said.collect();
+        // Before the work, four times during it, and after it.
+        assert_eq!(said, [true, false, true, true, true].map(|valid| (valid, true)));
     }
 }

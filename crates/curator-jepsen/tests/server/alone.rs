@@ -13,7 +13,7 @@ const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
 
 fn sessions(history: &[Event]) -> Vec<i64> {
     let sessions = history.iter().filter_map(|event| match event.what {
-        What::Session { session } => Some(session),
+        What::Session { session, .. } => Some(session),
         _ => None,
     });
     sessions.collect()

@@ -1,6 +1,6 @@
 //! A client of the simulated world, which keeps to the rules.
 
-use super::simulation::{STEP, Simulation};
+use super::simulation::{STEP, Simulation, TIMEOUT};
 use crate::history::{Claim, HoldId, Outcome, READERS, What};
 use crate::work::{LockKind, Variant};
 
@@ -88,7 +88,8 @@ impl Client {
                 self.session.into_iter().for_each(|session| world.close_session(session));
                 let (session, lease) = world.open_session();
                 (self.session, self.lease, self.doing) = (Some(session), lease, Doing::Nothing);
-                self.says(world, What::Session { session });
+                let timeout_ms = Some(TIMEOUT / 1_000_000);
+                self.says(world, What::Session { session, timeout_ms });
             }
         }
     }
@@ -293,7 +294,10 @@ impl Client {
         let element = format!("w{}.{}.{}", self.worker, self.life, self.last_element);
         let (part, set) = (world.part.key(), set(claim));
         debug_assert!(until == 0 || checked <= until + STEP || world.part.variant != Variant::Guarded);
-        self.says(world, What::Wrote { hold, part, set, element: element.clone(), checked, until, outcome });
+        self.says(
+            world,
+            What::Wrote { hold, part, set, element: element.clone(), checked, until, answered: None, outcome },
+        );
         element
     }
 }

@@ -1,7 +1,7 @@
 //! Defects planted into the histories of correct locks are found, each as what it is.
 
 use super::simulated::parts;
-use super::simulation::Simulation;
+use super::simulation::{Simulation, TIMEOUT};
 use crate::checker::claims::{self, Span};
 use crate::checker::seen::{Reading, Run, Seen};
 use crate::checker::{FinalSets, Kind, check, operator};
@@ -18,7 +18,7 @@ struct History {
 /// Plants a defect, if the history has a place for it.
 type Plant = fn(&mut History) -> Option<()>;
 
-const DEFECTS: [(Kind, Plant); 10] = [
+const DEFECTS: [(Kind, Plant); 11] = [
     (Kind::Exclusivity, |history| {
         history.ghost(|span| span.claim.is_exclusive().then_some((span.start, span.certain)))
     }),
@@ -27,6 +27,7 @@ const DEFECTS: [(Kind, Plant); 10] = [
     (Kind::Fifo, |history| history.swap(|claim| &mut claim.place)),
     (Kind::Reentry, History::enter_without_holding),
     (Kind::Revived, History::revive),
+    (Kind::UnnoticedDelete, History::overlook_delete),
     (Kind::LostUpdate, |history| history.lose_update()),
     (Kind::RefusedWrite, |history| history.let_refused_write_pass()),
     (Kind::ReadChanged, History::change_under_reader),
@@ -129,6 +130,22 @@ impl History {
         let hold = lost.what.hold()?;
         let what = What::Valid { hold, before: lost.at + 1, until: 0 };
         self.events.push(Event { at: lost.at + 2, what, ..lost.clone() });
+        Some(())
+    }
+
+    /// A guard of the guarded variant that says yes for long after a delete that it has noticed.
+    fn overlook_delete(&mut self) -> Option<()> {
+        if self.variant != Variant::Guarded {
+            return None;
+        }
+        let (key, deleted) = self.spans(|run, spans| {
+            let mut deleted = spans.iter().filter_map(|span| Some((span.hold.key, *run.deleted.get(&span.hold.key)?)));
+            deleted.next()
+        })?;
+        // It is longer than anything else can be in the way.
+        let before = deleted + 100 * TIMEOUT;
+        let what = What::Valid { hold: key.hold, before, until: 0 };
+        self.events.push(Event { at: before + 1, worker: key.worker, life: key.life, what });
         Some(())
     }
 

@@ -4,6 +4,7 @@ mod capacity;
 mod client;
 mod defects;
 mod malformed;
+mod notice;
 mod order;
 mod reentry;
 mod sets;

@@ -46,6 +46,19 @@ fn a_re_entry_of_other_paths_or_of_the_other_side_is_found() {
 }
 
 #[test]
+fn who_holds_the_write_lock_enters_the_read_lock() {
+    let writer = || Story::of("read-write-plain").client(0).acquires(10, [write(1)]).valid(15);
+    writer().enters_beside(20, 1).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).is_clean();
+    assert_eq!(writer().enters_beside(20, 2).valid(25).kinds(), [Kind::Token, Kind::Reentry]);
+    assert_eq!(writer().gives_back(16).enters_beside(20, 1).valid(25).kinds(), [Kind::Reentry], "given back");
+    let anew = writer().acquires(20, [read(2)]).valid(25).hold(1).valid(30);
+    assert_eq!(anew.kinds(), [Kind::Reentry], "it had the lock, and was not let in");
+    // Another reader comes in only after both.
+    let both = writer().enters_beside(20, 1).valid(35).hold(1).gives_back(22);
+    assert_eq!(both.client(1).acquires(30, [write(2)]).valid(40).kinds(), [Kind::Exclusivity]);
+}
+
+#[test]
 fn an_acquire_anew_of_what_the_owner_certainly_has_is_found() {
     let anew = outer().acquires(20, [mutex(6)]).valid(25).hold(1);
     assert_eq!(anew.clone().valid(30).kinds(), [Kind::Reentry]);
@@ -65,9 +78,24 @@ fn an_acquire_that_has_waited_for_its_owners_guard_may_be_anew() {
 fn a_lost_lock_that_is_valid_again_is_found() {
     outer().valid(20).lost(25).gives_back(30).is_clean();
     assert_eq!(outer().lost(20).valid(25).kinds(), [Kind::Revived]);
+    assert_eq!(outer().lost(20).lost(22).valid(25).kinds(), [Kind::Revived]);
     // Two tasks of a process may write their lines in the wrong order.
     outer().lost(20).valid(18).is_clean();
     // A peer only says whether it is connected.
     let peer = Story::of("curator-plain").client(0).acquires(10, [mutex(5)]).valid(15).lost(20).valid(25);
     assert_eq!(peer.findings().of_peers, []);
+}
+
+#[test]
+fn a_lock_that_is_lost_while_it_is_promised_is_counted() {
+    let lost_at = |at| outer().valid_until(18, 25).lost(at).gives_back(40);
+    let early = |story: &Story| {
+        story.is_clean();
+        story.findings().parts["mutex-plain"].lost_early
+    };
+    assert_eq!(early(&lost_at(24)), 1);
+    assert_eq!(early(&lost_at(25)), 0, "its promise was over");
+    assert_eq!(early(&lost_at(24).operator_deletes(20, 5, 0)), 0);
+    assert_eq!(early(&lost_at(24).operator_deletes(20, 6, 0)), 1, "that was another node");
+    assert_eq!(early(&outer().valid_until(18, 25).gives_back(20).lost(24)), 0, "it had been given back");
 }

@@ -71,6 +71,38 @@ fn what_a_stopped_client_does_to_a_guarded_set_is_counted_apart() {
 }
 
 #[test]
+fn a_late_write_explains_no_loss_that_was_there_before_its_hold() {
+    // `a` was acknowledged and lost before the late writer of `c` had the lock.
+    let late = |acquired| {
+        let late = two_writers("mutex-guarded").client(2).acquires(acquired, [mutex(3)]).valid_until(60, 65);
+        late.writes_until(61, 65, 70, "c", Acknowledged).ends_with(&["b", "c"])
+    };
+    assert_eq!(late(50).kinds(), [Kind::LostUpdate]);
+    assert!(late(17).kinds().contains(&Kind::LostUpdate), "`a` was written by then");
+    assert!(!late(16).kinds().contains(&Kind::LostUpdate));
+    // The same with a delete.
+    let struck = |acquired| {
+        let struck = two_writers("mutex-guarded").client(2).acquires(acquired, [mutex(3)]).valid(60);
+        struck.writes(70, "c", Acknowledged).ends_with(&["b", "c"]).operator_deletes(60, 3, 2)
+    };
+    assert_eq!(struck(50).kinds(), [Kind::LostUpdate]);
+    assert!(!struck(16).kinds().contains(&Kind::LostUpdate));
+}
+
+#[test]
+fn a_write_is_late_by_the_time_of_its_answer() {
+    // It was written down after the promise was over.
+    let answered = |at| stopped_writer("mutex-guarded", 25).answered(at).stopped(0, 26, 45).ends_with(&["a"]);
+    assert_eq!(answered(25).kinds(), [Kind::LostUpdate]);
+    let part = |story: &Story| story.findings().parts["mutex-guarded"];
+    answered(40).is_clean();
+    assert_eq!((part(&answered(40)).stopped, part(&answered(40)).late), (1, 0));
+    // It was late before it was stopped.
+    let late = stopped_writer("mutex-guarded", 25).answered(40).stopped(0, 41, 45).ends_with(&["a"]);
+    assert_eq!((part(&late).stopped, part(&late).late), (0, 1));
+}
+
+#[test]
 fn a_stop_that_made_no_write_late_explains_nothing() {
     let in_time = stopped_writer("mutex-guarded", 55).stopped(0, 21, 45).ends_with(&["a"]);
     assert_eq!(in_time.kinds(), [Kind::LostUpdate]);
@@ -135,4 +167,8 @@ fn a_late_writer_explains_what_a_guarded_reader_sees() {
         "the reader must have seen that already"
     );
     assert_eq!(late("read-write-token", 5, 24).kinds(), [Kind::ReadChanged]);
+    let later = reader("read-write-guarded", &["a", "b"]).client(1).acquires(2, [write(0)]).valid_until(3, 5);
+    let later = |checked| later.clone().writes_until(checked, 5, 40, "b", Acknowledged).kinds();
+    assert_eq!(later(30), []);
+    assert_eq!(later(31), [Kind::ReadChanged], "the reader cannot have seen that yet");
 }

@@ -25,6 +25,7 @@ proptest! {
             let world = Simulation::run(seed, part, 400);
             let findings = check(&world.events, &world.sets());
             prop_assert_eq!(findings.violations, [], "{}, {}", part.key(), seed);
+            prop_assert!(findings.parts.values().all(|tally| tally.lost_early == 0), "{}, {}", part.key(), seed);
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::history::{CONDUCTOR, Claim, Event, READERS, What};
 use crate::work::{LockKind, Part, Variant};
 
 /// How long a step is.
-pub(super) const STEP: u64 = 100;
+pub(super) const STEP: u64 = 100_000;
 
-/// The session timeout, and by how much a lease ends before it.
-const TIMEOUT: u64 = 40 * STEP;
+/// The session timeout, which is whole milliseconds, and by how much a lease ends before it.
+pub(super) const TIMEOUT: u64 = 40 * STEP;
 const MARGIN: u64 = 3 * STEP;
 
 #[derive(Debug)]
@@ -148,7 +148,7 @@ impl Simulation {
         let Some(path) = self.rng.choice(0..node.paths.len()) else { return };
         let path = node.paths.remove(path);
         let (session, created) = (node.session, node.lease.unwrap_or(node.created));
-        let deleted = What::Deleted { node: format!("{path}/{created}"), session, created, before };
+        let deleted = What::Deleted { node: format!("{path}/{created}"), session, created, before, is_confirmed: true };
         self.nodes.retain(|node| !node.paths.is_empty());
         self.says(CONDUCTOR, 0, deleted);
     }

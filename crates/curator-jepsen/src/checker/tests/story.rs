@@ -81,6 +81,12 @@ impl Story {
         self.acquired(at - 1, at, claims.to_vec(), true, None)
     }
 
+    /// The owner of the last hold, a writer's, becomes a reader too.
+    pub(super) fn enters_beside(self, at: u64, token: i64) -> Self {
+        let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
+        self.acquired(at - 1, at, vec![claim], true, Some(writer))
+    }
+
     /// The last hold becomes a reader's.
     pub(super) fn downgrades(self, at: u64, token: i64) -> Self {
         let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
@@ -130,7 +136,21 @@ impl Story {
     pub(super) fn writes_until(self, checked: u64, until: u64, at: u64, element: &str, outcome: Outcome) -> Self {
         let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
         let element = element.to_owned();
-        self.says(at, What::Wrote { hold, part, set, element, checked, until, outcome })
+        self.says(at, What::Wrote { hold, part, set, element, checked, until, answered: None, outcome })
+    }
+
+    /// What was written last had been answered at this time, before it was written down.
+    pub(super) fn answered(mut self, time: u64) -> Self {
+        if let Some(Event { what: What::Wrote { answered, .. }, .. }) = self.events.last_mut() {
+            *answered = Some(time);
+        }
+        self
+    }
+
+    /// The client says which session it has, and which timeout it was granted, in the milliseconds of stories.
+    pub(super) fn session_of(self, at: u64, timeout_ms: u64) -> Self {
+        let session = self.session;
+        self.says(at, What::Session { session, timeout_ms: Some(timeout_ms) })
     }
 
     /// The conductor stops a client, and lets it go on.
@@ -141,8 +161,12 @@ impl Story {
 
     /// The operator deletes the node with this number, of the client's session.
     pub(super) fn operator_deletes(self, before: u64, created: i64, worker: u32) -> Self {
+        self.operator_tries_to_delete(before, created, worker, true)
+    }
+
+    pub(super) fn operator_tries_to_delete(self, before: u64, created: i64, worker: u32, is_confirmed: bool) -> Self {
         let (node, session) = (format!("{LOCK}/_c_x-lock-{created:010}"), i64::from(worker) + 100);
-        self.conductor(before + 1, What::Deleted { node, session, created, before })
+        self.conductor(before + 1, What::Deleted { node, session, created, before, is_confirmed })
     }
 
     pub(super) fn conductor(mut self, at: u64, what: What) -> Self {

@@ -1,0 +1,57 @@
+//! A guard notices that its node was deleted.
+
+use std::collections::HashMap;
+
+use super::findings::{HoldKey, Kind, Violation};
+use super::parts;
+use super::seen::{Run, Stop};
+use crate::work::Variant;
+
+/// How long a guard may take to notice it, in session timeouts, while nothing is in its way.
+///
+/// A guard that is valid has an answer from its server to a `sync` that was sent less than one session timeout before. If the
+/// node was deleted before that was sent, the server had carried out the delete before it answered, and had reported it before,
+/// over the same connection, if there was a watch. If there was none, because the connection is new, the guard sets one as soon
+/// as there is a connection; a try that fails takes less than a session timeout, and the pause after it a second at most. The
+/// second session timeout is for that.
+const PATIENCE: u64 = 2;
+
+/// Finds guards that were valid long after an operator had certainly deleted a node of theirs. Only of the guarded variant: the
+/// others ignore their guards, so nothing has to watch their nodes.
+///
+/// Time for which the process was stopped, or another nemesis was at work, does not count: neither can read or hear much.
+pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
+    // Before its writes a guard was asked, too.
+    let mut checks = HashMap::<HoldKey, u64>::new();
+    for write in run.writes.values().flatten().filter(|write| run.deleted.contains_key(&write.key)) {
+        let last = checks.entry(write.key).or_default();
+        *last = write.checked.max(*last);
+    }
+    let is_guarded = |part: &str| parts::part(part).is_some_and(|part| part.variant == Variant::Guarded);
+    for hold in run.holds.iter().filter(|hold| is_guarded(&hold.part)) {
+        let Some((&deleted, timeout)) = run.deleted.get(&hold.key).zip(run.timeouts.get(&hold.session)) else {
+            continue;
+        };
+        let valid = hold.last_valid.max(checks.get(&hold.key).copied().unwrap_or_default());
+        let stops = run.stops.get(&(hold.key.worker, hold.key.life)).into_iter().flatten();
+        let undisturbed = undisturbed(deleted, valid, stops.chain(&run.disturbances));
+        if undisturbed > timeout.saturating_mul(PATIENCE) {
+            let (key, part) = (hold.key, hold.part.to_string());
+            let (deleted, at) = (run.time(deleted), run.time(valid));
+            let detail = format!("a node of {key} was deleted before {deleted}, and the guard was valid after {at}");
+            found.push(Violation { kind: Kind::UnnoticedDelete, part, at: valid, holds: vec![key], detail });
+        }
+    }
+}
+
+/// How much of this time there was nothing in the way.
+fn undisturbed<'a>(from: u64, to: u64, disturbances: impl Iterator<Item = &'a Stop>) -> u64 {
+    let mut disturbances: Vec<_> = disturbances.collect();
+    disturbances.sort_by_key(|disturbance| disturbance.from);
+    let (mut reached, mut time) = (from, 0);
+    for disturbance in disturbances {
+        time += disturbance.from.min(to).saturating_sub(reached);
+        reached = reached.max(disturbance.to);
+    }
+    time + to.saturating_sub(reached)
+}

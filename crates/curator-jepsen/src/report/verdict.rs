@@ -1,0 +1,29 @@
+//! What was broken, in a line.
+
+use std::collections::BTreeMap;
+
+use crate::checker::{Findings, Kind, Violation};
+
+/// How many violations there are. Says too when a guard was too late though the run has stopped nobody: then the machine was
+/// too slow for what the run is to show.
+pub(crate) fn verdict(findings: &Findings) -> String {
+    let violations = match findings.violations.len() {
+        0 => "No violation.".to_owned(),
+        1 => format!("1 violation: {}.", kinds(&findings.violations)),
+        many => format!("{many} violations: {}.", kinds(&findings.violations)),
+    };
+    let late: u64 = findings.parts.values().map(|tally| tally.late).sum();
+    if findings.stops > 0 || late == 0 {
+        return format!("{violations}\n");
+    }
+    format!("{violations} No client was stopped, and yet updates were lost to late writes: {late}.\n")
+}
+
+/// How many there are of each kind.
+pub(crate) fn kinds(violations: &[Violation]) -> String {
+    let mut counts = BTreeMap::<Kind, usize>::new();
+    for violation in violations {
+        *counts.entry(violation.kind).or_default() += 1;
+    }
+    counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+}
