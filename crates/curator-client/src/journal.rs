@@ -124,7 +124,7 @@ impl Journal {
         });
     }
 
-    /// An attempt to open a session, or to resume it, has failed.
+    /// An attempt to open a session, or to resume it, has failed; or a connection has answered nothing for too long.
     pub(crate) fn failed(&self, failure: &OpenFailure) {
         let now = ClockInstant::now();
         let (client, OpenFailure { cause, is_refusal }) = (&*self.client, failure);

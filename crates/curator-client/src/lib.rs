@@ -90,6 +90,7 @@ mod session;
 mod session_lease;
 mod sessions;
 mod shortened;
+mod silence;
 mod state;
 mod supervisor;
 #[cfg(feature = "serde")]

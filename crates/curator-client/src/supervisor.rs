@@ -22,6 +22,7 @@ use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
 use crate::sessions::Sessions;
 use crate::shortened::Shortened;
+use crate::silence::Silence;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::timer::{Deadline, Timer};
 use crate::zk::link::{Diagnosis, Link};
@@ -122,7 +123,7 @@ impl Supervisor {
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut connected_since = ClockInstant::now();
-        let mut answered_at = connected_since;
+        let mut silence = Silence::default();
         // Only the answer to a probe that was sent after the last doubt began ends the doubt.
         let mut doubt_since = ClockInstant::now();
         // The latest probe, while it is unanswered. An older one whose answer was lost no longer counts once a later one
@@ -158,13 +159,14 @@ impl Supervisor {
                     };
                     // The answers to what was sent over the old connection are lost.
                     awaited = None;
+                    silence.end();
                     connected_since = ClockInstant::now();
                     Some((connected_since, doubt))
                 }
                 Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
                     Ok(()) => {
                         session.lease().probe_answered(sent);
-                        answered_at = ClockInstant::now();
+                        silence.end();
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         if connection.is_up() && sent >= connected_since {
                             session.set_connected(true);
@@ -187,12 +189,13 @@ impl Supervisor {
                     next_probe = Deadline::after(interval);
                     let now = ClockInstant::now();
                     let overdue = awaited.is_some();
-                    if now.saturating_duration_since(answered_at.max(connected_since)) >= patience {
-                        connection.give_up();
+                    if silence.duration(now) >= patience {
+                        connection.give_up(patience);
                     }
                     // The next connection begins with a probe.
                     if connection.is_up() {
                         awaited = Some(now);
+                        silence.asked(now);
                         probes.push(session.probe());
                     }
                     overdue.then_some((now, Doubt::ProbeOverdue))

@@ -23,7 +23,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["connection", "journal", "session", "session_lease", "sessions", "supervisor"],
             &["retrier"],
             &["zk"],
-            &["closing", "extensions", "local_address", "outage", "timer"],
+            &["closing", "extensions", "local_address", "outage", "silence", "timer"],
             &[
                 "acl",
                 "clock",

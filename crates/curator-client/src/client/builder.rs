@@ -82,7 +82,8 @@ impl CuratorClientBuilder {
     /// retry policy is asked. [`connect`](Self::connect) waits in the same way. From 1 ms to a day. Defaults to 15 s.
     ///
     /// An attempt to open a session takes no longer either; each server gets an equal share of it. A connection that is silent
-    /// for a server's share (or for 2/5 of the session timeout, set or granted, if that is shorter) counts as broken.
+    /// for a server's share, or for 2/5 of this session timeout if that is shorter, counts as broken; if that is more than 3/5
+    /// of the timeout that the server grants, after 2/5 of the latter.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self

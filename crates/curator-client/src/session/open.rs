@@ -36,6 +36,11 @@ impl OpenFailure {
     pub(crate) fn unanswered(server: &HostPort, limit: Duration) -> Self {
         Self::new(server, format_args!("no answer to the first request within {limit:?}"))
     }
+
+    /// The server has answered requests, and then none for `limit`.
+    pub(crate) fn silent(server: &HostPort, limit: Duration) -> Self {
+        Self::new(server, format_args!("no answer to a request within {limit:?}"))
+    }
 }
 
 impl Session {

@@ -19,8 +19,8 @@ pub(super) fn act_if(number: RawFd, wanted: impl FnOnce(SocketAddr) -> bool, act
     // SAFETY: the number is not -1. The descriptor may be closed by its owner in the meantime, and the number may come
     // to refer to another one: no memory is reached through it, and the borrow ends with this function. It is used only
     // for two system calls, `getpeername` and one of `setsockopt(TCP_NODELAY)` and `shutdown`, which fail on a closed
-    // descriptor and on anything that is not a socket. At worst, another connection that was opened between the two
-    // sends its small segments sooner, or is shut down, as a network may do it at any time.
+    // descriptor and on anything that is not a socket. At worst, another socket that came by the number between
+    // the two sends its small segments sooner, or is shut down.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     let peer = rustix::net::getpeername(descriptor).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
     peer.is_some_and(wanted)

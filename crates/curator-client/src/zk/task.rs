@@ -44,7 +44,7 @@ struct Shared {
     /// `None` when the task is over. Locked while it is polled.
     work: Mutex<Option<Work>>,
     end: watch::Sender<Option<LinkEnd>>,
-    /// Wakes the task. What its work waits for no longer does when the work is dropped.
+    /// Wakes the task once its work was dropped, which nothing else would.
     waker: AtomicWaker,
     /// How many watches wait for their event.
     watches: AtomicUsize,
@@ -78,8 +78,8 @@ impl SessionTask {
         *self.shared.let_go.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(let_go));
     }
 
-    /// Ends the task as it stands: its connection is dropped, no more of its pending requests are sent, and the session
-    /// is not closed. If another thread polls it at this moment, that takes effect when the poll returns.
+    /// Ends the task as it stands: its connection is dropped, and the session is not closed. If another thread polls it at
+    /// this moment, that takes effect when the poll returns; until then, it may still send pending requests.
     pub(crate) fn abort(&self, end: LinkEnd) {
         self.shared.finish(end);
     }

@@ -1,8 +1,8 @@
 //! Hangs up on servers that do not let the client crate come to an end.
 //!
 //! The crate reads for as long as there is something to read, without a pause for others. So as long as a server sends faster
-//! than the crate can read, the crate does not return from one poll, and the thread that polls it does nothing else. As many
-//! such servers as a runtime has threads, and nothing happens on it any more: no timer, no lease, no close.
+//! than the crate can read, the crate does not return from one poll, and the thread that polls it does nothing else. With
+//! as many such servers as a runtime has threads, nothing happens on it any more: no timer, no lease, no close.
 //!
 //! None of these threads can help, so this is done by one that is not the runtime's: that of `async-io`, which wakes whoever
 //! waits for a timer. That is what the watchdog does. When it has seen the same poll twice, it has the sockets shut down; the
@@ -29,7 +29,8 @@ pub(super) struct Watchdog {
     owner: Arc<Owner>,
 }
 
-/// Who waits for the timer is kept by it. So the end is up to somebody else.
+/// The timer keeps its waker alive, and with it what is watched, which has the timer: a cycle. This breaks it when the last
+/// watchdog is dropped.
 struct Owner(Arc<Watched>);
 
 struct Watched {
@@ -40,14 +41,27 @@ struct Watched {
     /// `None` when nobody watches any more.
     timer: Mutex<Option<Timer>>,
     interval: Duration,
-    hang_up: Box<dyn Fn() + Send + Sync>,
+    hang_up: Box<dyn Fn(Stuck) + Send + Sync>,
+}
+
+/// A poll that was seen twice.
+struct Stuck {
+    watched: Arc<Watched>,
+    polls: u64,
+}
+
+impl Stuck {
+    /// Whether it still goes on.
+    fn is_still(&self) -> bool {
+        self.watched.polls.load(Ordering::Relaxed) == self.polls
+    }
 }
 
 impl Watchdog {
     /// For connections to `server`.
     pub(super) fn new(server: &HostPort) -> Self {
         let (server, is_hanging_up) = (server.clone(), Arc::new(AtomicBool::new(false)));
-        Self::with(INTERVAL, move || {
+        Self::with(INTERVAL, move |stuck| {
             if is_hanging_up.swap(true, Ordering::Relaxed) {
                 return;
             }
@@ -55,7 +69,7 @@ impl Watchdog {
             // Names have to be looked up. A runtime that is about to end takes no work any more, and waits for the very poll
             // that this is to end; so it is not the runtime's thread. Nobody waits for it; it ends by itself.
             let thread = std::thread::Builder::new().name("curator-hang-up".to_owned()).spawn(move || {
-                hang_up(&server);
+                hang_up(&server, &stuck);
                 done.store(false, Ordering::Relaxed);
             });
             if thread.is_err() {
@@ -65,7 +79,7 @@ impl Watchdog {
         })
     }
 
-    fn with(interval: Duration, hang_up: impl Fn() + Send + Sync + 'static) -> Self {
+    fn with(interval: Duration, hang_up: impl Fn(Stuck) + Send + Sync + 'static) -> Self {
         let (polls, seen, timer) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Some(Timer::never())));
         let watched = Arc::new(Watched { polls, seen, timer, interval, hang_up: Box::new(hang_up) });
         watched.wait();
@@ -120,11 +134,11 @@ impl Watched {
         }
     }
 
-    fn look(&self) {
+    fn look(self: &Arc<Self>) {
         let polls = self.polls.load(Ordering::Relaxed);
         let is_the_same = self.seen.swap(polls, Ordering::Relaxed) == polls;
         if is_the_same && polls % 2 == 1 {
-            (self.hang_up)();
+            (self.hang_up)(Stuck { watched: Arc::clone(self), polls });
         }
     }
 }
@@ -137,13 +151,18 @@ impl Wake for Watched {
     }
 }
 
-/// All connections of this process to the server, as it cannot be told which of them it is. The others are resumed elsewhere,
-/// or there again.
-fn hang_up(server: &HostPort) {
-    match each_to(&addresses(std::slice::from_ref(server)), Action::ShutDown) {
-        Ok(sockets) => tracing::debug!(%server, sockets, "the server sends more than can be read: hung up"),
+/// Shuts down all connections of this process to the server, as it cannot be told which of them it is. The others reconnect.
+fn hang_up(server: &HostPort, stuck: &Stuck) {
+    let addresses = addresses(std::slice::from_ref(server));
+    // Looking up a name may take long, and others would be shut down for nothing.
+    if !stuck.is_still() {
+        tracing::debug!(%server, "the server has sent more than could be read for a while");
+        return;
+    }
+    match each_to(&addresses, Action::ShutDown) {
+        Ok(sockets) => tracing::warn!(%server, sockets, "the server sends more than can be read: hung up"),
         Err(error) => {
-            tracing::debug!(%server, %error, "the server sends more than can be read, and cannot be hung up on");
+            tracing::warn!(%server, %error, "the server sends more than can be read, and cannot be hung up on");
         }
     }
 }
@@ -160,11 +179,11 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    fn watchdog(interval: Duration) -> (Watchdog, mpsc::Receiver<()>) {
+    fn watchdog(interval: Duration) -> (Watchdog, mpsc::Receiver<Stuck>) {
         let (sender, hung_up) = mpsc::channel();
         // Whoever does not listen any more has heard enough.
-        let hang_up = move || {
-            let _heard = sender.send(());
+        let hang_up = move |stuck: Stuck| {
+            let _heard = sender.send(stuck);
         };
         (Watchdog::with(interval, hang_up), hung_up)
     }
@@ -173,12 +192,14 @@ mod tests {
     fn a_poll_that_does_not_return_is_hung_up_on() {
         let (watchdog, hung_up) = watchdog(Duration::from_millis(10));
         let stuck = poll_fn(move |_| {
-            hung_up.recv_timeout(LONG).expect("nobody has hung up");
+            let stuck = hung_up.recv_timeout(LONG).expect("nobody has hung up");
+            assert!(stuck.is_still());
             // And once more, if that did not help.
             hung_up.recv_timeout(LONG).expect("nobody has hung up again");
-            Poll::Ready(())
+            Poll::Ready(stuck)
         });
-        assert!(watchdog.watch(Box::pin(stuck)).now_or_never().is_some());
+        let stuck = watchdog.watch(Box::pin(stuck)).now_or_never().expect("it is ready");
+        assert!(!stuck.is_still(), "the poll is over");
     }
 
     #[test]
@@ -209,7 +230,7 @@ mod tests {
         drop(watchdog);
         assert!(watched.upgrade().is_some());
         drop(future);
-        assert_eq!(hung_up.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected));
+        assert_eq!(hung_up.recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
         assert!(watched.upgrade().is_none());
     }
 }

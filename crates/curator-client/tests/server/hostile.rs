@@ -2,12 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use curator_client::ConnectionState::Lost;
 use curator_client::{Error, RetryNTimes, SessionEnd, ZPath};
 
+use tokio::runtime::Builder;
+
+use crate::support::log::{all_lines_of, listen};
 use crate::support::{builder, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -59,8 +63,9 @@ fn talk_for_ever(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     talk().err().unwrap_or_else(|| std::io::ErrorKind::TimedOut.into())
 }
 
-/// Opens a session, and then sends events of no interest as fast as it can. Whether the client has hung up before that ended.
-fn talk_without_a_pause(mut stream: TcpStream) -> std::io::Result<bool> {
+/// Opens a session, and then sends events of no interest as fast as it can, once `begun` has been told. Whether the client has
+/// hung up before that ended.
+fn talk_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std::io::Result<bool> {
     open_session(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
     let (xid, zxid, success) = ((-1_i32).to_be_bytes(), [0; 8], [0; 4]);
     let (created, connected, path) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes(), b"/nobody");
@@ -70,6 +75,8 @@ fn talk_without_a_pause(mut stream: TcpStream) -> std::io::Result<bool> {
     let mut listening = stream.try_clone()?;
     listening.set_read_timeout(Some(LONG))?;
     let talking = thread::spawn(move || while stream.write_all(&events).is_ok() {});
+    // Nobody may wait for it.
+    let _told = begun.send(());
     let begun = Instant::now();
     // What the client has to say about the events.
     while begun.elapsed() < LONG && !matches!(listening.read(&mut [0; 65_536]), Ok(0) | Err(_)) {}
@@ -107,13 +114,39 @@ async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
         let (stream, _) = listener.accept().unwrap();
         // Nobody is accepted any more.
         drop(listener);
-        talk_without_a_pause(stream)
+        talk_without_a_pause(stream, &mpsc::channel().0)
     });
     let client = builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap();
     let has_hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
     assert!(has_hung_up.unwrap(), "the client has listened to the end");
     // Whether there was a session by then, whose end nobody can confirm any more, is a matter of luck.
     let _closed = soon(client.close()).await;
+}
+
+/// A runtime with threads of its own waits for them at its end, and takes no work any more by then.
+#[tokio::test]
+async fn the_end_of_a_runtime_does_not_wait_for_a_server_that_sends_without_a_pause() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (begun, has_begun) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        // Nobody is accepted any more.
+        drop(listener);
+        talk_without_a_pause(stream, &begun)
+    });
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let client = {
+        let _inside = runtime.enter();
+        builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap()
+    };
+    let ended = tokio::task::spawn_blocking(move || {
+        has_begun.recv().unwrap();
+        drop(runtime);
+        server.join().unwrap().unwrap()
+    });
+    assert!(soon(ended).await.unwrap(), "the client has listened to the end");
+    drop(client);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,6 +175,7 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_tha
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_grants_more_time_than_was_asked_for_is_not_listened_to_that_long() {
+    listen();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = thread::spawn(move || {
@@ -149,10 +183,13 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_listened_to_th
         drop(listener);
         talk_for_ever(&mut stream, i32::MAX)
     });
-    let client = builder(address.to_string()).session_timeout(TIMEOUT).connect().await.unwrap();
+    let client = builder(address.to_string()).name("patient").session_timeout(TIMEOUT).connect().await.unwrap();
     let session = client.session().await.unwrap();
     let hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
     assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
     // The session is alive: the server has said so.
     assert_eq!(session.end(), None);
+    let cause = format!("{address}: connected, but no answer to a request within 1s");
+    let lines = all_lines_of("patient");
+    assert!(lines.iter().any(|line| line.fields.get("cause") == Some(&cause)), "{lines:#?}");
 }
