@@ -88,6 +88,8 @@ pub(crate) struct Faults {
     lost_to_server: bool,
     lost_to_client: bool,
     pub(crate) delay: Duration,
+    /// The paths whose requests are neither counted nor hit.
+    pub(crate) passed_over: BTreeSet<Vec<u8>>,
     /// What the session timeout in the answer to each handshake is multiplied by.
     pub(crate) stretch: Option<f64>,
 }

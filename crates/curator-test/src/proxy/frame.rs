@@ -17,6 +17,9 @@ const NOTIFICATION: i32 = -1;
 /// Where the answer to a handshake has the session timeout, in milliseconds.
 const TIMEOUT: usize = 4;
 
+/// A request begins with its xid and the kind of request.
+const HEADER: usize = 8;
+
 /// The answer to a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConnectResponse {
@@ -60,6 +63,14 @@ impl RequestHeader {
     pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self { xid: int(payload, 0)?, op: int(payload, 4)?.into() })
     }
+}
+
+/// The path that a request is about, of several operations that of the first. `None` if it has none.
+pub(crate) fn path(op: OpCode, payload: &[u8]) -> Option<&[u8]> {
+    // In front of each operation of several: its type, whether it is the end, an error.
+    let at = if matches!(op, OpCode::Multi | OpCode::MultiRead) { HEADER + 9 } else { HEADER };
+    let length = usize::try_from(int(payload, at)?).ok()?;
+    payload.get(at + 4..)?.get(..length)
 }
 
 impl ReplyHeader {
@@ -178,6 +189,21 @@ mod tests {
         let header = ReplyHeader::parse(&reply).unwrap();
         assert_eq!(header, ReplyHeader { xid: -1, error: -101 });
         assert!(header.is_notification());
+    }
+
+    #[test]
+    fn the_path_of_a_request_is_found() {
+        let path = [&1_i32.to_be_bytes()[..], b"/"].concat();
+        let header = [0; HEADER];
+        let watch = [0];
+        assert_eq!(super::path(OpCode::GetData, &[&header[..], &path, &watch].concat()), Some(&b"/"[..]));
+        let operation = [&13_i32.to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes()].concat();
+        let version = (-1_i32).to_be_bytes();
+        let multi = [&header[..], &operation, &path, &version].concat();
+        assert_eq!(super::path(OpCode::Multi, &multi), Some(&b"/"[..]));
+        assert_eq!(super::path(OpCode::CloseSession, &header), None);
+        // A length that is none.
+        assert_eq!(super::path(OpCode::Sync, &[&header[..], &version].concat()), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     Direction,
-    frame::{ConnectResponse, Frame, ReplyHeader, RequestHeader, is_four_letter_word},
+    frame::{ConnectResponse, Frame, ReplyHeader, RequestHeader, is_four_letter_word, path},
     state::{End, LinkId, Note, Shared, State, Verdict},
 };
 
@@ -111,7 +111,11 @@ impl Way {
         while let Ok(Some(frame)) = next {
             self.judge(frame, &out, |state, payload| match greeted {
                 false => state.handshake(self.id),
-                true => state.request(self.id, RequestHeader::parse(payload)),
+                true => {
+                    let header = RequestHeader::parse(payload);
+                    let path = header.as_ref().and_then(|header| path(header.op, payload));
+                    state.request(self.id, header, path)
+                }
             });
             greeted = true;
             next = Frame::read(&mut client).await;

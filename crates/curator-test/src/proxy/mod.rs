@@ -197,7 +197,7 @@ impl FaultProxy {
 
     /// From now on, the session timeout that a server grants in its answer to a handshake is multiplied by this on its way.
     /// A connection that is open keeps the one that it was told; [`cut`](Self::cut) makes its client ask again. 1 ends this,
-    /// and so does what is no positive number.
+    /// as does anything that is not a positive number.
     ///
     /// This is how a test lets a client's clock run at another rate than the servers'. A client that is told twice the
     /// timeout counts two of the servers' timeouts where it believes to count one: in all that it measures in session
@@ -219,8 +219,8 @@ impl FaultProxy {
         self.shared.update(|state| state.faults.release());
     }
 
-    /// Waits until no fault with a number or for the next request is armed: the requests that they affect have arrived here.
-    /// Their replies may be still to come.
+    /// Waits until no fault is armed any more: each of the requests they were armed for has arrived here, and its reply may be
+    /// still to come. [`disarm`](Self::disarm) ends the wait too.
     ///
     /// # Errors
     ///
@@ -316,6 +316,13 @@ impl FaultProxy {
     /// such as probes by [`OpCode::Sync`].
     pub fn ignore(&self, op: OpCode) {
         self.shared.update(|state| state.counts.ignore(op));
+    }
+
+    /// From now on, requests about exactly this path - of several operations, the first is what counts - are carried without
+    /// being counted, and no fault that names an [`OpCode`] affects them. So a test can tell the requests that it is about
+    /// from probes and round trips of the same kind. Handshakes have no path.
+    pub fn pass_over(&self, path: &str) {
+        self.shared.update(|state| state.faults.passed_over.insert(path.into()));
     }
 
     /// Sets all counts to zero. The next request on each connection starts a pipeline.

@@ -56,6 +56,7 @@ struct Request {
     op: OpCode,
     pipeline: Option<u64>,
     fault: Option<Fault>,
+    is_passed_over: bool,
 }
 
 /// How a link is ended from outside.
@@ -174,7 +175,7 @@ impl State {
     /// Decides about the handshake of a client.
     pub(crate) fn handshake(&mut self, id: LinkId) -> Verdict {
         // The handshake has no xid. Nothing else is outstanding yet, so any will do.
-        self.request(id, Some(RequestHeader { xid: 0, op: OpCode::CreateSession }))
+        self.request(id, Some(RequestHeader { xid: 0, op: OpCode::CreateSession }), None)
     }
 
     /// Decides about the answer to a handshake.
@@ -189,23 +190,24 @@ impl State {
         self.reply(id, Some(ReplyHeader { xid: 0, error: 0 }))
     }
 
-    /// Decides about a request.
-    pub(crate) fn request(&mut self, id: LinkId, header: Option<RequestHeader>) -> Verdict {
+    /// Decides about a request, which may be about a path.
+    pub(crate) fn request(&mut self, id: LinkId, header: Option<RequestHeader>, path: Option<&[u8]>) -> Verdict {
         let (Some(RequestHeader { xid, op }), Some(link)) = (header, self.links.get_mut(&id)) else {
             return Verdict::Deliver(Note::Nothing);
         };
-        let pipeline = self.counts.arrive(op, &mut link.pipelines);
+        let is_passed_over = path.is_some_and(|path| self.faults.passed_over.contains(path));
+        let pipeline = if is_passed_over { None } else { self.counts.arrive(op, &mut link.pipelines) };
         if self.loses(id, Direction::ToServer) {
             return Verdict::Lose;
         }
-        let fault = self.faults.hit(op);
+        let fault = if is_passed_over { None } else { self.faults.hit(op) };
         if fault == Some(Fault::CutRequest) {
             return Verdict::Cut;
         }
         if let Some(link) = self.links.get_mut(&id) {
-            link.outstanding.push_back(Request { xid, op, pipeline, fault });
+            link.outstanding.push_back(Request { xid, op, pipeline, fault, is_passed_over });
         }
-        Verdict::Deliver(Note::Request(op))
+        Verdict::Deliver(if is_passed_over { Note::Nothing } else { Note::Request(op) })
     }
 
     /// Decides about a reply or a notification.
@@ -215,7 +217,7 @@ impl State {
             self.counts.notify();
         }
         let request = header.filter(|_| !is_notification).and_then(|h| self.take_request(id, h.xid));
-        if let Some(request) = &request {
+        if let Some(request) = request.as_ref().filter(|request| !request.is_passed_over) {
             self.counts.answer(request.op);
         }
         if self.loses(id, Direction::ToClient) {
@@ -223,7 +225,8 @@ impl State {
         }
         let Some(request) = request else { return Verdict::Deliver(Note::Nothing) };
         let note = Note::Reply(request.pipeline);
-        match (request.fault, self.faults.parks(request.op)) {
+        let release = if request.is_passed_over { None } else { self.faults.parks(request.op) };
+        match (request.fault, release) {
             (Some(Fault::SwallowReply), _) => Verdict::Lose,
             (Some(Fault::CutReply | Fault::CutRequest), _) => Verdict::Cut,
             (Some(Fault::CutBehindReply), release) => Verdict::Last(release, note),

@@ -192,7 +192,7 @@ impl TestingCluster {
     /// When there is no such member.
     pub fn isolate(&self, index: usize) -> Result<(), Error> {
         self.check(index);
-        self.network()?.cut(true, |from, to| from == index || to == index);
+        self.network()?.cut(|from, to| from == index || to == index);
         Ok(())
     }
 
@@ -209,7 +209,7 @@ impl TestingCluster {
     pub fn disconnect(&self, one: usize, other: usize) -> Result<(), Error> {
         self.check(one);
         self.check(other);
-        self.network()?.cut(true, |from, to| (from, to) == (one, other) || (from, to) == (other, one));
+        self.network()?.cut(|from, to| (from, to) == (one, other) || (from, to) == (other, one));
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl TestingCluster {
     ///
     /// As for [`isolate`](Self::isolate).
     pub fn heal(&self) -> Result<(), Error> {
-        self.network()?.cut(false, |_, _| true);
+        self.network()?.restore();
         Ok(())
     }
 

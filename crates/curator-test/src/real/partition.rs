@@ -110,13 +110,17 @@ impl Network {
         self.links.get(&(from, to)).map(|link| link.ports.server())
     }
 
-    /// Cuts or restores the links between members for which this holds.
-    pub(crate) fn cut(&self, cut: bool, between: impl Fn(usize, usize) -> bool) {
-        for link in self.links.iter().filter(|((from, to), _)| between(*from, *to)).map(|(_, link)| link) {
-            link.state.send_modify(|state| {
-                state.is_cut = cut;
-                state.cuts += u64::from(cut);
-            });
+    /// Cuts the links from one member to another for which this holds.
+    pub(crate) fn cut(&self, between: impl Fn(usize, usize) -> bool) {
+        for (_, link) in self.links.iter().filter(|((from, to), _)| between(*from, *to)) {
+            link.state.send_modify(|state| *state = State { is_cut: true, cuts: state.cuts + 1 });
+        }
+    }
+
+    /// Restores all links.
+    pub(crate) fn restore(&self) {
+        for link in self.links.values() {
+            link.state.send_modify(|state| state.is_cut = false);
         }
     }
 }
@@ -287,9 +291,9 @@ mod tests {
         connection.write_i64(1).await.unwrap();
         let (mut accepted, _) = soon(other.accept()).await.unwrap();
         assert_eq!(accepted.read_i64().await.unwrap(), 1);
-        pair.network.cut(true, |_, _| true);
+        pair.network.cut(|_, _| true);
         connection.write_i64(2).await.unwrap();
-        pair.network.cut(false, |_, _| true);
+        pair.network.restore();
         assert_eq!(soon(accepted.read(&mut [0])).await.unwrap(), 0);
         // A reset is as good: it had bytes that nobody took.
         soon(connection.read(&mut [0])).await.unwrap_or(0);
