@@ -12,6 +12,18 @@ use crate::{
 /// How long it takes if nobody says.
 const MINUTES: u64 = 10;
 
+const HELP: &str = "\
+cargo xtask soak [--minutes <n>] [--seed <n>] [--table <file>]
+
+Two hundred tasks use twenty locks while connections break, and nothing may grow. The run prints its seed.
+
+  --minutes <n>   for how long; 10 if not given
+  --seed <n>      what the faults and the work follow from; another one each time if not given
+  --table <file>  where to write the table too, in Markdown
+
+The server is a real one, unless CURATOR_TEST_SERVER=embedded is set.
+";
+
 /// What the caller wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
@@ -22,7 +34,10 @@ struct Wanted {
 
 /// Runs the soak for some minutes, on a real server unless the environment selects a kind.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let wanted = Wanted::parse(arguments)?;
+    let Some(wanted) = Wanted::parse(arguments)? else {
+        print!("{HELP}");
+        return Ok(());
+    };
     let kind = plan::chosen_kind()?.unwrap_or(ServerKind::Real);
     if kind == ServerKind::Real {
         prepare::prepare()?;
@@ -38,10 +53,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 impl Wanted {
-    fn parse(arguments: &[String]) -> Result<Self, String> {
+    /// `None` if help is wanted.
+    fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
         let mut wanted = Self { minutes: MINUTES, seed: None, table: None };
         let mut arguments = arguments.iter();
         while let Some(option) = arguments.next() {
+            match option.as_str() {
+                "--help" | "-h" => return Ok(None),
+                "--minutes" | "--seed" | "--table" => {}
+                _ => return Err(format!("`{option}` is not an option of `soak`; see `cargo xtask soak --help`")),
+            }
             let value = arguments.next().ok_or_else(|| format!("{option}: a value is missing"))?;
             match option.as_str() {
                 "--minutes" => {
@@ -53,11 +74,10 @@ impl Wanted {
                         })?;
                 }
                 "--seed" => wanted.seed = Some(number(option, value)?),
-                "--table" => wanted.table = Some(value.into()),
-                _ => return Err(format!("`{option}` is not an option of `soak`; see `cargo xtask help`")),
+                _ => wanted.table = Some(value.into()),
             }
         }
-        Ok(wanted)
+        Ok(Some(wanted))
     }
 }
 
@@ -71,7 +91,7 @@ mod tests {
 
     fn parse(line: &str) -> Result<Wanted, String> {
         let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        Wanted::parse(&words)
+        Wanted::parse(&words).map(|wanted| wanted.expect("help is not wanted"))
     }
 
     #[test]
@@ -79,6 +99,14 @@ mod tests {
         assert_eq!(parse(""), Ok(Wanted { minutes: 10, seed: None, table: None }));
         let wanted = Wanted { minutes: 60, seed: Some(7), table: Some("t.md".into()) };
         assert_eq!(parse("--table t.md --minutes 60 --seed 7"), Ok(wanted));
+    }
+
+    #[test]
+    fn help_needs_no_value() {
+        for line in ["--help", "--seed 7 -h"] {
+            let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(Wanted::parse(&words), Ok(None));
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! server is.
 //!
 //! A good server stands behind a proxy that spoils its answers, at a place and in a way that follow from a seed.
-//! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, 0 if it is not set: with
-//! one case, that is the one that is done again.
+//! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, which is another one each
+//! time if it is not set: with one case, that is the one that is done again.
 //!
 //! The clients are in a process of their own, whose memory is limited.
 #![cfg(target_os = "linux")]
@@ -22,20 +22,26 @@ mod survey;
 use curator_test::EmbeddedServer;
 
 use self::numbers::Numbers;
-use self::process::{Limited, number};
+use self::process::{Limited, another_seed, number, say};
 use self::survey::Survey;
 
 /// Set in the process that has the clients.
 const CLIENTS: &str = "HOSTILE_CLIENTS";
+const SEED: &str = "HOSTILE_SEED";
 /// How many cases at a time: most of them wait.
 const AT_ONCE: usize = 32;
 
 #[test]
 fn whatever_a_server_answers_its_clients_end_what_they_do_and_recover() {
     if std::env::var_os(CLIENTS).is_some() {
-        return clients(number("HOSTILE_CASES", 400), number("HOSTILE_SEED", 0));
+        return clients(number("HOSTILE_CASES", 400), number(SEED, 0));
     }
-    let said = Limited::run("whatever_a_server_answers_its_clients_end_what_they_do_and_recover", CLIENTS);
+    let seed = number(SEED, another_seed());
+    say(&format!("hostile servers: {SEED}={seed}"));
+    let said = Limited::run(
+        "whatever_a_server_answers_its_clients_end_what_they_do_and_recover",
+        &[(CLIENTS, 1), (SEED, seed)],
+    );
     said.assert_success();
 }
 
@@ -47,7 +53,7 @@ fn the_count_of_a_list_is_believed() {
         process::limit_memory();
         return case::be_told_of_a_long_list();
     }
-    let died_of = Limited::run("the_count_of_a_list_is_believed", CLIENTS).died_of();
+    let died_of = Limited::run("the_count_of_a_list_is_believed", &[(CLIENTS, 1)]).died_of();
     let died_of = died_of.expect("two billion names have done no harm");
     assert!(died_of.contains("memory allocation of 51539607528 bytes failed"), "{died_of}");
 }

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::panic;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::UNIX_EPOCH;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -16,6 +17,11 @@ const MOST_MEMORY: u64 = 1 << 30;
 /// A number from the environment.
 pub(crate) fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
+/// One that no run had before, nor the cases behind it.
+pub(crate) fn another_seed() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(0, |time| time.as_millis() as u64)
 }
 
 /// Prints a line that is seen even if the test passes.
@@ -72,10 +78,11 @@ pub(crate) fn is_ours(place: &str) -> bool {
 pub(crate) struct Limited(Output);
 
 impl Limited {
-    /// Runs one test in a process with this variable.
-    pub(crate) fn run(test: &str, variable: &str) -> Self {
+    /// Runs one test in a process with these variables.
+    pub(crate) fn run(test: &str, variables: &[(&str, u64)]) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture"]).env(variable, "1").stdin(Stdio::null());
+        command.args(["--exact", test, "--nocapture"]).stdin(Stdio::null());
+        command.envs(variables.iter().map(|(name, value)| (name, value.to_string())));
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         said.lines().filter(|line| line.starts_with("hostile")).for_each(say);

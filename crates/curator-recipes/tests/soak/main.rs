@@ -1,8 +1,8 @@
 //! Two hundred tasks acquire, release, cancel and time out on twenty locks, through connections that break all the time: nothing
 //! grows. At the end, all that was there at the beginning is there, and no more.
 //!
-//! `SOAK_SECONDS` says for how long, 30 if it is not set; `SOAK_SEED` the seed of the faults and of the work; `SOAK_TABLE`
-//! names a file for the table, in Markdown. `cargo xtask soak` does all of this.
+//! `SOAK_SECONDS` says for how long, 30 if it is not set; `SOAK_SEED` the seed of the faults and of the work, which is another
+//! one each time if it is not set; `SOAK_TABLE` names a file for the table, in Markdown. `cargo xtask soak` does all of this.
 //!
 //! The clients are in a process of their own, which is what is measured; server, proxies and faults are in the test's.
 #![cfg(target_os = "linux")]
@@ -18,7 +18,7 @@ mod table;
 mod work;
 
 use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use curator_test::{FaultProxy, ServerKind, TestingServer, within};
 
@@ -31,6 +31,7 @@ use self::table::Record;
 const TEST: &str = "nothing_grows_while_locks_are_used_and_connections_break";
 /// Set in that process: the addresses of the proxies.
 const CLIENTS: &str = "SOAK_CLIENTS";
+const SEED: &str = "SOAK_SEED";
 /// Each has a proxy of its own.
 const CLIENT_COUNT: usize = 4;
 /// How long it may take until all is as it was: a session that nobody could close lasts for its timeout.
@@ -38,7 +39,7 @@ const TO_REST: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_grows_while_locks_are_used_and_connections_break() {
-    let seed = number("SOAK_SEED", 1);
+    let seed = number(SEED, another_seed());
     if let Ok(addresses) = std::env::var(CLIENTS) {
         return clients::run(&addresses, seed).await;
     }
@@ -47,7 +48,9 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     let server = TestingServer::builder().container_check_interval(Duration::from_secs(1)).start().await.unwrap();
     let proxies: Vec<_> = (0..CLIENT_COUNT).map(|_| FaultProxy::start(server.address()).unwrap()).collect();
     let addresses: Vec<_> = proxies.iter().map(FaultProxy::connect_string).collect();
-    let mut clients = Clients::start(&addresses.join(" "));
+    // Now, as it may fail at any time from now on.
+    say(&format!("soak: {SEED}={seed}"));
+    let mut clients = Clients::start(&addresses.join(" "), seed);
     let mut record = Record::new(seconds, seed, &about(&server));
 
     record.idle = whole(clients.says("idle").await, &server).await;
@@ -77,7 +80,7 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     if let Some(file) = std::env::var_os("SOAK_TABLE") {
         std::fs::write(file, &table).unwrap();
     }
-    assert_eq!(record.problems(), [""; 0]);
+    assert_eq!(record.problems(), [""; 0], "{SEED}={seed}");
 }
 
 /// The last sample: that at which everything is as it was, or the one at which the patience ends.
@@ -106,6 +109,11 @@ fn about(server: &TestingServer) -> String {
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
+/// One that no run had before.
+fn another_seed() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(0, |time| time.as_millis() as u64)
 }
 
 /// Not by `println`, which nobody sees when the test passes.

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::sample::{SAYS, Sample};
-use super::{CLIENTS, TEST};
+use super::{CLIENTS, SEED, TEST};
 
 /// It says something every second.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,10 +24,11 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn start(addresses: &str) -> Self {
+    pub(crate) fn start(addresses: &str, seed: u64) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", TEST, "--nocapture"])
             .env(CLIENTS, addresses)
+            .env(SEED, seed.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

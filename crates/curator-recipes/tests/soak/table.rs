@@ -74,9 +74,8 @@ impl Record {
             }
         }
         for count in COUNTS {
-            let [first, last] = self.rates(count);
             // Otherwise the soak would show nothing.
-            if first + last == 0.0 {
+            if self.closed.get(count) == 0 {
                 problems.push(format!("{count}: never"));
             }
         }
@@ -203,6 +202,19 @@ mod tests {
             let problems = record(|second, level| if level == grows { second * each } else { 0 }).problems();
             assert!(problems.iter().all(|problem| problem.starts_with(grows)) && !problems.is_empty(), "{problems:?}");
         }
+    }
+
+    #[test]
+    fn what_never_happens_in_the_whole_run_is_named() {
+        let mut record = record(|_, _| 0);
+        let closed = LEVELS.iter().chain(&COUNTS).map(|name| format!("{name}={}", u64::from(*name != "failed")));
+        let closed = closed.collect::<Vec<_>>().join(";");
+        record.idle = sample(0, |_| 5);
+        record.rest = record.idle.clone();
+        record.closed = Sample::read(&format!("closed;{closed}"), "closed").unwrap();
+        let problems = record.problems();
+        assert_eq!(problems.iter().filter(|problem| problem.contains("never")).count(), 1, "{problems:?}");
+        assert!(problems.contains(&"failed: never".to_owned()), "{problems:?}");
     }
 
     #[test]
