@@ -3,17 +3,20 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use curator_jepsen::peer::Peer;
+use curator_jepsen::report::{Report, check_directory};
 use curator_test::until;
 use tempfile::TempDir;
 
 /// Each run has a dozen processes: one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// See the test.
+const SEED: &str = "3656";
 
 fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_curator-jepsen"))
@@ -25,13 +28,24 @@ fn told(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Runs, and checks what is left once more. Both statuses, and what the run said.
-fn run(arguments: &[&str]) -> (Option<i32>, Option<i32>, String) {
+/// A run that is over.
+struct Conducted {
+    /// The status that it ended with.
+    status: Option<i32>,
+    /// The status of another check.
+    again: Option<i32>,
+    text: String,
+    report: Report,
+}
+
+/// Runs, and checks what is left once more.
+fn run(arguments: &[&str]) -> Conducted {
     let directory = TempDir::new().unwrap();
     let output = program().arg("run").args(arguments).arg("--directory").arg(directory.path()).output().unwrap();
     let (status, text) = told(&output);
     let (again, _) = told(&program().arg("check").arg(directory.path()).output().unwrap());
-    (status, again, text)
+    let report = check_directory(directory.path()).unwrap_or_else(|error| panic!("{error}: {text}"));
+    Conducted { status, again, text, report }
 }
 
 /// How often a line has this in it.
@@ -48,8 +62,9 @@ fn no_lock_breaks_its_promise_and_all_clients_come_back() {
     let peers: Vec<_> = peers.map(|peer| format!("--peers={peer}")).collect();
     let mut arguments = vec!["--seconds", "40", "--nemesis", nemeses];
     arguments.extend(peers.iter().map(String::as_str));
-    let (status, again, text) = run(&arguments);
+    let Conducted { status, again, text, report } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(0)), "{text}");
+    assert!(report.left.is_some_and(|left| left.is_nothing()), "{text}");
     assert!(count(&text, " is healed") >= 2 && count(&text, "No violation.") == 1, "{text}");
     assert_eq!(count(&text, "-transaction "), 4, "{text}");
     for peer in Peer::value_variants().iter().filter(|peer| peer.command().is_ok()) {
@@ -58,24 +73,51 @@ fn no_lock_breaks_its_promise_and_all_clients_come_back() {
 }
 
 #[test]
+fn who_ignores_the_guard_loses_updates_when_clients_are_paused_and_who_does_not_loses_none() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // Each of the strikes of this seed stops two of three clients, of which one holds the mutex most of the time; the third goes
+    // on. With four locks there is hardly a strike without somebody who comes back too late.
+    let arguments = ["--seconds", "34", "--clients", "3", "--nemesis", "pause-client", "--seed", SEED];
+    let Conducted { status, again, text, report } = run(&arguments);
+    assert_eq!((status, again), (Some(0), Some(0)), "{text}");
+    let begins: Vec<_> = text.lines().filter(|line| line.contains("pause-client begins")).collect();
+    assert!(begins.len() >= 3 && begins.iter().all(|line| line.contains(", w")), "{text}");
+    let lost = |variant: &str| {
+        let parts = report.findings.parts.iter().filter(|(part, _)| part.ends_with(variant));
+        parts.map(|(_, tally)| tally.lost).sum::<u64>()
+    };
+    assert!(lost("-plain") > 0, "{text}");
+    // A guarded one loses only what a guard cannot prevent, or it would be a violation.
+    assert_eq!((lost("-transaction"), lost("-token")), (0, 0), "{text}");
+}
+
+#[test]
 fn clocks_that_run_at_different_rates_are_seen() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // A holder that waits for an answer of the servers holds on until its lock is lost. It takes a client with a slow clock that
     // does so at the moment of the cut; four locks and two strikes make sure that there is one.
     let arguments = ["--seconds", "36", "--nemesis", "clock-rate", "--variant", "transaction", "--expect-violations"];
-    let (status, again, text) = run(&arguments);
+    let Conducted { status, again, text, .. } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(1)), "{text}");
     assert!(text.contains(" exclusivity"), "{text}");
 }
 
+/// The state of a process and the id of its parent; `None` if there is no such process.
+fn state_and_parent(id: u32) -> Option<(String, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // `123 (name) T 122 …`, where the name may contain anything.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+}
+
+/// Whether a process is there and not dead. In a container, nobody may care for the dead.
+fn runs(id: u32) -> bool {
+    state_and_parent(id).is_some_and(|(state, _)| !["Z", "X"].contains(&state.as_str()))
+}
+
 /// The processes that a process has started.
 fn children(parent: u32) -> Vec<u32> {
-    let is_child = |id: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        // `123 (name) T 122 …`, where the name may contain anything.
-        let parent_of = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-        parent_of == Some(parent)
-    };
+    let is_child = |id: &u32| state_and_parent(*id).is_some_and(|(_, of)| of == parent);
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_child).collect()
 }
@@ -98,5 +140,5 @@ async fn no_process_outlives_its_run_not_even_one_that_is_stopped() {
     let started = begun.await.unwrap();
     // Five clients, and what watches over three servers.
     assert_eq!(started.len(), 5 + 3);
-    until(async || !started.iter().any(|id| Path::new(&format!("/proc/{id}")).exists())).await;
+    until(async || !started.iter().any(|id| runs(*id))).await;
 }

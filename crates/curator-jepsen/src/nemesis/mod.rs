@@ -16,6 +16,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use fastrand::Rng;
 
+pub use self::network::REQUESTS;
 use crate::history::{Phase, What};
 use crate::scene::{Client, RunError, SESSION_TIMEOUT, Scene, now};
 
@@ -53,7 +54,7 @@ pub enum Nemesis {
     LoseAnswers,
     /// Cuts the connections of all clients every few hundred milliseconds.
     Flapping,
-    /// Loses single answers to a client or two, of many kinds of requests, and leaves their connections open.
+    /// Loses single answers to a client or two, to any of their kinds of requests, and leaves their connections open.
     SwallowAnswers,
     /// Deletes nodes of locks, as an operator may: of holders and of those who wait.
     DeleteNodes,

@@ -6,18 +6,21 @@ use tokio::time::{Instant, sleep};
 use super::{Strike, names};
 use crate::scene::{Client, RunError};
 
-/// Everything that clients send: what of it an answer is lost to is left to chance.
-const REQUESTS: [OpCode; 10] = [
+/// Everything that our workers send while a connection lasts, and the handshake. To which of it `swallow-answers` loses an answer
+/// is left to chance.
+pub const REQUESTS: [OpCode; 12] = [
     OpCode::CreateSession,
     OpCode::Create2,
+    OpCode::CreateContainer,
     OpCode::Delete,
     OpCode::Exists,
     OpCode::GetData,
-    OpCode::SetData,
-    OpCode::GetChildren2,
+    OpCode::GetChildren,
     OpCode::Sync,
     OpCode::Ping,
     OpCode::Multi,
+    OpCode::MultiRead,
+    OpCode::RemoveWatches,
 ];
 
 impl Strike<'_> {

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use curator_jepsen::history::{Event, What};
-use curator_jepsen::work::{LockKind, Part, Variant};
-use curator_test::{FaultProxy, TestingServer, close_session};
+use curator_jepsen::work::{LockKind, Part, REST, Variant};
+use curator_recipes::client::CuratorClient;
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session, until};
 
-use crate::support::{Run, acknowledged, check_holds, check_sets};
+use crate::support::{Run, acknowledged, check_holds, check_sets, lock_nodes};
 
 const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
 
@@ -70,6 +71,45 @@ async fn a_worker_waits_for_its_ensemble_and_finishes_without_it() {
     let run = Run::start().await;
     let worker = run.worker(0, "127.0.0.1:1".to_owned(), &[PLAIN]);
     assert_eq!(sessions(&worker.finish().await), [0; 0]);
+}
+
+#[tokio::test]
+async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_on() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let run = Run::start().await;
+    let parts = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Multi];
+    let parts = parts.map(|lock| Part { lock, ..PLAIN });
+    let mut workers = [0, 1].map(|number| run.worker(number, proxy.connect_string(), &parts));
+    for worker in &mut workers {
+        worker.until(|history| parts.iter().all(|part| acknowledged(history, &part.key()) > 3)).await;
+    }
+    // A node of which nobody knows the name.
+    proxy.swallow_next_reply(OpCode::Create2);
+    proxy.wait_for_faults().await.unwrap();
+    for worker in &mut workers {
+        worker.tell(REST);
+    }
+    let rests = |history: &[Event]| history.iter().any(|event| event.what == What::Resting);
+    for worker in &mut workers {
+        worker.until(rests).await;
+    }
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    assert_eq!(lock_nodes(&client).await, [""; 0]);
+    let watches = async || {
+        let mntr = server.four_letter_word("mntr").await.unwrap();
+        mntr.lines().any(|line| line == "zk_watch_count\t0")
+    };
+    // They go with the nodes, and by requests to which nobody waits for an answer.
+    until(watches).await;
+    for worker in workers {
+        let session = sessions(&worker.history()).pop().unwrap();
+        assert!(server.sessions().await.unwrap().iter().any(|it| it.session_id == session));
+        let history = worker.finish().await;
+        assert_eq!(history.last().unwrap().what, What::Closed { error: None });
+        assert!(rests(&history[history.len() - 2..]), "it has done something since");
+        assert!(!server.sessions().await.unwrap().iter().any(|it| it.session_id == session));
+    }
 }
 
 #[test]

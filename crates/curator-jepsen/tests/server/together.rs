@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use curator_jepsen::checker::check;
 use curator_jepsen::history::{Event, What};
+use curator_jepsen::nemesis::REQUESTS;
 use curator_jepsen::work::{LockKind, Part, Variant};
 use curator_jepsen::worker::node_sets;
 use curator_recipes::client::CuratorClient;
-use curator_test::TestingServer;
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{Run, acknowledged, check_holds, check_sets, lock_nodes};
 
@@ -70,6 +71,35 @@ async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_
         assert!(tally.acknowledged >= 6 && tally.lost == 0 && (tally.reread > 0) == reads, "{}: {tally:?}", part.key());
     }
     assert_eq!(lock_nodes(&client).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn answers_are_lost_to_all_that_workers_send_and_to_nothing_else() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let run = Run::start().await;
+    let parts: Vec<_> = LOCKS.iter().flat_map(|&lock| VARIANTS.map(|variant| Part { lock, variant })).collect();
+    let mut workers = [0, 1].map(|number| run.worker(number, proxy.connect_string(), &parts));
+    let swallowed = BTreeSet::from(REQUESTS);
+    let sent = || {
+        let mut sent: BTreeSet<OpCode> = proxy.requests().into_keys().collect();
+        sent.extend((proxy.pings() > 0).then_some(OpCode::Ping));
+        sent.extend((proxy.handshakes() > 0).then_some(OpCode::CreateSession));
+        sent
+    };
+    for worker in &mut workers {
+        let (parts, swallowed, sent) = (&parts, &swallowed, &sent);
+        worker
+            .until(move |history| {
+                let unexpected: Vec<_> = sent().difference(swallowed).copied().collect();
+                assert_eq!(unexpected, []);
+                swallowed.is_subset(&sent()) && parts.iter().all(|part| acknowledged(history, &part.key()) >= 3)
+            })
+            .await;
+    }
+    for worker in workers {
+        worker.finish().await;
+    }
 }
 
 #[tokio::test]

@@ -116,6 +116,11 @@ impl Worker {
         self.history()
     }
 
+    /// Writes a line to its standard input.
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
