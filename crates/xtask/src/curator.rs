@@ -50,15 +50,15 @@ pub(crate) fn prepare() -> Result<OsString, String> {
 fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
     let source = workspace().join(SOURCE);
     let text = fs::read_to_string(&source).map_err(|e| format!("cannot read {}: {e}", source.display()))?;
-    let mut version = DefaultHasher::new();
-    text.hash(&mut version);
-    let classes = home.join(format!("worker-{:016x}", version.finish()));
+    let classes = home.join(directory_of(VERSION, &text));
     if classes.is_dir() {
         return Ok(classes);
     }
     say("compiling the worker that uses Curator");
-    let work = home.join(format!(".compiling-{}", id()));
-    let result = command::run(&mut javac(&compiler()?, jars, &work, &source)).and_then(|()| {
+    let (compiler, work) = (compiler()?, home.join(format!(".compiling-{}", id())));
+    // Old compilers do not make it.
+    fs::create_dir_all(&work).map_err(|e| format!("cannot make the directory {}: {e}", work.display()))?;
+    let result = command::run(&mut javac(&compiler, jars, &work, &source)).and_then(|()| {
         // The directory gets its name only when it is complete.
         match fs::rename(&work, &classes) {
             // Another process was faster.
@@ -69,6 +69,13 @@ fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
     // Leftovers of a failure do no harm, and neither does a failure to remove them.
     drop(fs::remove_dir_all(&work));
     result.map(|()| classes)
+}
+
+/// The name of the directory for the classes of this source, compiled against this release of Curator.
+fn directory_of(release: &str, source: &str) -> String {
+    let mut version = DefaultHasher::new();
+    (release, source).hash(&mut version);
+    format!("worker-{:016x}", version.finish())
 }
 
 fn javac(compiler: &Path, jars: &Path, classes: &Path, source: &Path) -> Command {
@@ -100,6 +107,14 @@ mod tests {
         let javac = javac(Path::new("/bin/javac"), Path::new("/jars"), Path::new("/classes"), Path::new("/W.java"));
         assert_eq!(javac.get_program(), "/bin/javac");
         assert_eq!(javac.get_args().collect::<Vec<_>>(), ["-cp", "/jars/*", "-d", "/classes", "/W.java"]);
+    }
+
+    #[test]
+    fn classes_are_used_again_for_the_same_source_and_release_only() {
+        let directory = directory_of("5.9.0", "class A {}");
+        assert_eq!(directory, directory_of("5.9.0", "class A {}"));
+        assert_ne!(directory, directory_of("5.8.0", "class A {}"));
+        assert_ne!(directory, directory_of("5.9.0", "class B {}"));
     }
 
     #[test]

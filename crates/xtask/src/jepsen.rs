@@ -1,6 +1,6 @@
 //! Starts a run under faults, with all that it needs.
 
-use std::ffi::OsString;
+use std::{collections::BTreeSet, ffi::OsString};
 
 use crate::{
     command,
@@ -9,15 +9,25 @@ use crate::{
     prepare, say,
 };
 
+/// Another client of ZooKeeper that can take part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Peer {
+    Curator,
+    Kazoo,
+}
+
 /// Prepares ZooKeeper and the peers that are asked for, and runs `curator-jepsen run` with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut cargo = command::cargo();
     cargo.args(command_line(arguments));
     // To read the help, nothing has to be fetched.
     if !arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        // Nothing is installed for a name that is none.
+        let peers = peers(arguments)?;
         prepare::prepare()?;
-        for peer in peers(arguments) {
+        for peer in peers {
             let (variable, value) = prepared(peer)?;
+            say(&format!("{peer:?}: {}", value.to_string_lossy()));
             cargo.env(variable, value);
         }
     }
@@ -25,18 +35,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 /// Prepares a peer. Returns the variable that tells of it.
-fn prepared(peer: &str) -> Result<(&'static str, OsString), String> {
-    let (variable, value) = match peer {
-        "kazoo" => (PYTHON_VARIABLE, kazoo::prepare()?.into_os_string()),
-        "curator" => (CLASSPATH_VARIABLE, curator::prepare()?),
-        _ => {
-            return Err(format!(
-                "--peers: \"{peer}\" is not a peer; give `curator`, `kazoo`, or both with a comma between them"
-            ));
-        }
-    };
-    say(&format!("{peer}: {}", value.to_string_lossy()));
-    Ok((variable, value))
+fn prepared(peer: Peer) -> Result<(&'static str, OsString), String> {
+    Ok(match peer {
+        Peer::Curator => (CLASSPATH_VARIABLE, curator::prepare()?),
+        Peer::Kazoo => (PYTHON_VARIABLE, kazoo::prepare()?.into_os_string()),
+    })
 }
 
 fn command_line(arguments: &[String]) -> Vec<String> {
@@ -45,18 +48,28 @@ fn command_line(arguments: &[String]) -> Vec<String> {
 }
 
 /// The values of `--peers`, which are separated by commas.
-fn peers(arguments: &[String]) -> Vec<&str> {
+fn peers(arguments: &[String]) -> Result<BTreeSet<Peer>, String> {
     let mut arguments = arguments.iter().map(String::as_str);
-    let mut peers = Vec::new();
+    let mut peers = BTreeSet::new();
     while let Some(argument) = arguments.next() {
         let list = match argument.strip_prefix("--peers") {
             Some("") => arguments.next(),
             Some(rest) => rest.strip_prefix('='),
             None => None,
         };
-        peers.extend(list.unwrap_or_default().split(',').filter(|peer| !peer.is_empty()));
+        for name in list.unwrap_or_default().split(',').filter(|name| !name.is_empty()) {
+            peers.insert(match name {
+                "curator" => Peer::Curator,
+                "kazoo" => Peer::Kazoo,
+                _ => {
+                    return Err(format!(
+                        "--peers: \"{name}\" is not a peer; give `curator`, `kazoo`, or both with a comma between them"
+                    ));
+                }
+            });
+        }
     }
-    peers
+    Ok(peers)
 }
 
 #[cfg(test)]
@@ -75,16 +88,17 @@ mod tests {
 
     #[test]
     fn peers_are_named_in_either_spelling() {
-        assert_eq!(peers(&words("--seconds 60")), [""; 0]);
-        assert_eq!(peers(&words("--peers curator,kazoo --seed 1")), ["curator", "kazoo"]);
-        assert_eq!(peers(&words("--seed 1 --peers=kazoo")), ["kazoo"]);
+        let peers = |line: &str| peers(&words(line)).unwrap().into_iter().collect::<Vec<_>>();
+        assert_eq!(peers("--seconds 60"), []);
+        assert_eq!(peers("--peers curator,kazoo --seed 1"), [Peer::Curator, Peer::Kazoo]);
+        assert_eq!(peers("--seed 1 --peers=kazoo"), [Peer::Kazoo]);
         // The program itself complains of these.
-        assert_eq!(peers(&words("--peers")), [""; 0]);
-        assert_eq!(peers(&words("--peersx kazoo")), [""; 0]);
+        assert_eq!(peers("--peers"), []);
+        assert_eq!(peers("--peersx kazoo"), []);
     }
 
     #[test]
     fn what_is_no_peer_is_refused_by_name() {
-        assert!(prepared("etcd").unwrap_err().contains("\"etcd\" is not a peer"));
+        assert!(peers(&words("--peers curator,etcd")).unwrap_err().contains("\"etcd\" is not a peer"));
     }
 }
