@@ -32,6 +32,12 @@ pub(crate) enum Program {
         /// The directory.
         directory: PathBuf,
     },
+    /// Checks several runs again, and prints them in the same tables, as Markdown. The status is 0 unless one cannot be checked.
+    Summary {
+        /// Their directories.
+        #[arg(required = true)]
+        directories: Vec<PathBuf>,
+    },
     /// One client of a run: reads what to do from standard input, and does it until that ends.
     Worker,
     /// Runs a program that dies with its parent.

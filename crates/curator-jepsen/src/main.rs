@@ -3,6 +3,7 @@
 mod arguments;
 
 use std::env;
+use std::path::PathBuf;
 use std::process::{self, ExitCode};
 
 use clap::{CommandFactory, FromArgMatches};
@@ -26,10 +27,24 @@ fn main() -> ExitCode {
             report::check_directory(&directory).map_err(RunError::from).inspect(|report| println!("{}", report.text())),
             false,
         ),
+        Program::Summary { directories } => summarize(&directories),
         Program::Worker => worker::run(),
         Program::Tied { parent, program, arguments } => {
             let error = exec_tied(parent, process::Command::new(&program).args(arguments));
             eprintln!("curator-jepsen: cannot run {}: {error}", program.display());
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn summarize(directories: &[PathBuf]) -> ExitCode {
+    match directories.iter().map(|directory| report::check_directory(directory)).collect::<Result<Vec<_>, _>>() {
+        Ok(reports) => {
+            print!("{}", report::summary(&reports));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("curator-jepsen: {error}");
             ExitCode::from(FAILED)
         }
     }

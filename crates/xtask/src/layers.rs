@@ -50,7 +50,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["nemesis"],
             &["scene"],
             &["report"],
-            &["report::directory"],
+            &["report::directory", "report::summary"],
             &["report::document"],
             &["report::around", "report::line", "report::parts", "report::recovery", "report::verdict"],
             &["report::table"],

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::AddAssign;
 
 use super::parts;
 use crate::history::HoldId;
@@ -141,6 +142,43 @@ impl Tally {
     pub fn lost_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "there are fewer writes than 2 to the 52nd")]
         (self.acknowledged > 0).then(|| self.lost as f64 * 100.0 / self.acknowledged as f64)
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            acquires,
+            reentries,
+            not_acquired,
+            acknowledged,
+            lost,
+            stopped,
+            late,
+            deleted,
+            refused,
+            not_sent,
+            unknown,
+            reread,
+            changed,
+            lost_early,
+            held_twice,
+        } = other;
+        self.acquires += acquires;
+        self.reentries += reentries;
+        self.not_acquired += not_acquired;
+        self.acknowledged += acknowledged;
+        self.lost += lost;
+        self.stopped += stopped;
+        self.late += late;
+        self.deleted += deleted;
+        self.refused += refused;
+        self.not_sent += not_sent;
+        self.unknown += unknown;
+        self.reread += reread;
+        self.changed += changed;
+        self.lost_early += lost_early;
+        self.held_twice += held_twice;
     }
 }
 

@@ -83,6 +83,7 @@ mod tokens;
 mod validity;
 
 pub use findings::{Findings, HoldKey, Kind, Tally, Violation};
+pub(crate) use parts::{part, variant};
 
 use crate::history::Event;
 use seen::Seen;

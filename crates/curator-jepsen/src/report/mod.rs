@@ -6,6 +6,7 @@ mod document;
 mod line;
 mod parts;
 mod recovery;
+mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,3 +16,4 @@ pub use around::Shown;
 pub use directory::{CheckError, Final, check_directory};
 pub use document::Report;
 pub use recovery::{Counted, Left, Recovery};
+pub use summary::summary;

@@ -302,3 +302,30 @@ fn a_run_that_was_cut_short_cannot_be_checked() {
     let error = check_directory(empty.path()).unwrap_err();
     assert!(matches!(error, CheckError::History(HistoryError::None { .. })), "{error}");
 }
+
+#[test]
+fn several_runs_stand_in_the_same_tables() {
+    let report = |seed: &str, nemesis: &str, events: &[Event]| {
+        let directory = directory(events);
+        let about = [("seconds", "60"), ("seed", seed)].map(|(what, value)| (what.to_owned(), value.to_owned()));
+        let recovery = vec![Recovery { nemesis: nemesis.to_owned(), ..finale().recovery.remove(0) }];
+        Final { about: about.into(), recovery, ..finale() }.write(directory.path()).unwrap();
+        check_directory(directory.path()).unwrap()
+    };
+    let of_ours: Vec<_> = events().into_iter().filter(|event| event.worker < 2).collect();
+    let text = summary(&[report("7", "one", &events()), report("8", "other", &of_ours)]);
+    let lines = [
+        "| seconds | 60 |",
+        "| seed | strikes | plain: lost | guarded: lost | transaction: lost | token: lost | kazoo-plain: lost | violations | \
+         came back |",
+        "| 7 | 1 | 1 of 1, 100.00 % | - | - | - | 0 of 1 | 1 | all |",
+        "| 8 | 1 | 1 of 1, 100.00 % | - | - | - | - | 1 | all |",
+        "| one | 1 | 0.12 s | 0.12 s | 0.40 s | 0.40 s | 0 | 0 | 0 |",
+        "| other | 1 | 0.12 s | 0.12 s | 0.40 s | 0.40 s | 0 | 0 | 0 |",
+    ];
+    for line in lines {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+    }
+    let sum = text.lines().find(|line| line.starts_with("| mutex-plain |")).unwrap();
+    assert!(sum.starts_with("| mutex-plain | 4 | 2 | 2 | 100.00 |"), "{sum}");
+}

@@ -139,7 +139,7 @@ mod tests {
     async fn a_store_that_is_gone_has_got_nothing_and_one_that_is_silent_may_have() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut client = StoreClient::new(&address, Duration::from_millis(50));
+        let mut client = StoreClient::new(&address, Duration::from_secs(1));
         let silent = client.ask(&write("x")).await.unwrap_err();
         assert!(matches!(silent, StoreError::NoAnswer { .. }), "{silent}");
         assert!(silent.to_string().contains(&address), "{silent}");

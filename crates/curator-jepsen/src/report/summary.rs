@@ -1,0 +1,77 @@
+//! Several runs in the same tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::document::Report;
+use super::table::Table;
+use super::{parts, recovery};
+use crate::checker::{Tally, part, variant};
+use crate::work::Variant;
+
+/// Tables of several runs, in Markdown: what is the same for all of them, what each has found, the sums of each part of the
+/// work, and the recoveries.
+#[must_use]
+pub fn summary(reports: &[Report]) -> String {
+    let (same, different) = about(reports);
+    let mut head = Table::of_words(&["All runs", ""]);
+    for (what, value) in same {
+        head.row([what.to_owned(), value.to_owned()]);
+    }
+    let mut sums = BTreeMap::<String, Tally>::new();
+    for (part, tally) in reports.iter().flat_map(|report| &report.findings.parts) {
+        *sums.entry(part.clone()).or_default() += *tally;
+    }
+    let recoveries: Vec<_> = reports.iter().flat_map(|report| &report.recovery).cloned().collect();
+    let tables = [head, runs(reports, &different), parts::table(&sums), recovery::table(&recoveries)];
+    tables.map(|table| table.markdown()).join("\n")
+}
+
+/// The lines of all heads that are the same, and the names of the others.
+fn about(reports: &[Report]) -> (Vec<(&str, &str)>, Vec<&str>) {
+    let (mut same, mut different) = (Vec::new(), Vec::new());
+    for line in reports.iter().flat_map(|report| &report.about) {
+        let (what, value) = (line.0.as_str(), line.1.as_str());
+        if reports.iter().all(|report| report.about.contains(line)) {
+            if !same.contains(&(what, value)) {
+                same.push((what, value));
+            }
+        } else if !different.contains(&what) {
+            different.push(what);
+        }
+    }
+    (same, different)
+}
+
+/// A row for each run.
+fn runs(reports: &[Report], different: &[&str]) -> Table {
+    let variants = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
+    let keys = reports.iter().flat_map(|report| report.findings.parts.keys());
+    let peers: BTreeSet<_> = keys.filter(|key| part(key).is_none()).collect();
+    let whose = variants.iter().map(ToString::to_string).chain(peers.iter().map(ToString::to_string));
+    let lost_of: Vec<_> = whose.map(|whose| format!("{whose}: lost")).collect();
+    let columns = different.iter().copied().chain(["strikes"]).chain(lost_of.iter().map(String::as_str));
+    let mut table = Table::new(&columns.chain(["violations", "came back"]).collect::<Vec<_>>());
+    for report in reports {
+        let value = |what: &&str| report.about.iter().find(|(known, _)| known == what).map(|(_, value)| value.clone());
+        let values = different.iter().map(|what| value(what).unwrap_or_default());
+        let of_ours = variants.map(|asked| lost(report, |key| part(key).is_some() && variant(key) == asked));
+        let of_peers = peers.iter().map(|peer| lost(report, |key| key == *peer));
+        let came_back = if report.is_complete() { "all" } else { "not all" };
+        let numbers = [report.recovery.len().to_string()].into_iter().chain(of_ours).chain(of_peers);
+        table.row(values.chain(numbers).chain([report.violations().to_string(), came_back.to_owned()]));
+    }
+    table
+}
+
+/// How many of the acknowledged writes of these parts are lost.
+fn lost(report: &Report, is_asked_for: impl Fn(&str) -> bool) -> String {
+    let mut sum = Tally::default();
+    for (_, tally) in report.findings.parts.iter().filter(|(key, _)| is_asked_for(key)) {
+        sum += *tally;
+    }
+    match sum.lost_percent() {
+        None => "-".to_owned(),
+        Some(_) if sum.lost == 0 => format!("0 of {}", sum.acknowledged),
+        Some(percent) => format!("{} of {}, {percent:.2} %", sum.lost, sum.acknowledged),
+    }
+}
