@@ -1,5 +1,7 @@
 //! Several workers, and nothing that goes wrong.
 
+use std::collections::BTreeSet;
+
 use curator_jepsen::checker::check;
 use curator_jepsen::history::{Event, READERS, What};
 use curator_jepsen::nemesis::REQUESTS;
