@@ -1,19 +1,17 @@
-//! Short runs, on a real ensemble.
+//! Short runs, each on a real ensemble of its own.
+//!
+//! Their processes wait most of the time, so the runs can go on side by side.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use curator_jepsen::peer::Peer;
 use curator_jepsen::report::{Report, check_directory};
 use curator_test::until;
 use tempfile::TempDir;
-
-/// Each run has a dozen processes: one at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// See the test.
 const SEED: &str = "3656";
@@ -55,7 +53,6 @@ fn count(text: &str, part: &str) -> usize {
 
 #[test]
 fn no_lock_breaks_its_promise_and_all_clients_come_back() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let nemeses = "kill-leader,isolate-leader,pause-client-long,kill-client,cut-client,swallow-answers,delete-nodes";
     // Those that `cargo xtask` has prepared.
     let peers = Peer::value_variants().iter().filter(|peer| peer.command().is_ok());
@@ -74,10 +71,9 @@ fn no_lock_breaks_its_promise_and_all_clients_come_back() {
 
 #[test]
 fn who_ignores_the_guard_loses_updates_when_clients_are_paused_and_who_does_not_loses_none() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // Each of the strikes of this seed stops two of three clients, of which one holds the mutex most of the time; the third goes
     // on. With four locks there is hardly a strike without somebody who comes back too late.
-    let arguments = ["--seconds", "34", "--clients", "3", "--nemesis", "pause-client", "--seed", SEED];
+    let arguments = ["--seconds", "38", "--clients", "3", "--nemesis", "pause-client", "--seed", SEED];
     let Conducted { status, again, text, report } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(0)), "{text}");
     let begins: Vec<_> = text.lines().filter(|line| line.contains("pause-client begins")).collect();
@@ -93,10 +89,9 @@ fn who_ignores_the_guard_loses_updates_when_clients_are_paused_and_who_does_not_
 
 #[test]
 fn clocks_that_run_at_different_rates_are_seen() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // A holder that waits for an answer of the servers holds on until its lock is lost. It takes a client with a slow clock that
     // does so at the moment of the cut; four locks and two strikes make sure that there is one.
-    let arguments = ["--seconds", "36", "--nemesis", "clock-rate", "--variant", "transaction", "--expect-violations"];
+    let arguments = ["--seconds", "40", "--nemesis", "clock-rate", "--variant", "transaction", "--expect-violations"];
     let Conducted { status, again, text, .. } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(1)), "{text}");
     assert!(text.contains(" exclusivity"), "{text}");
@@ -125,7 +120,6 @@ fn children(parent: u32) -> Vec<u32> {
 #[tokio::test]
 async fn no_process_outlives_its_run_not_even_one_that_is_stopped() {
     let begun = tokio::task::spawn_blocking(|| {
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = TempDir::new().unwrap();
         let mut command = program();
         command.args(["run", "--nemesis", "pause-client-long", "--lock", "mutex", "--variant", "plain", "--directory"]);

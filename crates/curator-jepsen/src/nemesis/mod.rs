@@ -54,7 +54,8 @@ pub enum Nemesis {
     LoseAnswers,
     /// Cuts the connections of all clients every few hundred milliseconds.
     Flapping,
-    /// Loses single answers to a client or two, to any of their kinds of requests, and leaves their connections open.
+    /// Loses single answers to a client or two, to any of their kinds of requests. Their connections stay open until it
+    /// is over.
     SwallowAnswers,
     /// Deletes nodes of locks, as an operator may: of holders and of those who wait.
     DeleteNodes,

@@ -73,6 +73,9 @@ impl Strike<'_> {
             sleep(self.between(50, 500)).await;
         }
         proxies(&victims).for_each(FaultProxy::disarm);
+        // TCP loses no single answer and goes on. The client crate may forget a watch that way, and the server would keep it for as
+        // long as the connection lasts (docs/upstream.md).
+        proxies(&victims).for_each(FaultProxy::cut);
         self.scene.check()
     }
 }

@@ -52,7 +52,7 @@ const PEERS: u32 = 3;
 /// overwrites when it comes back would be sets that nobody else has written to.
 pub(crate) const SET: Duration = Duration::from_secs(30);
 /// The longest wait between reading a set and writing it.
-pub(crate) const THINK: Duration = Duration::from_millis(200);
+pub(crate) const THINK: Duration = Duration::from_millis(400);
 
 /// How long the ensemble may leave a question of the conductor open, while no nemesis is at work.
 const PATIENCE: Duration = Duration::from_secs(60);
