@@ -65,6 +65,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "checker::validity",
             ],
             &["checker::claims", "checker::operator", "checker::sets"],
+            &["checker::write"],
             &["checker::seen"],
             &["checker::findings"],
             &["checker::parts"],

@@ -81,6 +81,7 @@ mod sets;
 mod tests;
 mod tokens;
 mod validity;
+mod write;
 
 pub use findings::{Findings, HoldKey, Kind, Tally, Violation};
 pub(crate) use parts::{part, variant};

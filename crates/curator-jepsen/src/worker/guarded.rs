@@ -1,5 +1,6 @@
 //! What a guard stands before: work that ends when the lock is lost.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
@@ -33,11 +34,15 @@ impl Guarded {
     ///
     /// A hold is short, and would be over before a guard that notices nothing could be told from one that does. So a hold whose
     /// node is gone lasts until the guard has noticed. Nobody waits for such a hold.
-    pub(super) async fn run(&self, held: &Held, work: impl Future<Output = ()> + Send) {
+    pub(super) fn run<'a>(
+        &'a self,
+        held: &'a Held,
+        work: impl Future<Output = ()> + Send + 'a,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         if !self.is_guarded {
-            return work.await;
+            return Box::pin(work);
         }
-        let until_noticed = async {
+        Box::pin(held.run(async {
             work.await;
             for node in held.nodes() {
                 if let Ok(Ok(None)) = timeout(LOOK, self.client.check_exists(node)).await {
@@ -45,7 +50,6 @@ impl Guarded {
                     return;
                 }
             }
-        };
-        held.run(until_noticed).await;
+        }))
     }
 }

@@ -88,7 +88,7 @@ async fn make_root(client: &CuratorClient) -> Result<(), ClientError> {
     }
     match client.create().for_path(ROOT, "").await {
         Ok(_) | Err(ClientError::NodeExists { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

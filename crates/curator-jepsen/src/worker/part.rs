@@ -95,7 +95,7 @@ impl PartTask {
         let Self { part, lock, set, history, random, .. } = self;
         let hold = history.begin(&grant, asked, None);
         let think = set.thinking(random);
-        let (enters_again, downgrades) = (random.u8(..8) == 0, random.u8(..4) == 0);
+        let (enters_again, downgrades) = (random.u8(..4) == 0, random.u8(..4) == 0);
         let Grant { held, claims, may } = grant;
         // Of a mutex and a multi-lock there is but one side.
         let side = if may == May::Write && random.bool() { May::Read } else { may };
