@@ -60,13 +60,13 @@ impl Part {
     }
 }
 
-/// The locks.
+/// The locks. Now and then, the owner of one that is reentrant enters it again: all but the semaphore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKind {
-    /// `InterProcessMutex`. Now and then its owner enters it again.
+    /// `InterProcessMutex`.
     Mutex,
-    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must see the same.
+    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must see the same. Some writers read beside.
     ReadWrite,
     /// `InterProcessSemaphore`. The holder of all leases writes; holders of fewer only hold.
     Semaphore,
@@ -80,7 +80,7 @@ pub enum LockKind {
 pub enum Variant {
     /// Nothing: the guard is ignored. The set is in the store.
     Plain,
-    /// `guard.run(..)`, and `is_valid()` before the write. The set is in the store.
+    /// `guard.run(..)` around all that is done, and `is_valid()` before the write. The set is in the store.
     Guarded,
     /// `guard.transaction()`. The set is a node of the same ensemble.
     Transaction,
