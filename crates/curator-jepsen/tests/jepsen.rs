@@ -1,11 +1,12 @@
 //! Short runs, each on a real ensemble of its own.
 //!
-//! Their processes wait most of the time, so the runs can go on side by side.
+//! Their processes wait most of the time, so the runs can go on side by side. Only their starts take all the machine has.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use curator_jepsen::peer::Peer;
@@ -13,11 +14,44 @@ use curator_jepsen::report::{Report, check_directory};
 use curator_test::until;
 use tempfile::TempDir;
 
+/// Held while a run starts.
+static STARTING: Mutex<()> = Mutex::new(());
+
 /// See the test.
 const SEED: &str = "3656";
 
 fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_curator-jepsen"))
+}
+
+/// A run that goes on, and what it says.
+struct Lines {
+    process: Child,
+    said: Box<dyn Iterator<Item = String>>,
+}
+
+impl Iterator for Lines {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        self.said.next()
+    }
+}
+
+/// Starts a run, and waits until its first nemesis begins. Returns what it has said until then, too.
+fn start(command: &mut Command) -> (Lines, Vec<String>) {
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let (mut lines, mut begun) = (Lines { process, said: Box::new(said) }, Vec::new());
+    for line in lines.by_ref() {
+        let has_begun = line.contains(" begins");
+        begun.push(line);
+        if has_begun {
+            break;
+        }
+    }
+    (lines, begun)
 }
 
 /// What a run says, with the status that it ends with.
@@ -39,8 +73,12 @@ struct Conducted {
 /// Runs, and checks what is left once more.
 fn run(arguments: &[&str]) -> Conducted {
     let directory = TempDir::new().unwrap();
-    let output = program().arg("run").args(arguments).arg("--directory").arg(directory.path()).output().unwrap();
-    let (status, text) = told(&output);
+    let mut command = program();
+    command.arg("run").args(arguments).arg("--directory").arg(directory.path());
+    let (mut lines, begun) = start(&mut command);
+    let said: Vec<_> = begun.into_iter().chain(lines.by_ref()).collect();
+    let (status, complaints) = told(&lines.process.wait_with_output().unwrap());
+    let text = said.join("\n") + "\n" + &complaints;
     let (again, _) = told(&program().arg("check").arg(directory.path()).output().unwrap());
     let report = check_directory(directory.path()).unwrap_or_else(|error| panic!("{error}: {text}"));
     Conducted { status, again, text, report }
@@ -123,9 +161,8 @@ async fn no_process_outlives_its_run_not_even_one_that_is_stopped() {
         let directory = TempDir::new().unwrap();
         let mut command = program();
         command.args(["run", "--nemesis", "pause-client-long", "--lock", "mutex", "--variant", "plain", "--directory"]);
-        let mut run = command.arg(directory.path()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains("pause-client-long begins")));
+        let (Lines { process: mut run, .. }, begun) = start(command.arg(directory.path()));
+        assert!(begun.iter().any(|line| line.contains("pause-client-long begins")), "{begun:?}");
         let started = children(run.id());
         run.kill().unwrap();
         run.wait().unwrap();
