@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curator_test::OpCode;
 use futures_util::future::join_all;
 use tokio::task::{JoinError, JoinSet};
 
-use super::cells::Cell;
+use super::cells::{Cell, Requests};
 use super::play::{Played, play};
 use super::stage::{BOUND, Hall, Stage};
 
@@ -24,7 +23,7 @@ pub(crate) struct Result {
     pub(crate) cell: Cell,
     /// A word for the table; or what is wrong.
     pub(crate) outcome: std::result::Result<&'static str, String>,
-    pub(crate) requests: Vec<(OpCode, u64)>,
+    pub(crate) requests: Requests,
     pub(crate) took: Duration,
 }
 
@@ -45,8 +44,8 @@ pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
                     stages.push((cell, stage));
                     (Ok(outcome), requests, took)
                 }
-                Ok(None) => (Err(format!("the request was not sent, {TRIES} times")), Vec::new(), Duration::ZERO),
-                Err(error) => (Err(message(error)), Vec::new(), Duration::ZERO),
+                Ok(None) => (Err(format!("the request was not sent, {TRIES} times")), Requests::new(), Duration::ZERO),
+                Err(error) => (Err(message(error)), Requests::new(), Duration::ZERO),
             };
             results.push(Result { cell, outcome, requests, took });
         }
@@ -60,7 +59,7 @@ pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
 
 async fn play_one(hall: Arc<Hall>, cell: Cell) -> Option<Played> {
     for _ in 0..TRIES {
-        let played = play(&hall, cell.course, cell.strike).await;
+        let played = play(&hall, cell).await;
         if played.is_some() {
             return played;
         }

@@ -1,35 +1,58 @@
-//! Which cells there are: found out by watching each course without a fault.
+//! Which cells there are: found out by watching each course without a fault, and each that is cut.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use curator_test::OpCode;
 
-use super::fault::Fault;
-use super::phase::Course;
-use super::play::Strike;
+use super::fault::{AFTER, Cut, Fault, Strike};
+use super::phase::{Course, Phase, Position};
 
-/// A course, and the fault that strikes it, if there is one.
+/// A course, and the faults that strike it, if there are any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
     pub(crate) course: Course,
+    /// Comes first, so that there are requests that are sent only because of it.
+    pub(crate) cut: Option<Cut>,
     pub(crate) strike: Option<Strike>,
 }
+
+/// How many requests of each kind.
+pub(crate) type Requests = BTreeMap<OpCode, u64>;
 
 impl Cell {
     /// The courses without a fault.
     pub(crate) fn courses() -> Vec<Self> {
-        Course::all().into_iter().map(|course| Self { course, strike: None }).collect()
+        Course::all().into_iter().map(|course| Self { course, cut: None, strike: None }).collect()
+    }
+
+    /// This course, cut: at the first create, before and after; if there is none, after the first of each kind.
+    ///
+    /// Of the positions, that in the middle stands for all, where there is one; of locks that recover in the same way, one
+    /// for all.
+    pub(crate) fn with_cuts(self, requests: &Requests) -> Vec<Self> {
+        let Course { kind, phase, position } = self.course;
+        let is_middle = position == Position::Middle || phase == Phase::NewDirectory;
+        // What it sends before its time is over, an acquire sends; and the rest, one that is dropped.
+        if !kind.is_cut() || !is_middle || phase == Phase::TimeOut {
+            return Vec::new();
+        }
+        let creates = [OpCode::Create2, OpCode::Multi].into_iter().find(|op| requests.contains_key(op));
+        let cuts: Vec<_> = match creates {
+            Some(op) => [false, true].map(|is_done| Cut { op, is_done }).to_vec(),
+            None => requests.keys().map(|op| Cut { op: *op, is_done: true }).collect(),
+        };
+        cuts.into_iter().map(|cut| Self { cut: Some(cut), ..self }).collect()
     }
 
     /// Each fault at each of these requests.
-    pub(crate) fn with_faults(course: Course, requests: &BTreeMap<OpCode, u64>) -> Vec<Self> {
+    pub(crate) fn with_faults(self, requests: &Requests) -> Vec<Self> {
         let mut cells = Vec::new();
         for (op, count) in requests {
             for nth in 1..=*count {
-                let faults = Fault::ALL.into_iter().filter(|fault| fault.fits(course.phase));
+                let faults = Fault::ALL.into_iter().filter(|fault| fault.fits(self.course.phase));
                 let strike = |fault| Some(Strike { op: *op, nth, fault });
-                cells.extend(faults.map(|fault| Self { course, strike: strike(fault) }));
+                cells.extend(faults.map(|fault| Self { strike: strike(fault), ..self }));
             }
         }
         cells
@@ -37,12 +60,13 @@ impl Cell {
 
     /// Whether it takes seconds.
     pub(crate) fn is_slow(&self) -> bool {
-        self.strike.is_some_and(|strike| strike.fault == Fault::Late)
+        self.course.phase == Phase::TimeOut || self.strike.is_some_and(|strike| strike.fault == Fault::Late)
     }
 
     fn parts(&self) -> Vec<String> {
         let Course { kind, phase, position } = self.course;
         let mut parts = [kind.name(), phase.name(), position.name()].map(str::to_owned).to_vec();
+        parts.extend(self.cut.map(|cut| cut.to_string()));
         if let Some(Strike { op, nth, fault }) = self.strike {
             parts.extend([format!("{op:?} {nth}"), fault.name().to_owned()]);
         }
@@ -70,13 +94,14 @@ impl Choice {
         self.0.is_empty()
     }
 
-    /// Whether there are such cells in this course, if this is a course; whether it is such a cell, if it is one.
+    /// Whether there are such cells in this course, if nothing strikes it yet; whether it is such a cell, if something does.
     pub(crate) fn has(&self, cell: &Cell) -> bool {
         let parts = cell.parts();
-        let is_of_a_fault = |part: &str| {
+        let may_come = |part: &str| {
             let is_request = part.rsplit_once(' ').is_some_and(|(_, nth)| nth.parse::<u64>().is_ok());
-            is_request || Fault::ALL.iter().any(|fault| fault.name() == part)
+            let is_of_a_strike = is_request || Fault::ALL.iter().any(|fault| fault.name() == part);
+            cell.strike.is_none() && (is_of_a_strike || cell.cut.is_none() && part.starts_with(AFTER))
         };
-        self.0.iter().all(|part| parts.contains(part) || cell.strike.is_none() && is_of_a_fault(part))
+        self.0.iter().all(|part| parts.contains(part) || may_come(part))
     }
 }

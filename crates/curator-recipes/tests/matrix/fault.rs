@@ -1,5 +1,6 @@
 //! What goes wrong, and what may come of it.
 
+use std::fmt;
 use std::time::Duration;
 
 use curator_recipes::client::Error as ClientError;
@@ -53,8 +54,7 @@ impl Fault {
         matches!(self, Self::Expired | Self::Dropped)
     }
 
-    /// Strikes at the `nth` request of that kind from now on.
-    pub(crate) fn arm(self, proxy: &FaultProxy, op: OpCode, nth: u64) {
+    fn arm(self, proxy: &FaultProxy, op: OpCode, nth: u64) {
         match self {
             Self::Late => proxy.delay_nth_reply(op, nth, LATE),
             Self::Lost => proxy.swallow_nth_reply(op, nth),
@@ -64,6 +64,73 @@ impl Fault {
         }
     }
 }
+
+/// A fault at the `nth` request of this kind in a phase, or after the cut if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Strike {
+    pub(crate) op: OpCode,
+    pub(crate) nth: u64,
+    pub(crate) fault: Fault,
+}
+
+impl Strike {
+    /// Strikes from now on.
+    pub(crate) fn arm(self, proxy: &FaultProxy) {
+        self.fault.arm(proxy, self.op, self.nth);
+    }
+
+    /// Waits until it has struck, and if somebody has to do something then, until that can be done.
+    pub(crate) async fn struck(self, proxy: &FaultProxy) {
+        proxy.wait_for_faults().await.unwrap();
+        if self.fault.holds_the_reply() {
+            proxy.wait_for_reply(self.op, self.nth).await.unwrap();
+        }
+    }
+
+    /// Whether the answer to a request is lost that may set a watch.
+    pub(crate) fn loses_a_watch(self) -> bool {
+        self.fault == Fault::Lost && matches!(self.op, OpCode::GetData | OpCode::GetChildren)
+    }
+}
+
+/// The end of the connection at the first request of this kind in a phase: what is sent because of that can be struck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cut {
+    pub(crate) op: OpCode,
+    /// Whether the server has done what was asked for.
+    pub(crate) is_done: bool,
+}
+
+impl Cut {
+    /// Cuts from now on. The contender does not connect again until this has [struck](Self::struck).
+    pub(crate) fn arm(self, proxy: &FaultProxy) {
+        proxy.refuse(true).unwrap();
+        let fault = if self.is_done { Fault::CutAfter } else { Fault::CutBefore };
+        fault.arm(proxy, self.op, 1);
+    }
+
+    /// Waits until it has struck. All counts begin then, and `next` is in time for whatever follows.
+    pub(crate) async fn struck(self, proxy: &FaultProxy, next: Option<Strike>) {
+        proxy.wait_for_faults().await.unwrap();
+        // And until nothing more can come of what was sent beside it.
+        proxy.wait_for_connections(0).await.unwrap();
+        proxy.reset_counts();
+        if let Some(next) = next {
+            next.arm(proxy);
+        }
+        proxy.refuse(false).unwrap();
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { op, is_done } = self;
+        write!(f, "{AFTER}{op:?} 1 {}", if *is_done { Fault::CutAfter.name() } else { Fault::CutBefore.name() })
+    }
+}
+
+/// What the name of a cut begins with.
+pub(crate) const AFTER: &str = "after ";
 
 /// The name of an error that may come of this fault in this phase, as the documentation says.
 ///
@@ -81,11 +148,11 @@ pub(crate) fn documented(phase: Phase, fault: Option<Fault>, error: &Error) -> O
             Some("MultiLockMember")
         }
         (
-            Phase::NewDirectory | Phase::Acquire | Phase::Turn | Phase::Try,
+            Phase::NewDirectory | Phase::Acquire | Phase::Turn | Phase::TimeOut | Phase::Try,
             Error::MultiLockMember { cause, rollback, .. },
         ) if expired && is_of_the_end(cause) && rollback.iter().all(is_of_the_end) => Some("MultiLockMember"),
         (Phase::Transaction, Error::Client(ClientError::Ambiguous { .. })) => Some("Ambiguous"),
-        (Phase::Transaction | Phase::ReadToo | Phase::Downgrade | Phase::Release, error)
+        (Phase::Transaction | Phase::ReadToo | Phase::Downgrade | Phase::ReEntry | Phase::Release, error)
             if expired && is_of_the_end(error) =>
         {
             Some("Lost")

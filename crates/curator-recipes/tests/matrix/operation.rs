@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::{LossReason, Result};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::neighbour::joined;
@@ -17,40 +18,66 @@ pub(crate) enum Ended {
     Lost(LossReason),
 }
 
+/// For how long a contender waits for the lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Waits {
+    Forever,
+    For(Duration),
+    Not,
+}
+
 /// A contender's future, as a task.
 #[derive(Debug)]
-pub(crate) struct Operation(JoinHandle<Result<Ended>>);
+pub(crate) struct Operation {
+    task: JoinHandle<Result<Ended>>,
+    /// Closed when the future is over.
+    ended: watch::Receiver<()>,
+}
 
 impl Operation {
     pub(crate) fn spawn(future: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
-        Self(tokio::spawn(future))
+        let (running, ended) = watch::channel(());
+        let task = tokio::spawn(async move {
+            let _running = running;
+            future.await
+        });
+        Self { task, ended }
     }
 
-    /// Acquires the lock, or asks for it; whoever gets it holds it from then on, for the witness too.
-    pub(crate) fn acquire(stage: &Stage, waits: bool) -> Self {
-        let (lock, enter) = (stage.lock(), stage.entrance());
+    /// Asks for the lock; whoever gets it holds it from then on, for the witness too.
+    pub(crate) fn acquire(stage: &Stage, waits: Waits) -> Self {
+        let (lock, enter, janitor) = (stage.lock(), stage.entrance(), stage.actor.janitor().clone());
         Self::spawn(async move {
-            let held = if waits { Some(lock.acquire().await?) } else { lock.try_acquire().await? };
-            let Some(held) = held else { return Ok(Ended::Done) };
+            let held = match waits {
+                Waits::Forever => Some(lock.acquire().await?),
+                Waits::For(limit) => lock.acquire_within(limit).await?,
+                Waits::Not => lock.try_acquire().await?,
+            };
+            let Some(held) = held else {
+                if let Waits::For(_) = waits {
+                    // The place in the queue is given up in the background.
+                    janitor.idle().await;
+                }
+                return Ok(Ended::Done);
+            };
             enter(&held, lock.shares());
             Ok(Ended::Held(held))
         })
     }
 
     pub(crate) async fn finished(&self) {
-        while !self.0.is_finished() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        // Nothing is ever sent.
+        let _closed = self.ended.clone().changed().await;
     }
 
     pub(crate) async fn join(&mut self) -> Result<Ended> {
-        joined((&mut self.0).await)
+        joined((&mut self.task).await)
     }
 
     /// Drops the future. What it has come to, if it was too late for that.
     pub(crate) async fn cancel(&mut self) -> Option<Result<Ended>> {
-        self.0.abort();
-        match (&mut self.0).await {
+        self.task.abort();
+        match (&mut self.task).await {
             Err(error) if error.is_cancelled() => None,
             result => Some(joined(result)),
         }
@@ -59,6 +86,6 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }

@@ -50,6 +50,8 @@ pub(crate) enum Phase {
     Turn,
     /// An acquire that waits for nobody, up to the lock or to its refusal.
     Try,
+    /// An acquire whose time runs out while it waits.
+    TimeOut,
     /// An acquire is dropped while it waits.
     Abandon,
     /// The holder waits for the loss of its lock.
@@ -60,6 +62,8 @@ pub(crate) enum Phase {
     ReadToo,
     /// The holder of the write lock becomes a reader.
     Downgrade,
+    /// The holder enters again, gives that back, and releases.
+    ReEntry,
     /// The holder releases.
     Release,
     /// The holder drops its guard.
@@ -67,16 +71,18 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::NewDirectory,
         Self::Acquire,
         Self::Turn,
         Self::Try,
+        Self::TimeOut,
         Self::Abandon,
         Self::Loss,
         Self::Transaction,
         Self::ReadToo,
         Self::Downgrade,
+        Self::ReEntry,
         Self::Release,
         Self::Drop,
     ];
@@ -87,11 +93,13 @@ impl Phase {
             Self::Acquire => "acquire",
             Self::Turn => "its turn",
             Self::Try => "try_acquire",
+            Self::TimeOut => "acquire_timeout",
             Self::Abandon => "acquire dropped",
             Self::Loss => "lost",
             Self::Transaction => "transaction",
             Self::ReadToo => "read beside write",
             Self::Downgrade => "downgrade",
+            Self::ReEntry => "re-entry and release",
             Self::Release => "release",
             Self::Drop => "guard dropped",
         }
@@ -102,12 +110,18 @@ impl Phase {
             // Who is before others has made the directories.
             Self::NewDirectory => &[Position::First],
             Self::Turn | Self::Abandon => &Position::WAITING,
+            // What it sends before its time is over, an acquire sends in all positions.
+            Self::TimeOut => &[Position::Middle],
             _ => &Position::ALL,
         }
     }
 
     fn is_of(self, kind: Kind) -> bool {
-        !matches!(self, Self::ReadToo | Self::Downgrade) || kind == Kind::Write
+        match self {
+            Self::ReadToo | Self::Downgrade => kind == Kind::Write,
+            Self::ReEntry => kind.is_reentrant(),
+            _ => true,
+        }
     }
 
     /// Whether the contender waits already when the phase begins.
@@ -117,7 +131,26 @@ impl Phase {
 
     /// Whether the contender holds the lock when the phase begins.
     pub(crate) fn begins_holding(self) -> bool {
-        matches!(self, Self::Loss | Self::Transaction | Self::ReadToo | Self::Downgrade | Self::Release | Self::Drop)
+        matches!(
+            self,
+            Self::Loss
+                | Self::Transaction
+                | Self::ReadToo
+                | Self::Downgrade
+                | Self::ReEntry
+                | Self::Release
+                | Self::Drop
+        )
+    }
+
+    /// Whether the contender asks for the lock, and ends without it if somebody is before it.
+    pub(crate) fn gives_up(self) -> bool {
+        matches!(self, Self::Try | Self::TimeOut)
+    }
+
+    /// Whether it may pass without a request in some positions: with what has been sent before, nothing is left to do.
+    pub(crate) fn may_be_silent(self) -> bool {
+        matches!(self, Self::Turn | Self::Loss)
     }
 
     /// Whether there is a future that can be dropped.

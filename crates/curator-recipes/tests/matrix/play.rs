@@ -4,70 +4,65 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curator_recipes::{Error, LossReason, Result};
-use curator_test::OpCode;
 
-use super::fault::{Fault, documented};
+use super::cells::{Cell, Requests};
+use super::fault::{Fault, Strike, documented};
 use super::operation::{Ended, Operation};
 use super::phase::{Course, Phase};
 use super::scene::{Scene, to_the_end};
 use super::stage::{BOUND, Hall, Stage};
-
-/// A fault at the `nth` request of this kind in a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Strike {
-    pub(crate) op: OpCode,
-    pub(crate) nth: u64,
-    pub(crate) fault: Fault,
-}
-
-impl Strike {
-    /// Whether the request may set a watch.
-    fn is_a_watch(&self) -> bool {
-        matches!(self.op, OpCode::GetData | OpCode::GetChildren)
-    }
-}
 
 /// What came of it.
 #[derive(Debug)]
 pub(crate) struct Played {
     /// In a word, for the table.
     pub(crate) outcome: &'static str,
-    /// What the contender sent in the phase, if there was no fault.
-    pub(crate) requests: Vec<(OpCode, u64)>,
+    /// What the contender sent in the phase, or after the cut, if nothing more was struck.
+    pub(crate) requests: Requests,
     /// How long after the fault all others had had the lock.
     pub(crate) took: Duration,
     /// Still open, as a closed session has no watches to leak.
     pub(crate) stage: Stage,
 }
 
-/// Plays a course with a fault, or without one. `None` if the request of the fault was not sent.
+/// How long a request may come after everything else.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Plays a course, with a fault or without one. `None` if a request that is to be struck was not sent.
 ///
 /// # Panics
 ///
 /// When anything comes of it that should not.
-pub(crate) async fn play(hall: &Arc<Hall>, course: Course, strike: Option<Strike>) -> Option<Played> {
-    let mut scene = Scene::set(Stage::open(hall, course.kind, strike.is_some()).await, course).await;
+pub(crate) async fn play(hall: &Arc<Hall>, Cell { course, cut, strike }: Cell) -> Option<Played> {
+    let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
     scene.stage.proxy.reset_counts();
-    if let Some(Strike { op, nth, fault }) = strike {
-        fault.arm(&scene.stage.proxy, op, nth);
+    match (cut, strike) {
+        (Some(cut), _) => cut.arm(&scene.stage.proxy),
+        (None, Some(strike)) => strike.arm(&scene.stage.proxy),
+        (None, None) => {}
     }
     let mut operation = scene.begin().await;
-    match strike {
-        None => to_the_end(course, &scene.stage, (&mut scene.before, scene.nodes), &operation).await,
-        Some(Strike { op, nth, fault }) => {
-            let proxy = &scene.stage.proxy;
-            let struck = async {
-                proxy.wait_for_faults().await.unwrap();
-                if fault.holds_the_reply() {
-                    proxy.wait_for_reply(op, nth).await.unwrap();
-                }
-            };
-            let (stage, others) = (&scene.stage, (&mut scene.before, scene.nodes));
-            tokio::select! {
-                biased;
-                () = struck => {}
-                () = to_the_end(course, stage, others, &operation) => return None,
-            }
+    let (stage, others) = (&scene.stage, (&mut scene.before, scene.nodes));
+    let to_the_end = to_the_end(course, stage, others, &operation);
+    let struck = async {
+        if let Some(cut) = cut {
+            cut.struck(&stage.proxy, strike).await;
+        }
+        if let Some(strike) = strike {
+            strike.struck(&stage.proxy).await;
+        }
+    };
+    if strike.is_none() {
+        tokio::join!(struck, to_the_end);
+    } else {
+        let without_it = async {
+            to_the_end.await;
+            tokio::time::sleep(PATIENCE).await;
+        };
+        tokio::select! {
+            biased;
+            () = struck => {}
+            () = without_it => return None,
         }
     }
     let requests = scene.stage.requests();
@@ -80,7 +75,7 @@ pub(crate) async fn play(hall: &Arc<Hall>, course: Course, strike: Option<Strike
     }
     let took = struck.elapsed();
     in_time(struck, "a node, or work, is left", scene.stage.free()).await;
-    if strike.is_some_and(|strike| strike.fault == Fault::Lost && strike.is_a_watch()) {
+    if strike.is_some_and(Strike::loses_a_watch) {
         // TCP loses no single answer. If one is lost all the same, the client crate may wait with the removal of a watch on
         // that path for ever, that is, as long as the connection ("after they are freed" in docs/upstream.md).
         scene.stage.proxy.cut();
@@ -120,7 +115,7 @@ impl Scene {
         if self.course.ends_waiting() && !is_dropped && fault.is_some() {
             stage.recover(fault == Some(Fault::Lost)).await;
         }
-        if phase == Phase::Try && !is_dropped {
+        if phase.gives_up() && !is_dropped {
             operation.finished().await;
         }
         for neighbour in &mut self.before {
@@ -169,8 +164,9 @@ impl Scene {
             },
             Some(Ok(Ended::Done)) => match phase {
                 Phase::Try if self.course.position.before() > 0 => "taken",
+                Phase::TimeOut => "timed out",
                 Phase::Transaction => "applied",
-                Phase::Release | Phase::Drop | Phase::Abandon => "gone",
+                Phase::ReEntry | Phase::Release | Phase::Drop | Phase::Abandon => "gone",
                 phase => panic!("nothing came of it: {}", phase.name()),
             },
             Some(Err(error)) => documented(phase, fault, &error).unwrap_or_else(|| panic!("{error}: {error:?}")),

@@ -2,15 +2,19 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
 use super::neighbour::Neighbour;
-use super::operation::{Ended, Operation};
+use super::operation::{Ended, Operation, Waits};
 use super::phase::{Course, Phase};
 use super::stage::Stage;
 use super::subjects::Held;
 use crate::support::soon;
+
+/// How long a contender waits whose time runs out: on a busy machine too, it is in the queue by then.
+const TIME: Duration = Duration::from_millis(1_500);
 
 /// A contender and its neighbours, at the beginning of a phase and from then on.
 pub(crate) struct Scene {
@@ -48,7 +52,7 @@ impl Scene {
         if !(phase.begins_waiting() || phase.begins_holding()) {
             return scene;
         }
-        let mut acquiring = Operation::acquire(stage, true);
+        let mut acquiring = Operation::acquire(stage, Waits::Forever);
         if !scene.before.is_empty() {
             // It stands behind them.
             stage.until_nodes(|now| now > nodes).await;
@@ -78,8 +82,9 @@ impl Scene {
     pub(crate) async fn begin(&mut self) -> Operation {
         let stage = &self.stage;
         match self.course.phase {
-            Phase::NewDirectory | Phase::Acquire => Operation::acquire(stage, true),
-            Phase::Try => Operation::acquire(stage, false),
+            Phase::NewDirectory | Phase::Acquire => Operation::acquire(stage, Waits::Forever),
+            Phase::Try => Operation::acquire(stage, Waits::Not),
+            Phase::TimeOut => Operation::acquire(stage, Waits::For(TIME)),
             Phase::Turn => self.waiting.take().expect("it waits"),
             Phase::Abandon => {
                 let cancelled = self.waiting.take().expect("it waits").cancel().await;
@@ -110,6 +115,20 @@ impl Scene {
             Phase::Downgrade => {
                 let held = self.give();
                 Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
+            }
+            Phase::ReEntry => {
+                let (lock, held) = (stage.lock(), self.held());
+                // The witness counts who is in, and not how often.
+                stage.leave();
+                drop(self.held.take());
+                Operation::spawn(async move {
+                    let again = lock.enter_again(&held).await?;
+                    assert!(again.guard().is_reentry());
+                    again.release().await?;
+                    assert!(held.guard().is_valid(), "given back with what was entered last");
+                    let held = Arc::into_inner(held).expect("nobody else has it");
+                    held.release().await.map(|()| Ended::Done)
+                })
             }
             Phase::Release => {
                 stage.leave();

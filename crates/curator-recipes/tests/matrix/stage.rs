@@ -6,7 +6,8 @@ use std::time::Duration;
 use curator_recipes::client::{CuratorClient, RetryNTimes};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
-use super::fault::LATE;
+use super::cells::Requests;
+use super::fault::{Cut, LATE, Strike};
 use super::neighbour::{Neighbour, look};
 use super::subjects::{Held, Kind, Lock};
 use crate::support::{Witness, builder, children, connect, path};
@@ -15,11 +16,13 @@ use crate::support::{Witness, builder, children, connect, path};
 const SESSION: Duration = Duration::from_secs(10);
 /// How long a request of the contender may take.
 const OPERATION: Duration = Duration::from_millis(600);
-/// When all is over at the latest after a fault.
-pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION);
+/// When all is over at the latest after a fault: twice what it may take, as a hundred cells are played at a time.
+pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION).saturating_mul(2);
 /// After so many round trips without another request, there will be none. More where the requests are counted.
-const QUIET: usize = 8;
+const QUIET: usize = 4;
 const QUIET_TO_COUNT: usize = 30;
+/// After a connection was cut, requests are retried after a pause.
+const QUIET_AFTER_CUT: usize = 60;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -60,6 +63,7 @@ pub(crate) struct Stage {
     path: String,
     pub(crate) proxy: FaultProxy,
     pub(crate) actor: CuratorClient,
+    lock: Lock,
     pub(crate) others: CuratorClient,
     quiet: usize,
     witness: Witness,
@@ -80,26 +84,35 @@ struct Seat {
 }
 
 impl Stage {
-    /// `strikes`: a fault will strike, so its requests do not wait long for their answers.
-    pub(crate) async fn open(hall: &Arc<Hall>, kind: Kind, strikes: bool) -> Self {
+    /// For a cell with these faults. If one strikes, the contender's requests do not wait long for their answers.
+    pub(crate) async fn open(hall: &Arc<Hall>, kind: Kind, cut: Option<Cut>, strike: Option<Strike>) -> Self {
         let (path, proxy) = (path("matrix"), FaultProxy::start(hall.server.address()).unwrap());
-        let retries = RetryNTimes::new(40, Duration::from_millis(50)).unwrap();
-        let (operation_timeout, quiet) = if strikes { (OPERATION, QUIET) } else { (SESSION, QUIET_TO_COUNT) };
+        // The probes of the client, and the round trips of this stage.
+        proxy.pass_over("/");
+        let pause = if cut.is_some() { PAUSE } else { Duration::from_millis(50) };
+        let retries = RetryNTimes::new(40, pause).unwrap();
+        let operation_timeout = if strike.is_some() { OPERATION } else { SESSION };
+        let quiet = match (cut, strike) {
+            (_, Some(_)) => QUIET,
+            (Some(_), None) => QUIET_AFTER_CUT,
+            (None, None) => QUIET_TO_COUNT,
+        };
         let actor = builder(&proxy.connect_string(), SESSION).retry_policy(retries);
         let actor = actor.operation_timeout(operation_timeout).connect().await.unwrap();
         let number: usize = path.bytes().map(usize::from).sum();
         let others = hall.others[number % hall.others.len()].clone();
         let (witness, seat) = (Witness::default(), Arc::default());
-        Self { hall: Arc::clone(hall), kind, path, proxy, actor, others, quiet, witness, seat }
+        let lock = kind.lock(&actor, &lock_path(&path));
+        Self { hall: Arc::clone(hall), kind, path, proxy, actor, lock, others, quiet, witness, seat }
     }
 
     /// The lock that the fault is about.
     pub(crate) fn lock(&self) -> Lock {
-        self.kind.lock(&self.actor, &self.lock_path())
+        self.lock.clone()
     }
 
     fn lock_path(&self) -> String {
-        format!("{}/lock", self.path)
+        lock_path(&self.path)
     }
 
     /// A node that the holder of the lock writes to.
@@ -220,13 +233,13 @@ impl Stage {
     }
 
     fn sent(&self) -> u64 {
-        self.requests().iter().map(|(_, count)| count).sum()
+        self.requests().values().sum()
     }
 
-    /// What the contender has sent for the lock: neither probes, nor the round trips of this stage.
-    pub(crate) fn requests(&self) -> Vec<(OpCode, u64)> {
-        let requests = self.proxy.requests().into_iter();
-        requests.filter(|(op, _)| ![OpCode::Sync, OpCode::GetAcl].contains(op)).collect()
+    /// What the contender has sent for the lock, and handshakes: neither probes, nor the round trips of this stage.
+    pub(crate) fn requests(&self) -> Requests {
+        let handshakes = Some((OpCode::CreateSession, self.proxy.handshakes())).filter(|(_, count)| *count > 0);
+        self.proxy.requests().into_iter().chain(handshakes).collect()
     }
 
     /// Some round trips, in which one that should not hold the lock would show.
@@ -262,6 +275,10 @@ impl Stage {
         held.release().await.unwrap();
         assert_eq!((self.nodes().await, self.witness.inside()), (0, 0));
     }
+}
+
+fn lock_path(path: &str) -> String {
+    format!("{path}/lock")
 }
 
 /// If the witness has found something wrong, it has said so.

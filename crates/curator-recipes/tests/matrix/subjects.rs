@@ -1,6 +1,7 @@
 //! The locks of the matrix, all with one face.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
@@ -100,6 +101,16 @@ impl Kind {
         if self == Self::Read { Self::Write } else { self }
     }
 
+    /// Whether the owner that holds it gets it again.
+    pub(crate) fn is_reentrant(self) -> bool {
+        matches!(self, Self::Mutex | Self::Read | Self::Write | Self::Paths)
+    }
+
+    /// Whether it recovers as no other lock here does, or as several others do, and stands for them.
+    pub(crate) fn is_cut(self) -> bool {
+        !matches!(self, Self::SemaphoreMutex | Self::Semaphore | Self::SharedLimit)
+    }
+
     /// All directories that may have nodes of the lock.
     pub(crate) fn dirs(self, path: &str) -> Vec<String> {
         let semaphore = |path: &str| [member(path, "locks"), member(path, "leases")];
@@ -146,6 +157,30 @@ impl Lock {
             Self::Read(lock) => Held::Guard(lock.acquire_as(owner).await?),
             Self::Write(lock) => Held::Write(lock.clone(), lock.write().acquire_as(owner).await?),
             Self::Semaphore(lock, leases) => Held::Leases(lock.acquire_many(*leases).await?),
+        })
+    }
+
+    /// No longer than this.
+    pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Option<Held>> {
+        let owner = &OwnerId::new();
+        Ok(match self {
+            Self::Exclusive(lock) => lock.acquire_timeout_as(owner, limit).await?.map(Held::Guard),
+            Self::Read(lock) => lock.acquire_timeout_as(owner, limit).await?.map(Held::Guard),
+            Self::Write(lock) => {
+                lock.write().acquire_timeout_as(owner, limit).await?.map(|guard| Held::Write(lock.clone(), guard))
+            }
+            Self::Semaphore(lock, leases) => lock.acquire_many_timeout(*leases, limit).await?.map(Held::Leases),
+        })
+    }
+
+    /// Once more, by the owner that holds it.
+    pub(crate) async fn enter_again(&self, held: &Held) -> Result<Held> {
+        let owner = held.guard().owner();
+        Ok(match self {
+            Self::Exclusive(lock) => Held::Guard(lock.acquire_as(owner).await?),
+            Self::Read(lock) => Held::Guard(lock.acquire_as(owner).await?),
+            Self::Write(lock) => Held::Write(lock.clone(), lock.write().acquire_as(owner).await?),
+            Self::Semaphore(..) => panic!("leases have no owner"),
         })
     }
 

@@ -6,23 +6,25 @@ use std::fmt::Write as _;
 use curator_test::OpCode;
 
 use super::batch::Result;
-use super::fault::Fault;
+use super::fault::{Cut, Fault};
 use super::phase::Phase;
 use super::subjects::Kind;
 
 /// How often what came of it.
 type Outcomes = BTreeMap<&'static str, usize>;
 
-/// One row for each lock, phase and kind of request; one column for each fault.
+/// One row for each lock, phase, cut and kind of request; one column for each fault.
 #[derive(Debug, Default)]
-pub(crate) struct Table(BTreeMap<(Kind, Phase, OpCode), BTreeMap<Fault, Outcomes>>);
+pub(crate) struct Table(BTreeMap<Row, BTreeMap<Fault, Outcomes>>);
+
+type Row = (Kind, Phase, Option<Cut>, OpCode);
 
 impl Table {
     pub(crate) fn of(results: &[Result]) -> Self {
         let mut table = Self::default();
         for Result { cell, outcome, .. } in results {
             let Some(strike) = cell.strike else { continue };
-            let row = table.0.entry((cell.course.kind, cell.course.phase, strike.op)).or_default();
+            let row = table.0.entry((cell.course.kind, cell.course.phase, cell.cut, strike.op)).or_default();
             let outcome = outcome.as_ref().map_or("**FAILED**", |outcome| *outcome);
             *row.entry(strike.fault).or_default().entry(outcome).or_default() += 1;
         }
@@ -35,8 +37,9 @@ impl Table {
             write!(text, " {} |", fault.name()).unwrap();
         }
         text.push_str("\n|---|---|---|---|---|---|---|---|---|\n");
-        for ((kind, phase, op), row) in &self.0 {
-            write!(text, "| {} | {} | `{op:?}` |", kind.name(), phase.name()).unwrap();
+        for ((kind, phase, cut, op), row) in &self.0 {
+            let cut = cut.map(|cut| format!(", {cut}")).unwrap_or_default();
+            write!(text, "| {} | {}{cut} | `{op:?}` |", kind.name(), phase.name()).unwrap();
             for fault in COLUMNS {
                 write!(text, " {} |", row.get(&fault).map_or_else(|| "–".to_owned(), written)).unwrap();
             }

@@ -47,6 +47,22 @@ async fn requests_are_counted_by_kind() {
 }
 
 #[tokio::test]
+async fn requests_on_a_path_are_passed_over() {
+    let (proxy, client) = set_up().await;
+    let path = unique_path("node");
+    proxy.pass_over("/");
+    proxy.cut_before_request(OpCode::GetData);
+    client.get_data("/").await.unwrap();
+    let mut several = client.new_multi_writer();
+    several.add_check_version("/", -1).unwrap();
+    several.commit().await.unwrap();
+    assert!(proxy.requests().is_empty());
+    client.get_data(&path).await.unwrap_err();
+    proxy.wait_for_faults().await.unwrap();
+    assert_eq!(proxy.requests(), BTreeMap::from([(OpCode::GetData, 1)]));
+}
+
+#[tokio::test]
 async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
     let (proxy, client) = set_up().await;
     let path = unique_path("node");

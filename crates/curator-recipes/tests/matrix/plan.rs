@@ -1,0 +1,96 @@
+//! What is sent when nothing is struck, and so, what can be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use curator_test::OpCode;
+
+use super::batch::Result;
+use super::cells::{Cell, Requests};
+use super::fault::Fault;
+use super::phase::{Course, Phase};
+use super::subjects::Kind;
+
+/// What each course sends without a fault, or after its cut: what it has sent each time that it was played.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    requests: BTreeMap<Cell, Requests>,
+    /// Where it was not the same each time, and what it was.
+    pub(crate) differing: Vec<String>,
+}
+
+impl Sent {
+    /// Of two times that the same was played.
+    pub(crate) fn both(one: &[Result], other: &[Result]) -> Self {
+        let mut sent = Self::default();
+        let other: BTreeMap<_, _> = other.iter().map(|result| (result.cell, &result.requests)).collect();
+        for Result { cell, requests, .. } in one {
+            let again = other[cell];
+            if requests != again {
+                sent.differing.push(format!("{cell}: {requests:?}, and then {again:?}"));
+            }
+            let fewer = |(op, count): (&OpCode, &u64)| Some((*op, *count.min(again.get(op)?)));
+            sent.requests.insert(*cell, requests.iter().filter_map(fewer).collect());
+        }
+        sent
+    }
+
+    /// These courses with cuts.
+    pub(crate) fn cuts(&self) -> Vec<Cell> {
+        self.requests.iter().flat_map(|(cell, requests)| cell.with_cuts(requests)).collect()
+    }
+
+    /// These courses with each fault at each request.
+    pub(crate) fn strikes(&self) -> Vec<Cell> {
+        self.requests.iter().flat_map(|(cell, requests)| cell.with_faults(requests)).collect()
+    }
+
+    /// Without what the same courses send when they are not cut: what is left is sent because of the cut. It comes before the
+    /// rest.
+    pub(crate) fn because_of_the_cut(mut self, quiet: &Self) -> Self {
+        for (cell, requests) in &mut self.requests {
+            let quiet = &quiet.requests[&Cell { cut: None, ..*cell }];
+            for (op, count) in &mut *requests {
+                let is_cut = cell.cut.is_some_and(|cut| cut.op == *op);
+                // All that came behind the one that was cut.
+                let usual = quiet.get(op).copied().unwrap_or_default() - u64::from(is_cut);
+                *count = count.saturating_sub(usual);
+            }
+            // The handshakes of a client are the same, whatever it does with its locks.
+            let is_of_the_lock = |op: OpCode| op != OpCode::CreateSession || cell.course.phase == Phase::Acquire;
+            requests.retain(|op, count| *count > 0 && is_of_the_lock(*op));
+        }
+        self
+    }
+
+    /// What is missing from what is to be struck, if all courses were played.
+    pub(crate) fn gaps(&self) -> Vec<String> {
+        let mut gaps = Vec::new();
+        for (cell, requests) in &self.requests {
+            let Course { phase, .. } = cell.course;
+            if requests.is_empty() && !phase.may_be_silent() {
+                gaps.push(format!("{cell}: nothing is sent"));
+            }
+            // A re-entry costs no request.
+            let without = Cell { course: Course { phase: Phase::Release, ..cell.course }, ..*cell };
+            if phase == Phase::ReEntry && *requests != self.requests[&without] {
+                gaps.push(format!("{cell}: {requests:?} are sent, and without it {:?}", self.requests[&without]));
+            }
+        }
+        let struck: BTreeSet<_> =
+            self.strikes().into_iter().map(|cell| (Self::kind_and_phase(&cell), fault(&cell))).collect();
+        for (kind, phase) in self.requests.keys().map(Self::kind_and_phase).collect::<BTreeSet<_>>() {
+            let fitting = Fault::ALL.into_iter().filter(|fault| fault.fits(phase));
+            let missing = fitting.filter(|fault| !struck.contains(&((kind, phase), Some(*fault))));
+            gaps.extend(missing.map(|fault| format!("{} / {}: no {}", kind.name(), phase.name(), fault.name())));
+        }
+        gaps
+    }
+
+    fn kind_and_phase(cell: &Cell) -> (Kind, Phase) {
+        (cell.course.kind, cell.course.phase)
+    }
+}
+
+fn fault(cell: &Cell) -> Option<Fault> {
+    cell.strike.map(|strike| strike.fault)
+}
