@@ -93,7 +93,7 @@ impl Connection {
     /// Gives up the connection, if there is one, because it has answered nothing for `patience`: it breaks.
     pub(crate) fn give_up(&self, patience: Duration) {
         if let Stage::Up { task, server, .. } = &self.stage {
-            self.journal.failed(&OpenFailure::silent(server, patience));
+            self.journal.silent(&OpenFailure::silent(server, patience));
             task.abort(LinkEnd::Lost);
         }
     }

@@ -124,7 +124,14 @@ impl Journal {
         });
     }
 
-    /// An attempt to open a session, or to resume it, has failed; or a connection has answered nothing for too long.
+    /// A connection is given up, as it has answered nothing for too long.
+    pub(crate) fn silent(&self, failure: &OpenFailure) {
+        let (client, cause) = (&*self.client, &failure.cause);
+        self.change(|record| record.note(cause, ClockInstant::now()));
+        tracing::debug!(client, cause = &*Shortened(cause).to_string(), "the connection is given up");
+    }
+
+    /// An attempt to open a session, or to resume it, has failed.
     pub(crate) fn failed(&self, failure: &OpenFailure) {
         let now = ClockInstant::now();
         let (client, OpenFailure { cause, is_refusal }) = (&*self.client, failure);

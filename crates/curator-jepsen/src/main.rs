@@ -70,7 +70,8 @@ fn exit(result: Result<Report, RunError>, expects_violations: bool) -> ExitCode 
         Ok(report) => {
             if expects_violations {
                 println!(
-                    "that is more than slow clocks explain, or not all came back, something is left, or a part has done nothing: see above"
+                    "that is more than slow clocks explain, or not all came back, or something is left, or a part has done \
+                     nothing: see above"
                 );
             } else if report.violations() == 0 {
                 println!(

@@ -80,7 +80,7 @@ pub enum LockKind {
 pub enum Variant {
     /// Nothing: the guard is ignored. The set is in the store.
     Plain,
-    /// `guard.run(..)` around all that is done, and `is_valid()` before the write. The set is in the store.
+    /// `guard.run(..)` around all that is done to a set, and `is_valid()` before the write. The set is in the store.
     Guarded,
     /// `guard.transaction()`. The set is a node of the same ensemble.
     Transaction,

@@ -100,6 +100,11 @@ pub(crate) fn watch_count(wchs: &str) -> Option<u64> {
     wchs.lines().find_map(|line| line.strip_prefix("Total watches:"))?.trim().parse().ok()
 }
 
+/// How many watches there are of all kinds, from an answer to `mntr`.
+pub(crate) fn total_watch_count(mntr: &str) -> Option<u64> {
+    mntr.lines().find_map(|line| line.strip_prefix("zk_watch_count\t"))?.trim().parse().ok()
+}
+
 /// For each path the sessions that watch it, from an answer to `wchp`.
 pub(crate) fn watches_by_path(wchp: &str) -> BTreeMap<String, Vec<i64>> {
     let mut watches = BTreeMap::<String, Vec<i64>>::new();
@@ -149,6 +154,9 @@ mod tests {
     #[test]
     fn the_answers_about_watches_are_understood() {
         assert_eq!(watch_count("2 connections watching 3 paths\nTotal watches:4\n"), Some(4));
+        let mntr = "zk_version\t3.9.5\nzk_watch_count\t12\nzk_ephemerals_count\t3\n";
+        assert_eq!(total_watch_count(mntr), Some(12));
+        assert_eq!(total_watch_count("This ZooKeeper instance is not currently serving requests\n"), None);
         let watches = watches_by_path("/a\n\t0x1\n\t0x2\n/b/c\n\t0x1\n\n");
         assert_eq!(watches, BTreeMap::from([("/a".to_owned(), vec![1, 2]), ("/b/c".to_owned(), vec![1])]));
     }

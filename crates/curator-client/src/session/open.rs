@@ -37,7 +37,7 @@ impl OpenFailure {
         Self::new(server, format_args!("no answer to the first request within {limit:?}"))
     }
 
-    /// The server has answered requests, and then none for `limit`.
+    /// The server has answered the first request, and has left a later one without an answer for `limit`.
     pub(crate) fn silent(server: &HostPort, limit: Duration) -> Self {
         Self::new(server, format_args!("no answer to a request within {limit:?}"))
     }

@@ -84,7 +84,7 @@ mod validity;
 mod write;
 
 pub use findings::{Findings, HoldKey, Kind, Tally, Violation};
-pub(crate) use parts::{part, variant};
+pub(crate) use parts::part;
 
 use crate::history::Event;
 use seen::Seen;

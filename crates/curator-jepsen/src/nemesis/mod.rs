@@ -222,6 +222,7 @@ fn names(clients: &[&Client]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::DELETE_NODES;
 
     #[test]
     fn each_nemesis_has_a_name_and_a_description() {
@@ -229,12 +230,14 @@ mod tests {
             assert_eq!(Nemesis::from_str(&nemesis.to_string(), false), Ok(*nemesis));
             assert!(nemesis.description().len() > 20, "{nemesis}");
         }
+        // The checker knows this one by its name.
+        assert_eq!(Nemesis::DeleteNodes.to_string(), DELETE_NODES);
         assert_eq!(Nemesis::all().count() + 1, Nemesis::value_variants().len());
         assert!(Nemesis::all().all(|nemesis| nemesis != Nemesis::ClockRate));
     }
 
     #[test]
-    fn what_kills_clients_strikes_alone_among_those_that_do() {
+    fn what_starts_clients_anew_does_not_mix_with_what_harms_them() {
         use Nemesis::*;
         for nemesis in [PauseClient, PauseClientLong, KillClient, CutClient, Flapping, ClockRate] {
             assert!(!ClockRate.mixes_with(nemesis) && !nemesis.mixes_with(ClockRate), "{nemesis}");

@@ -32,12 +32,14 @@ impl Report {
         self.violations() == 0 && self.idle.is_empty() && self.is_complete()
     }
 
-    /// Whether something was broken, and nothing but what clients with slow clocks break; and all came back as in a clean
-    /// run. See [`Violation::follows_from_slow_clocks`].
+    /// Whether something was broken, and nothing but what clients with slow clocks break; and all else is as in a clean run. See [`Violation::follows_from_slow_clocks`].
     #[must_use]
     pub fn is_of_slow_clocks(&self) -> bool {
         let violations = &self.findings.violations;
-        !violations.is_empty() && violations.iter().all(Violation::follows_from_slow_clocks) && self.is_complete()
+        !violations.is_empty()
+            && violations.iter().all(Violation::follows_from_slow_clocks)
+            && self.idle.is_empty()
+            && self.is_complete()
     }
 
     /// Whether each of our clients came back after each nemesis, and for sure nothing was left behind.

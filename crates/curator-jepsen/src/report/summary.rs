@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::Report;
+use super::parts;
+use super::recovery::{self, Counted, Left, Recovery};
 use super::table::Table;
-use super::{parts, recovery};
-use crate::checker::{Tally, part, variant};
+use crate::checker::{Tally, part};
 use crate::work::Variant;
 
 /// Tables of several runs, in Markdown: what is the same for all of them, what each has found, the sums of each part of the
@@ -50,15 +51,17 @@ fn runs(reports: &[Report], different: &[&str]) -> Table {
     let whose = variants.iter().map(ToString::to_string).chain(peers.iter().map(ToString::to_string));
     let lost_of: Vec<_> = whose.map(|whose| format!("{whose}: lost")).collect();
     let columns = different.iter().copied().chain(["strikes"]).chain(lost_of.iter().map(String::as_str));
-    let mut table = Table::new(&columns.chain(["violations", "came back"]).collect::<Vec<_>>());
+    let mut table = Table::new(&columns.chain(["violations", "never", "left", "clean"]).collect::<Vec<_>>());
     for report in reports {
         let value = |what: &&str| report.about.iter().find(|(known, _)| known == what).map(|(_, value)| value.clone());
         let values = different.iter().map(|what| value(what).unwrap_or_default());
-        let of_ours = variants.map(|asked| lost(report, |key| part(key).is_some() && variant(key) == asked));
+        let of_ours = variants.map(|asked| lost(report, |key| part(key).is_some_and(|part| part.variant == asked)));
         let of_peers = peers.iter().map(|peer| lost(report, |key| key == *peer));
-        let came_back = if report.is_complete() { "all" } else { "not all" };
+        let never: usize = report.recovery.iter().map(|recovery| recovery.never).sum();
+        let clean = if report.is_clean() { "yes" } else { "no" };
         let numbers = [report.recovery.len().to_string()].into_iter().chain(of_ours).chain(of_peers);
-        table.row(values.chain(numbers).chain([report.violations().to_string(), came_back.to_owned()]));
+        let end = [report.violations().to_string(), never.to_string(), left(report), clean.to_owned()];
+        table.row(values.chain(numbers).chain(end));
     }
     table
 }
@@ -74,4 +77,15 @@ fn lost(report: &Report, is_asked_for: impl Fn(&str) -> bool) -> String {
         Some(_) if sum.lost == 0 => format!("0 of {}", sum.acknowledged),
         Some(percent) => format!("{} of {}, {percent:.2} %", sum.lost, sum.acknowledged),
     }
+}
+
+/// How many nodes, watches and clients that did not finish a run has left; `?` if a server did not answer.
+fn left(report: &Report) -> String {
+    let after = |recovery: &Recovery| Some(recovery.nodes_left + recovery.watches_left?);
+    let at_end = |left: &Left| {
+        let of = |counted: Counted| Some(counted.nodes + usize::try_from(counted.watches?).ok()?);
+        Some(left.clients + of(left.at_rest)? + of(left.at_end)?)
+    };
+    let counts = report.recovery.iter().map(after).chain([report.left.as_ref().and_then(at_end)]);
+    counts.sum::<Option<usize>>().map_or("?".to_owned(), |left| left.to_string())
 }

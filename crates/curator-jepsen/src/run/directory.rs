@@ -39,7 +39,7 @@ impl Directory {
         }
     }
 
-    /// Removes a temporary one if it is of no interest; otherwise says where it is.
+    /// Removes a temporary one after a clean run; otherwise says where it is.
     pub(super) fn close(self, is_clean: bool) -> Result<(), RunError> {
         match self {
             Self::Temporary(directory) if is_clean => {

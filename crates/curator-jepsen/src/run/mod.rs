@@ -6,7 +6,7 @@ mod directory;
 mod schedule;
 mod versions;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -41,8 +41,8 @@ pub struct Options {
     pub peers: Vec<Peer>,
     /// What the run does by chance follows from it. What the clients and servers make of that does not.
     pub seed: u64,
-    /// Where the histories go: an empty directory, or one that is not there yet. `None` means a temporary one, which is kept if
-    /// something was found.
+    /// Where the histories go: an empty directory, or one that is not there yet. `None` means a temporary one, which is kept
+    /// unless the run was clean.
     pub directory: Option<PathBuf>,
 }
 
@@ -61,6 +61,13 @@ pub struct Options {
 pub async fn run(options: &Options) -> Result<Report, RunError> {
     let directory = Directory::prepare(options.directory.as_deref())?;
     println!("seed {}, in {}", options.seed, directory.path().display());
+    let conducted = conduct(options, directory.path()).await;
+    // What a run has seen that has failed may say why.
+    directory.close(conducted.as_ref().is_ok_and(Report::is_clean))?;
+    conducted
+}
+
+async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError> {
     let parts = options.locks.iter().flat_map(|lock| {
         let part = |variant: &Variant| Part { lock: *lock, variant: *variant };
         options.variants.iter().map(part)
@@ -68,7 +75,7 @@ pub async fn run(options: &Options) -> Result<Report, RunError> {
     let parts: Vec<Part> = parts.collect();
     let cast = Cast {
         program: &options.program,
-        directory: directory.path(),
+        directory,
         clients: options.clients,
         peers: &options.peers,
         parts: &parts,
@@ -85,11 +92,10 @@ pub async fn run(options: &Options) -> Result<Report, RunError> {
     let left = Left { clients, unclosed, at_rest: counted(at_rest), at_end: counted(at_end) };
     let parts = parts.iter().map(Part::key).collect();
     let end = Final { sets: scene.sets().await?, about, parts, recovery, left: Some(left) };
-    end.write(directory.path()).map_err(RunError::io("write what the run has ended with"))?;
+    end.write(directory).map_err(RunError::io("write what the run has ended with"))?;
     scene.journal.say("checking");
-    let report = report::check_directory(directory.path())?;
+    let report = report::check_directory(directory)?;
     println!("\n{}", report.text());
-    directory.close(report.is_clean())?;
     Ok(report)
 }
 

@@ -69,14 +69,15 @@ fn curator(classpath: &OsString) -> Option<String> {
 fn kazoo() -> Option<String> {
     let question =
         "import platform, kazoo.version as k; print(k.__version__ + ', Python ' + platform.python_version())";
-    said(Command::new(peer::python()?).args(["-c", question]))
+    answer(Command::new(peer::python()?).args(["-c", question]))
 }
 
-/// The first line that a program says, on whichever output, if it succeeds.
+/// The first line about a version that a program says, on whichever output, if it succeeds. Java may have more to say.
 fn said(program: &mut Command) -> Option<String> {
     let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     let text = [output.stdout, output.stderr].concat();
-    String::from_utf8_lossy(&text).lines().next().map(str::to_owned)
+    let text = String::from_utf8_lossy(&text);
+    text.lines().find(|line| line.contains("version")).map(str::to_owned)
 }
 
 /// All that a program says on its standard output, if it succeeds.

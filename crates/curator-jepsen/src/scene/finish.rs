@@ -30,12 +30,15 @@ impl Scene {
         let (ours, peers): (Vec<&Client>, Vec<&Client>) =
             self.clients.iter().partition(|client| client.peer().is_none());
         // Theirs are the only watches but ours. That one of them does not finish is told, and no more.
-        self.end(&peers).await;
-        self.journal.say("all clients are told to rest");
+        if !peers.is_empty() {
+            self.journal.say("the peers are told to finish");
+            self.end(&peers).await;
+        }
+        self.journal.say("our clients are told to rest");
         let restless = self.rest(&ours).await?;
         let at_rest = self.remains().await?;
         self.say_what_is_left(&at_rest);
-        self.journal.say("all clients are told to finish");
+        self.journal.say("our clients are told to finish");
         let mut wrong = self.end(&ours).await;
         wrong.extend(restless);
         wrong.sort_unstable();

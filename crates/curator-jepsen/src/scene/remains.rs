@@ -30,24 +30,8 @@ impl Scene {
     async fn watches(&self) -> Option<u64> {
         let mut count = 0;
         for member in self.cluster.members() {
-            count += watch_count(&member.four_letter_word("mntr").await.ok()?)?;
+            count += member.total_watch_count().await.ok()?;
         }
         Some(count)
-    }
-}
-
-/// How many watches a server keeps, by its answer to `mntr`. Unlike `wchs` and `wchp`, that counts watches on children.
-fn watch_count(mntr: &str) -> Option<u64> {
-    mntr.lines().find_map(|line| line.strip_prefix("zk_watch_count\t"))?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_that_does_not_tell_of_watches_has_not_none() {
-        assert_eq!(watch_count("zk_version\t3.9.5\nzk_watch_count\t12\nzk_ephemerals_count\t3\n"), Some(12));
-        assert_eq!(watch_count("This ZooKeeper instance is not currently serving requests\n"), None);
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Grant {
     pub(super) held: Held,
     pub(super) claims: Vec<Claim>,
     pub(super) may: May,
+    /// Whether its owner has the write side too.
+    pub(super) is_beside: bool,
 }
 
 /// What the claims are good for.
@@ -86,7 +88,7 @@ impl Lock {
                 // It does not stand in the queue any more.
                 let claims = vec![Claim { place: None, ..claim(&first, &path(part), leases, LEASES) }];
                 let may = if leases == LEASES { May::Write } else { May::Hold };
-                Ok(Some(Grant { held: Held::Leases { first, others }, claims, may }))
+                Ok(Some(Grant { held: Held::Leases { first, others }, claims, may, is_beside: false }))
             }
             Self::Multi(choices) => {
                 let Some((names, lock)) = random.choice(choices) else { return Ok(None) };
@@ -116,16 +118,13 @@ impl Lock {
             Self::ReadWrite(lock) if side == May::Write => {
                 lock.write().acquire_timeout(timeout).await?.map(|guard| Grant::writer(guard, part))
             }
-            Self::ReadWrite(lock) => {
-                let is_beside = is_writer(claims);
-                lock.read().acquire_timeout(timeout).await?.map(|guard| {
-                    if is_beside && guard.is_reentry() {
-                        Grant::downgraded(guard, part)
-                    } else {
-                        Grant::reader(guard, part)
-                    }
-                })
-            }
+            Self::ReadWrite(lock) => lock.read().acquire_timeout(timeout).await?.map(|guard| {
+                if is_writer(claims) && guard.is_reentry() {
+                    Grant { is_beside: true, ..Grant::downgraded(guard, part) }
+                } else {
+                    Grant::reader(guard, part)
+                }
+            }),
             Self::Semaphore(_) => None,
             Self::Multi(choices) => {
                 let paths =
@@ -145,30 +144,31 @@ impl Grant {
     /// That of a mutex.
     pub(super) fn exclusive(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, 1)];
-        Self { held: Held::Guard(guard), claims, may: May::Write }
+        Self { held: Held::Guard(guard), claims, may: May::Write, is_beside: false }
     }
 
     fn writer(guard: WriteGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), READERS, READERS)];
-        Self { held: Held::Writer(guard), claims, may: May::Write }
+        Self { held: Held::Writer(guard), claims, may: May::Write, is_beside: false }
     }
 
     fn of_paths(guard: LockGuard, part: Part, names: &[&str]) -> Self {
         let path = path(part);
         let claims = names.iter().map(|name| claim(&guard, &format!("{path}/{name}"), 1, 1)).collect();
-        Self { held: Held::Guard(guard), claims, may: May::Write }
+        Self { held: Held::Guard(guard), claims, may: May::Write, is_beside: false }
     }
 
     fn reader(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, READERS)];
-        Self { held: Held::Guard(guard), claims, may: May::Read }
+        Self { held: Held::Guard(guard), claims, may: May::Read, is_beside: false }
     }
 
     /// That of a writer which has become a reader, or is one too. Its node stands where the write node stands or stood, and has a
     /// number of its own.
     pub(super) fn downgraded(guard: LockGuard, part: Part) -> Self {
-        let Self { held, claims, may } = Self::reader(guard, part);
-        Self { held, claims: claims.into_iter().map(|claim| Claim { place: None, ..claim }).collect(), may }
+        let reader = Self::reader(guard, part);
+        let claims = reader.claims.into_iter().map(|claim| Claim { place: None, ..claim }).collect();
+        Self { claims, ..reader }
     }
 }
 
@@ -180,7 +180,7 @@ fn claim(guard: &LockGuard, path: &str, weight: u32, capacity: u32) -> Claim {
 }
 
 /// Whether these are the claims of the write side of a read-write lock.
-pub(super) fn is_writer(claims: &[Claim]) -> bool {
+fn is_writer(claims: &[Claim]) -> bool {
     claims.iter().any(|claim| claim.weight == READERS)
 }
 

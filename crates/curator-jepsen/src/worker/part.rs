@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::held::Held;
 use super::history_file::{HistoryFile, now};
-use super::lock::{Grant, Lock, May, is_writer};
+use super::lock::{Grant, Lock, May};
 use super::lock_set::LockSet;
 use super::part_history::PartHistory;
 use super::sampler::Sampler;
@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest wait of an acquire with a timeout.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long to rest after a failure, which would often be repeated at once.
-const REST: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// What the task of a part has.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl PartTask {
                 Ok(None) => self.history.not_acquired(asked, None),
                 Err(error) => self.history.not_acquired(asked, Some(error)),
             }
-            let rest = if failed { REST } else { Duration::ZERO } + self.set.thinking(&mut self.random);
+            let rest = if failed { PAUSE } else { Duration::ZERO } + self.set.thinking(&mut self.random);
             tokio::select! {
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 () = sleep(rest) => {}
@@ -96,7 +96,7 @@ impl PartTask {
         let hold = history.begin(&grant, asked, None);
         let think = set.thinking(random);
         let (enters_again, downgrades) = (random.u8(..4) == 0, random.u8(..4) == 0);
-        let Grant { held, claims, may } = grant;
+        let Grant { held, claims, may, .. } = grant;
         // Of a mutex and a multi-lock there is but one side.
         let side = if may == May::Write && random.bool() { May::Read } else { may };
         let work = async {
@@ -149,8 +149,7 @@ async fn enter_again(
     let asked = now();
     let error = match lock.enter_again(part, claims, side, PATIENCE).await {
         Ok(Some(grant)) => {
-            let is_beside = grant.held.first().is_reentry() && grant.may == May::Read && is_writer(claims);
-            let hold = history.begin(&grant, asked, is_beside.then_some(outer));
+            let hold = history.begin(&grant, asked, grant.is_beside.then_some(outer));
             Sampler::new(history.file(), hold, &grant.held).ask();
             return Some((hold, grant.held));
         }

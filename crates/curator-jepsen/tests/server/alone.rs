@@ -96,10 +96,7 @@ async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_o
     }
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     assert_eq!(lock_nodes(&client).await, [""; 0]);
-    let watches = async || {
-        let mntr = server.four_letter_word("mntr").await.unwrap();
-        mntr.lines().any(|line| line == "zk_watch_count\t0")
-    };
+    let watches = async || server.total_watch_count().await.unwrap() == 0;
     // They go with the nodes, and by requests to which nobody waits for an answer.
     until(watches).await;
     for worker in workers {

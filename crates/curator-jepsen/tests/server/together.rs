@@ -80,7 +80,7 @@ async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_
 }
 
 #[tokio::test]
-async fn answers_are_lost_to_all_that_workers_send_and_to_nothing_else() {
+async fn swallow_answers_knows_what_workers_send_and_nothing_else() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;

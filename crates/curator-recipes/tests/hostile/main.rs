@@ -2,7 +2,7 @@
 //! server is.
 //!
 //! A good server stands behind a proxy that spoils its answers, at a place and in a way that follow from a seed.
-//! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, which is another one each
+//! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, which is a new one each
 //! time if it is not set: with one case, that is the one that is done again.
 //!
 //! The clients are in a process of their own, whose memory is limited.
@@ -12,6 +12,8 @@
 mod act;
 mod answer;
 mod case;
+#[path = "../support/environment.rs"]
+mod environment;
 mod lies;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
@@ -21,8 +23,9 @@ mod survey;
 
 use curator_test::EmbeddedServer;
 
+use self::environment::{new_seed, number, say};
 use self::numbers::Numbers;
-use self::process::{Limited, another_seed, number, say};
+use self::process::Limited;
 use self::survey::Survey;
 
 /// Set in the process that has the clients.
@@ -36,7 +39,7 @@ fn whatever_a_server_answers_its_clients_end_what_they_do_and_recover() {
     if std::env::var_os(CLIENTS).is_some() {
         return clients(number("HOSTILE_CASES", 400), number(SEED, 0));
     }
-    let seed = number(SEED, another_seed());
+    let seed = number(SEED, new_seed());
     say(&format!("hostile servers: {SEED}={seed}"));
     let said = Limited::run(
         "whatever_a_server_answers_its_clients_end_what_they_do_and_recover",

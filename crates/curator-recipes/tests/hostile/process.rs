@@ -2,32 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::Write as _;
 use std::panic;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::UNIX_EPOCH;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
+
+use super::environment::say;
 
 /// How much the process may have, in bytes, of what it can write to: an allocation beyond that fails, which ends it. Stacks are
 /// a part of it, and most of it is never used.
 const MOST_MEMORY: u64 = 1 << 30;
-
-/// A number from the environment.
-pub(crate) fn number(variable: &str, default: u64) -> u64 {
-    env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
-}
-
-/// One that no run had before, nor the cases behind it.
-pub(crate) fn another_seed() -> u64 {
-    UNIX_EPOCH.elapsed().map_or(0, |time| time.as_millis() as u64)
-}
-
-/// Prints a line that is seen even if the test passes.
-pub(crate) fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").expect("a place to print to");
-}
 
 pub(crate) fn limit_memory() {
     let limit = Rlimit { current: Some(MOST_MEMORY), maximum: Some(MOST_MEMORY) };

@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 
 use super::act::Act;
 use super::case::{self, Ended};
-use super::process::{Panics, descriptors, is_ours, say, status};
+use super::environment::say;
+use super::process::{Panics, descriptors, is_ours, status};
 
 /// How much memory the process has at most while it runs, beyond what it had before, in bytes. An endless frame is buffered
 /// until a second or so after its session is over: that is the larger part of it.

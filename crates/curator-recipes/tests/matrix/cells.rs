@@ -33,8 +33,8 @@ impl Cell {
     pub(crate) fn with_cuts(self, requests: &Requests) -> Vec<Self> {
         let Course { kind, phase, position } = self.course;
         let is_middle = position == Position::Middle || phase == Phase::NewDirectory;
-        // What it sends before its time is over, an acquire sends; and the rest, one that is dropped.
-        if !kind.is_cut() || !is_middle || phase == Phase::TimeOut {
+        // Up to its time-out it sends what an acquire sends, and then what one that is dropped sends: both are cut.
+        if !kind.stands_for_recovery() || !is_middle || phase == Phase::TimeOut {
             return Vec::new();
         }
         let creates = [OpCode::Create2, OpCode::Multi].into_iter().find(|op| requests.contains_key(op));

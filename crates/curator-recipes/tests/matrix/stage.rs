@@ -47,11 +47,9 @@ impl Hall {
         Self { server, others }
     }
 
-    /// All watches on the server, those on children too: unlike `wchs`, `mntr` counts them.
+    /// All watches on the server, those on children too.
     pub(crate) async fn watch_count(&self) -> u64 {
-        let mntr = self.server.four_letter_word("mntr").await.unwrap();
-        let count = mntr.lines().find_map(|line| line.strip_prefix("zk_watch_count\t"));
-        count.expect("no number of watches").trim().parse().unwrap()
+        self.server.total_watch_count().await.unwrap()
     }
 }
 

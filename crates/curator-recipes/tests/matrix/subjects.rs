@@ -106,8 +106,8 @@ impl Kind {
         matches!(self, Self::Mutex | Self::Read | Self::Write | Self::Paths)
     }
 
-    /// Whether it recovers as no other lock here does, or as several others do, and stands for them.
-    pub(crate) fn is_cut(self) -> bool {
+    /// Whether its courses are also played with a cut. Of locks that recover in the same way, one stands for all.
+    pub(crate) fn stands_for_recovery(self) -> bool {
         !matches!(self, Self::SemaphoreMutex | Self::Semaphore | Self::SharedLimit)
     }
 

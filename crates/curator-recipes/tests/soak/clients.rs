@@ -1,6 +1,5 @@
 //! The process with the clients.
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::sample::Sample;
-use super::support::builder;
+use super::support::{builder, say};
 use super::work::{Done, task, use_each};
 
 /// As many for each client: so twelve for each of the first ten locks, and eight for each of the others.
@@ -56,9 +55,7 @@ pub(crate) async fn run(addresses: &str, seed: u64) {
             Err(error) => panic!("{error}"),
         }
     }
-    // A task that has nothing more to do needs its turn to end.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    say(&Sample::of_clients(&clients, &done).line("closed"));
+    until_ordered(&mut orders, "end", "closed", &clients, &done).await;
 }
 
 /// Says every second how things are, until there is this order.
@@ -78,12 +75,8 @@ async fn until_ordered(
                 assert_eq!(line.unwrap().as_deref(), Some(order), "the test has ended");
                 return;
             }
-            _ = seconds.tick() => say(&Sample::of_clients(clients, done).line(kind)),
+            // On a line of its own, whatever the test harness has begun to print.
+            _ = seconds.tick() => say(&format!("\n{}", Sample::of_clients(clients, done).line(kind))),
         }
     }
-}
-
-/// On a line of its own, whatever the test harness has begun to print.
-fn say(line: &str) {
-    writeln!(std::io::stdout(), "\n{line}").expect("a place to print to");
 }

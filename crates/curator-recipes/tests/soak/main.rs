@@ -1,7 +1,7 @@
 //! Two hundred tasks acquire, release, cancel and time out on twenty locks, through connections that break all the time: nothing
 //! grows. At the end, all that was there at the beginning is there, and no more.
 //!
-//! `SOAK_SECONDS` says for how long, 30 if it is not set; `SOAK_SEED` the seed of the faults and of the work, which is another
+//! `SOAK_SECONDS` says for how long, 30 if it is not set; `SOAK_SEED` the seed of the faults and of the work, which is a new
 //! one each time if it is not set; `SOAK_TABLE` names a file for the table, in Markdown. `cargo xtask soak` does all of this.
 //!
 //! The clients are in a process of their own, which is what is measured; server, proxies and faults are in the test's.
@@ -17,14 +17,14 @@ mod support;
 mod table;
 mod work;
 
-use std::io::Write as _;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use curator_test::{FaultProxy, ServerKind, TestingServer, within};
+use curator_test::{FaultProxy, ServerKind, TestingServer};
 
 use self::faults::Faults;
 use self::process::Clients;
 use self::sample::{Sample, of_server};
+use self::support::{new_seed, number, say};
 use self::table::Record;
 
 /// The name of the test, which starts itself once more as the process with the clients.
@@ -35,11 +35,11 @@ const SEED: &str = "SOAK_SEED";
 /// Each has a proxy of its own.
 const CLIENT_COUNT: usize = 4;
 /// How long it may take until all is as it was: a session that nobody could close lasts for its timeout.
-const TO_REST: Duration = Duration::from_secs(60);
+const TO_SETTLE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_grows_while_locks_are_used_and_connections_break() {
-    let seed = number(SEED, another_seed());
+    let seed = number(SEED, new_seed());
     if let Ok(addresses) = std::env::var(CLIENTS) {
         return clients::run(&addresses, seed).await;
     }
@@ -69,9 +69,10 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     }
     faults.heal();
     clients.tell("rest").await;
-    record.rest = within(TO_REST, rest(&mut clients, &server, &record.idle)).await;
+    record.rest = settled(&mut clients, &server, "rest", |rest| Record::is_at_rest(&record.idle, rest)).await;
     clients.tell("close").await;
-    record.closed = whole(clients.says("closed").await, &server).await;
+    record.closed = settled(&mut clients, &server, "closed", |closed| record.is_given_back(closed)).await;
+    clients.tell("end").await;
     clients.finish().await;
 
     record.faults = faults.done();
@@ -83,12 +84,17 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     assert_eq!(record.problems(), [""; 0], "{SEED}={seed}");
 }
 
-/// The last sample: that at which everything is as it was, or the one at which the patience ends.
-async fn rest(clients: &mut Clients, server: &TestingServer, idle: &Sample) -> Sample {
-    let patience = Instant::now() + TO_REST / 2;
+/// The sample of a kind at which everything is as it should be, or the one at which the patience ends.
+async fn settled(
+    clients: &mut Clients,
+    server: &TestingServer,
+    kind: &str,
+    is_good: impl Fn(&Sample) -> bool,
+) -> Sample {
+    let patience = Instant::now() + TO_SETTLE;
     loop {
-        let sample = whole(clients.says("rest").await, server).await;
-        if Record::is_at_rest(idle, &sample) || Instant::now() > patience {
+        let sample = whole(clients.says(kind).await, server).await;
+        if is_good(&sample) || Instant::now() > patience {
             return sample;
         }
     }
@@ -105,18 +111,4 @@ fn about(server: &TestingServer) -> String {
         (ServerKind::Real, Some(version)) => format!("ZooKeeper {version}"),
         (kind, _) => format!("{kind} server"),
     }
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
-}
-
-/// One that no run had before.
-fn another_seed() -> u64 {
-    UNIX_EPOCH.elapsed().map_or(0, |time| time.as_millis() as u64)
-}
-
-/// Not by `println`, which nobody sees when the test passes.
-fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").expect("a place to print to");
 }

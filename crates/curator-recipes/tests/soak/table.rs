@@ -52,6 +52,11 @@ impl Record {
         LEVELS.iter().all(|level| is_kept(level) || rest.get(level) <= idle.get(level))
     }
 
+    /// Whether nothing is left of what the clients have had.
+    pub(crate) fn is_given_back(&self, closed: &Sample) -> bool {
+        LEVELS.iter().all(|level| self.own(level).is_none_or(|own| closed.get(level) <= own))
+    }
+
     /// What has grown, or was not given back.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();

@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 mod dropped;
+mod environment;
 mod left;
 mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
@@ -17,6 +18,7 @@ use curator_recipes::{InterProcessMutex, InterProcessReadWriteLock};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
+pub(crate) use self::environment::{new_seed, number, say};
 pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::logs::{Line, Logs};
 pub(crate) use self::numbers::Numbers;

@@ -46,7 +46,8 @@ impl TestingServer {
         self.words.packets_received(self.asked()).await
     }
 
-    /// How many watches on nodes the server keeps. It does not report watches on children.
+    /// How many watches on nodes the server keeps, without those on children: see
+    /// [`total_watch_count`](Self::total_watch_count).
     ///
     /// # Errors
     ///
@@ -54,6 +55,16 @@ impl TestingServer {
     pub async fn watch_count(&self) -> Result<u64, Error> {
         let wchs = self.four_letter_word("wchs").await?;
         four_letter::watch_count(&wchs).ok_or(Error::Protocol(wchs))
+    }
+
+    /// How many watches the server keeps in all, those on children too.
+    ///
+    /// # Errors
+    ///
+    /// As for [`four_letter_word`](Self::four_letter_word).
+    pub async fn total_watch_count(&self) -> Result<u64, Error> {
+        let mntr = self.four_letter_word("mntr").await?;
+        four_letter::total_watch_count(&mntr).ok_or(Error::Protocol(mntr))
     }
 
     /// For each path whose node is watched, the sessions that watch it. The server does not report watches on children.

@@ -31,7 +31,7 @@ impl Stage {
         let alone = ALONE.lock().await;
         let server = SERVER.get_or_init(async || TestingServer::start().await.unwrap()).await;
         // What a test that has failed may have left.
-        until(async || watch_count(server).await == 0).await;
+        until(async || server.total_watch_count().await.unwrap() == 0).await;
         Self::on(server, kind, name, Some(alone)).await
     }
 
@@ -98,7 +98,7 @@ impl Stage {
 
     async fn count_watches(&self) -> u64 {
         if self.alone.is_some() {
-            return watch_count(self.server).await;
+            return self.server.total_watch_count().await.unwrap();
         }
         let watches = self.server.watches_by_path().await.unwrap();
         let of_the_lock = watches.iter().filter(|(watched, _)| watched.starts_with(&self.path));
@@ -119,20 +119,13 @@ impl Stage {
     }
 }
 
-/// All watches, those on children too: unlike `wchs`, `mntr` counts them.
-async fn watch_count(server: &TestingServer) -> u64 {
-    let mntr = server.four_letter_word("mntr").await.unwrap();
-    let count = mntr.lines().find_map(|line| line.strip_prefix("zk_watch_count\t"));
-    count.expect("no number of watches").trim().parse().unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_on_children_are_counted_too() {
     let stage = Stage::quiet(Kind::Mutex, "watch-count").await;
     let session = stage.admin.session().await.unwrap();
     let root = curator_recipes::client::ZPath::on_server("/").unwrap();
     let (_, watch) = session.watch_children(&root).await.unwrap();
-    assert_eq!(watch_count(stage.server).await, 1);
+    assert_eq!(stage.server.total_watch_count().await.unwrap(), 1);
     drop(watch);
     stage.watches(0).await;
 }
