@@ -24,15 +24,18 @@ pub(crate) struct Arguments {
 pub(crate) enum Program {
     /// Conducts a run and checks it. Needs a real ZooKeeper, see `cargo xtask prepare`.
     ///
-    /// Ends with status 0 if no lock has broken its promise and all clients have come back after each nemesis, with 1 if not, with
-    /// 2 if the arguments are wrong, and with 3 if the run could not be conducted.
+    /// Ends with status 0 if the run was clean: no rule was broken, every client came back after each nemesis, nothing
+    /// was left behind, and each part of the work has had a write acknowledged. Otherwise with 1; with 2 if the
+    /// arguments are wrong, and with 3 if the run could not be conducted.
     Run(RunArguments),
-    /// Checks a run again, by what it has left in its directory. The status is as after `run`.
+    /// Checks a run again, by what it has left in its directory. The status is as after `run` without
+    /// `--expect-violations`.
     Check {
         /// The directory.
         directory: PathBuf,
     },
-    /// Checks several runs again, and prints them in the same tables, as Markdown. The status is 0 unless one cannot be checked.
+    /// Checks several runs again, and prints them in the same tables, as Markdown. Ends with status 0 if all of them
+    /// can be read, whatever was found in them.
     Summary {
         /// Their directories.
         #[arg(required = true)]
@@ -60,7 +63,9 @@ pub(crate) struct RunArguments {
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=7 * 24 * 60 * 60))]
     seconds: u64,
     /// Which of them, by name, with commas between: one after the other, in an order that the seed decides; `all` but
-    /// `clock-rate`, and now and then two at a time; `mixed`, always two at a time; or `none`.
+    /// `clock-rate`, and now and then two at a time; or `none`. `mixed`: two at a time, of all of these, or of those
+    /// that are named beside it, as in `kill-leader,cut-client,mixed`; one that fits no other strikes alone.
+    /// `all,mixed` is `all`.
     #[arg(long, default_value = "all", value_delimiter = ',', value_name = "NAMES")]
     nemesis: Vec<Choice>,
     /// Which locks: `mutex`, `read-write`, `semaphore`, `multi`, with commas between, or `all`.
@@ -82,10 +87,11 @@ pub(crate) struct RunArguments {
     /// Where the histories go: an empty or a new directory. By default a temporary one, which is kept unless the run was clean.
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// Succeeds only if there are violations, and all of them are of kinds that follow when a client believes in its session for
-    /// too long: for `clock-rate`, which breaks that assumption on purpose. These are exclusivity, promise, token and fifo; and
-    /// lost updates and changed reads of the variant `guarded`. What a transaction or a store that compares tokens must prevent
-    /// still fails the run, as do clients that do not come back.
+    /// Expects the violations of `clock-rate`, and fails without them.
+    ///
+    /// They are of the kinds that can follow when a client relies on its session for too long: exclusivity, promise,
+    /// token and fifo; and lost updates and changed reads of the variant `guarded`. What a transaction or a store that
+    /// compares tokens must prevent still fails the run, as does all else that makes a run unclean.
     #[arg(long)]
     pub(crate) expect_violations: bool,
 }

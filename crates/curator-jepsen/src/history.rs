@@ -44,7 +44,7 @@ pub struct Claim {
 /// More readers than there can be.
 pub const READERS: u32 = 1_000_000;
 
-/// So many nanoseconds, as reports say it: `12.345678 s`.
+/// A time in nanoseconds, as reports say it: `12.345678 s`.
 pub(crate) fn seconds(nanoseconds: u64) -> String {
     format!("{}.{:06} s", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000 / 1_000)
 }
@@ -52,7 +52,7 @@ pub(crate) fn seconds(nanoseconds: u64) -> String {
 /// Which of a process's holds is meant: numbered in the order of their begin.
 pub type HoldId = u64;
 
-/// The name of the nemesis that deletes nodes of locks. While it alone is at work, all clients hear everything.
+/// The name of the nemesis that deletes nodes of locks. It does not disturb any connection.
 pub const DELETE_NODES: &str = "delete-nodes";
 
 /// The `worker` of the events that the conductor writes: what it does to servers, networks and clients.
@@ -142,8 +142,8 @@ pub enum What {
         claims: Vec<Claim>,
         /// Whether the owner had it already.
         reentry: bool,
-        /// The write hold that a downgrade has turned into this read hold, or beside which its owner holds this one too: that
-        /// is a re-entry. It has the same owner and the same token, and no place of its own.
+        /// The write hold that this read hold continues (a downgrade) or stands beside (a re-entry). Both have the same
+        /// owner and token, and this one has no place of its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         continues: Option<HoldId>,
     },

@@ -66,9 +66,10 @@ impl Part {
 pub enum LockKind {
     /// `InterProcessMutex`.
     Mutex,
-    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must see the same. Some writers read beside.
+    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must see the same. Some writers also
+    /// take the read lock.
     ReadWrite,
-    /// `InterProcessSemaphore`. The holder of all leases writes; holders of fewer only hold.
+    /// `InterProcessSemaphoreV2`. The holder of all leases writes; holders of fewer only hold.
     Semaphore,
     /// `InterProcessMultiLock` of paths. Its holder writes to a set for each path.
     Multi,
@@ -80,7 +81,8 @@ pub enum LockKind {
 pub enum Variant {
     /// Nothing: the guard is ignored. The set is in the store.
     Plain,
-    /// `guard.run(..)` around all that is done to a set, and `is_valid()` before the write. The set is in the store.
+    /// `guard.run(..)` around the work itself, not around a re-entry, and `is_valid()` before the write. The set is in
+    /// the store.
     Guarded,
     /// `guard.transaction()`. The set is a node of the same ensemble.
     Transaction,

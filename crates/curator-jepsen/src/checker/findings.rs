@@ -92,7 +92,8 @@ impl Violation {
     #[must_use]
     pub fn follows_from_slow_clocks(&self) -> bool {
         match self.kind {
-            // Of two that hold at the same time, the one with the smaller token may enter again, after the other has ended.
+            // Token and fifo: of two that hold at the same time, the one with the smaller token may enter again, after
+            // the other has ended.
             Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
             Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
             Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,

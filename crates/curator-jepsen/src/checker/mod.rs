@@ -1,7 +1,8 @@
 //! Reads the histories of a run, and says what no correct lock could have done.
 //!
-//! A workload and a checker as in Jepsen's tests of locks (`lock-set` of its test of etcd): what was acknowledged must never
-//! disappear. Beside it the checker reads who believed to hold which lock, and compares that with what the locks promise.
+//! A workload and a checker as in Jepsen's tests of locks (`lock-set` of its test of etcd): what was acknowledged must
+//! never disappear. The checker also reads who believed that it held which lock, and compares that with what the locks
+//! promise.
 //!
 //! # What a hold claims
 //!

@@ -6,11 +6,11 @@ use super::network::proxies;
 use super::{Strike, names};
 use crate::scene::{Client, RunError, SESSION_TIMEOUT};
 
-/// So many of the servers' session timeouts last as long as one of the clients'.
+/// How many of the servers' session timeouts make one of the clients'.
 const FACTOR: f64 = 3.0;
 /// In session timeouts: one for the clients to begin anew, and most of one by their own clocks.
 pub(super) const LENGTH: f64 = 3.75;
-/// So many clients go on: it takes somebody to get what others still believe to hold.
+/// How many clients go on: it takes somebody to get what others still think they hold.
 const SPARED: usize = 1;
 
 impl Strike<'_> {

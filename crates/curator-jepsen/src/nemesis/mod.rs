@@ -43,19 +43,20 @@ pub enum Nemesis {
     PauseClient,
     /// Stops a client or two (SIGSTOP) for a little more than two session timeouts.
     PauseClientLong,
-    /// Kills a client or two (SIGKILL), and starts another life of them.
+    /// Kills a client or two (SIGKILL), and starts them again, with new sessions.
     KillClient,
-    /// Cuts a client or two off from all servers, or only from the one that it is connected to, in both directions, for a fifth
-    /// of a session timeout to two of them.
+    /// Cuts a client or two off from all servers, or only from the one that it is connected to, in both directions, for
+    /// between a fifth of a session timeout and two session timeouts.
     CutClient,
-    /// Loses what a client or two send to all servers, or only to the one that it is connected to, for as long.
+    /// Loses what a client or two send to all servers, or only to the one that it is connected to, for between a fifth
+    /// of a session timeout and two session timeouts.
     LoseRequests,
-    /// Loses what all servers, or only the one that it is connected to, send to a client or two, for as long.
+    /// Loses what all servers, or only the one that it is connected to, send to a client or two, for between a fifth of
+    /// a session timeout and two session timeouts.
     LoseAnswers,
     /// Cuts the connections of all clients every few hundred milliseconds.
     Flapping,
-    /// Loses single answers to a client or two, to any of their kinds of requests. Their connections stay open until it
-    /// is over.
+    /// Loses single answers, to requests of any kind, to a client or two. Their connections stay open until it ends.
     SwallowAnswers,
     /// Deletes nodes of locks, as an operator may: of holders and of those who wait.
     DeleteNodes,
@@ -151,8 +152,8 @@ impl<'a> Strike<'a> {
         Self { scene, nemesis, length: nemesis.length(&mut random), random, healed: None }
     }
 
-    /// Does the harm, and heals it: there is none any more when this returns. Returns since when, on the clock of histories.
-    /// Servers that were killed are started again then, and may take their time.
+    /// Does the harm and undoes it. Returns when it was undone, on the clock of histories. For killed servers that is
+    /// when they are started, not when they are ready.
     ///
     /// # Errors
     ///

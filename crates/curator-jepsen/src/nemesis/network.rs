@@ -6,8 +6,8 @@ use tokio::time::{Instant, sleep};
 use super::{Strike, names};
 use crate::scene::{Client, RunError};
 
-/// Everything that our workers send while a connection lasts, and the handshake. To which of it `swallow-answers` loses an answer
-/// is left to chance.
+/// Everything that our workers send while a connection lasts, and the handshake. `swallow-answers` picks from it at
+/// random.
 pub const REQUESTS: [OpCode; 12] = [
     OpCode::CreateSession,
     OpCode::Create2,
@@ -42,7 +42,7 @@ impl Strike<'_> {
         let whom = names(&victims);
         let how = if from_all { "all servers" } else { "the server that each is connected to" };
         self.begin(&format!("{whom}, and {how}"))?;
-        // A client that is between two connections now is not silenced by the latter: it has nobody to lose.
+        // A client that has no connection at this moment is not struck if only its own server is to be silenced.
         let is_struck = |proxy: &&FaultProxy| from_all || proxy.connections() > 0;
         let struck: Vec<_> = proxies(&victims).filter(is_struck).collect();
         struck.iter().for_each(|proxy| proxy.black_hole(direction));

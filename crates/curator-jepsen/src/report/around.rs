@@ -15,10 +15,10 @@ pub struct Shown {
     pub events: Vec<Event>,
 }
 
-/// Of each kind, so many are shown.
+/// How many of each kind are shown.
 const SHOWN: usize = 5;
 
-/// For so many nanoseconds before a violation, what the conductor did is shown, and for a tenth of that after it.
+/// For how many nanoseconds before a violation it is shown what the conductor did; after it, for a tenth of that.
 const BEFORE: u64 = 10_000_000_000;
 
 /// Collects the events around the first violations of each kind.

@@ -12,16 +12,17 @@ use super::table::Table;
 pub struct Recovery {
     /// Its name on the command line.
     pub nemesis: String,
-    /// From its end until the first acquire of any client; `None` if there was none.
+    /// From its end until the first acquire of any client of ours; `None` if there was none within a minute.
     pub first_acquire: Option<Duration>,
-    /// From its end until each client that was alive had acquired something; `None` if some never did.
+    /// From its end until every part of every client of ours had acquired its lock; `None` if one did not within a
+    /// minute.
     pub all_progress: Option<Duration>,
-    /// How many clients never did.
+    /// How many clients of ours had a part that did not.
     pub never: usize,
     /// Nodes of locks, a session timeout later, whose session belongs to no client.
     pub nodes_left: usize,
-    /// Watches of sessions that belong to no client, a session timeout later, but those on children; `None` if a server did
-    /// not answer.
+    /// Watches of sessions that belong to no client, a session timeout later, except those on children; `None` if a
+    /// server did not answer.
     pub watches_left: Option<usize>,
 }
 
@@ -30,7 +31,7 @@ pub struct Recovery {
 pub struct Left {
     /// Clients of ours that did not come to rest or did not finish, or not with status 0.
     pub clients: usize,
-    /// Clients of ours that could not close their session for sure. It ends by itself, so this breaks nothing.
+    /// Clients of ours whose close of the session was not confirmed. The session ends by itself, so this is no failure.
     pub unclosed: usize,
     /// While our clients rest: they have given back all that they held, and their sessions go on.
     pub at_rest: Counted,
@@ -38,7 +39,7 @@ pub struct Left {
     pub at_end: Counted,
 }
 
-/// What the servers keep, when it is nothing or a session timeout later.
+/// What the servers keep: counted until it is nothing, or for a session timeout and a little longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Nodes of our locks, of all sessions.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::checker::{Findings, Kind, Violation};
 
-/// How many violations there are. Says too when a guard was too late though the run has stopped nobody: then the machine was
-/// too slow for what the run is to show.
+/// How many violations there are. Also says so if updates were lost to late writes though the run had stopped nobody:
+/// then the machine was too slow for what the run is to show.
 pub(crate) fn verdict(findings: &Findings) -> String {
     let violations = match findings.violations.len() {
         0 => "No violation.".to_owned(),

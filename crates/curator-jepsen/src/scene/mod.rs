@@ -36,16 +36,16 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
 
 /// A twentieth of the session timeout.
 const TICK: Duration = Duration::from_millis(200);
-/// So many ticks of silence, and the members of the ensemble give each other up: a quarter of the session timeout.
+/// After how many ticks of silence the members of the ensemble give each other up: a quarter of the session timeout.
 const SYNC_LIMIT: u32 = 5;
-/// So many ticks a leader waits for followers, and they for it. An election that went wrong costs that much.
+/// How many ticks a leader waits for followers, and they for it. An election that went wrong costs that much.
 const INIT_LIMIT: u32 = 25;
 /// What the servers may take longer than a session timeout to end a session: they count it anew after an election, and in whole
 /// ticks.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
 /// The members of the ensemble.
 pub(crate) const MEMBERS: usize = 3;
-/// So many processes of each of the peers.
+/// How many processes of each of the peers there are.
 const PEERS: u32 = 3;
 
 /// A set is used for this long: so that reading and writing it stays cheap; but much longer than a client is away, or what it

@@ -1,4 +1,4 @@
-//! What a guard stands before: work that ends when the lock is lost.
+//! Work that ends when its lock is lost.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::work::{Part, Variant, Work};
 /// How long to ask whether a node is there.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// For so many session timeouts, a holder whose node is gone waits for its guard to say so. It is more than a guard may take, so
-/// that the checker sees one that never does.
+/// For how many session timeouts a holder whose node is gone waits for its guard to say so. It is more than a guard may
+/// take, so that the checker sees one that never does.
 const PATIENCE: u32 = 5;
 
 /// Runs what is done under a hold: the guarded variant under the guard, the others as if there were none.

@@ -17,6 +17,9 @@ pub(crate) struct Cell {
     pub(crate) strike: Option<Strike>,
 }
 
+/// What makes the node of a contender.
+pub(crate) const CREATES: [OpCode; 2] = [OpCode::Create2, OpCode::Multi];
+
 /// How many requests of each kind.
 pub(crate) type Requests = BTreeMap<OpCode, u64>;
 
@@ -37,7 +40,7 @@ impl Cell {
         if !kind.stands_for_recovery() || !is_middle || phase == Phase::TimeOut {
             return Vec::new();
         }
-        let creates = [OpCode::Create2, OpCode::Multi].into_iter().find(|op| requests.contains_key(op));
+        let creates = CREATES.into_iter().find(|op| requests.contains_key(op));
         let cuts: Vec<_> = match creates {
             Some(op) => [false, true].map(|is_done| Cut { op, is_done }).to_vec(),
             None => requests.keys().map(|op| Cut { op: *op, is_done: true }).collect(),

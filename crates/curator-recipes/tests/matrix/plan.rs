@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use curator_test::OpCode;
 
 use super::batch::Result;
-use super::cells::{Cell, Requests};
+use super::cells::{CREATES, Cell, Requests};
 use super::fault::Fault;
 use super::phase::{Course, Phase};
 use super::subjects::Kind;
@@ -44,16 +44,18 @@ impl Sent {
         self.requests.iter().flat_map(|(cell, requests)| cell.with_faults(requests)).collect()
     }
 
-    /// Without what the same courses send when they are not cut: what is left is sent because of the cut. It comes before the
-    /// rest.
+    /// Of what is sent after a cut, what is sent because of it. After one at a create, that is everything: a contender that has
+    /// to find its node goes other ways from there, by the same kinds of requests. Otherwise, it is what the same course does
+    /// not send when it is not cut.
     pub(crate) fn because_of_the_cut(mut self, quiet: &Self) -> Self {
         for (cell, requests) in &mut self.requests {
             let quiet = &quiet.requests[&Cell { cut: None, ..*cell }];
-            for (op, count) in &mut *requests {
-                let is_cut = cell.cut.is_some_and(|cut| cut.op == *op);
+            let is_cut_at = |op: OpCode| cell.cut.is_some_and(|cut| cut.op == op);
+            let usual = requests.iter_mut().filter(|_| !CREATES.into_iter().any(is_cut_at));
+            for (op, count) in usual {
                 // All that came behind the one that was cut.
-                let usual = quiet.get(op).copied().unwrap_or_default() - u64::from(is_cut);
-                *count = count.saturating_sub(usual);
+                let known = quiet.get(op).copied().unwrap_or_default() - u64::from(is_cut_at(*op));
+                *count = count.saturating_sub(known);
             }
             // The handshakes of a client are the same, whatever it does with its locks.
             let is_of_the_lock = |op: OpCode| op != OpCode::CreateSession || cell.course.phase == Phase::Acquire;

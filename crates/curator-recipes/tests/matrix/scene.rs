@@ -117,15 +117,17 @@ impl Scene {
                 Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
             }
             Phase::ReEntry => {
-                let (lock, held) = (stage.lock(), self.held());
-                // The witness counts who is in, and not how often.
-                stage.leave();
+                let (lock, exit, held) = (stage.lock(), stage.exit(), self.held());
                 drop(self.held.take());
                 Operation::spawn(async move {
-                    let again = lock.enter_again(&held).await?;
+                    // However this ends, the witness sees it leave before the lock is free: the first is dropped first.
+                    let inside = (exit, held);
+                    let again = lock.enter_again(&inside.1).await?;
                     assert!(again.guard().is_reentry());
                     again.release().await?;
+                    let (exit, held) = inside;
                     assert!(held.guard().is_valid(), "given back with what was entered last");
+                    drop(exit);
                     let held = Arc::into_inner(held).expect("nobody else has it");
                     held.release().await.map(|()| Ended::Done)
                 })

@@ -81,6 +81,27 @@ struct Seat {
     ended: Option<i64>,
 }
 
+impl Seat {
+    fn leave(&mut self, witness: &Witness, shares: bool) {
+        if std::mem::take(&mut self.is_inside) {
+            witness.leave(shares);
+        }
+    }
+}
+
+/// See [`Stage::exit`].
+pub(crate) struct Exit {
+    seat: Arc<Mutex<Seat>>,
+    witness: Witness,
+    shares: bool,
+}
+
+impl Drop for Exit {
+    fn drop(&mut self) {
+        locked(&self.seat).leave(&self.witness, self.shares);
+    }
+}
+
 impl Stage {
     /// For a cell with these faults. If one strikes, the contender's requests do not wait long for their answers.
     pub(crate) async fn open(hall: &Arc<Hall>, kind: Kind, cut: Option<Cut>, strike: Option<Strike>) -> Self {
@@ -139,13 +160,12 @@ impl Stage {
 
     /// Notes that the contender has the lock no more.
     pub(crate) fn leave(&self) {
-        self.leave_seat(&mut self.seat());
+        drop(self.exit());
     }
 
-    fn leave_seat(&self, seat: &mut Seat) {
-        if std::mem::take(&mut seat.is_inside) {
-            self.witness.leave(self.lock().shares());
-        }
+    /// For a task: notes when it is dropped that the contender has the lock no more.
+    pub(crate) fn exit(&self) -> Exit {
+        Exit { seat: Arc::clone(&self.seat), witness: self.witness.clone(), shares: self.lock().shares() }
     }
 
     fn seat(&self) -> MutexGuard<'_, Seat> {
@@ -158,7 +178,7 @@ impl Stage {
         {
             let mut seat = self.seat();
             seat.ended = Some(session.session_id);
-            self.leave_seat(&mut seat);
+            seat.leave(&self.witness, self.lock().shares());
         }
         close_session(self.hall.server.address(), &session).await.unwrap();
         self.proxy.release_held();

@@ -108,7 +108,7 @@ impl Kind {
 
     /// Whether its courses are also played with a cut. Of locks that recover in the same way, one stands for all.
     pub(crate) fn stands_for_recovery(self) -> bool {
-        !matches!(self, Self::SemaphoreMutex | Self::Semaphore | Self::SharedLimit)
+        !matches!(self, Self::SemaphoreMutex | Self::Semaphore)
     }
 
     /// All directories that may have nodes of the lock.
