@@ -17,8 +17,8 @@ cargo xtask soak [--minutes <n>] [--seed <n>] [--table <file>]
 
 Two hundred tasks use twenty locks while connections break, and nothing may grow. The run prints its seed.
 
-  --minutes <n>   for how long; 10 if not given
-  --seed <n>      what the faults and the work follow from; another one each time if not given
+  --minutes <n>   for how long; 10 by default
+  --seed <n>      what the faults and the work follow from; a new one each time by default
   --table <file>  where to write the table too, in Markdown
 
 The server is a real one, unless CURATOR_TEST_SERVER=embedded is set.

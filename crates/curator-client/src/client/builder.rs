@@ -81,9 +81,10 @@ impl CuratorClientBuilder {
     /// Sets how long an attempt of an operation waits for a connection when there is none; before the next attempt, the
     /// retry policy is asked. [`connect`](Self::connect) waits in the same way. From 1 ms to a day. Defaults to 15 s.
     ///
-    /// An attempt to open a session takes no longer either; each server gets an equal share of it. A connection that is silent
-    /// for a server's share, or for 2/5 of this session timeout if that is shorter, counts as broken; if that is more than 3/5
-    /// of the timeout that the server grants, after 2/5 of the latter.
+    /// An attempt to open a session takes no longer either; each server gets an equal share of it. A connection counts
+    /// as broken when nothing arrives for a server's share or for 2/5 of the [session timeout](Self::session_timeout)
+    /// that was set, whichever is shorter. If the server grants so short a session that this is more than 3/5 of it,
+    /// 2/5 of the granted timeout is used instead.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self

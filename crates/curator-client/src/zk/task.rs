@@ -44,7 +44,7 @@ struct Shared {
     /// `None` when the task is over. Locked while it is polled.
     work: Mutex<Option<Work>>,
     end: watch::Sender<Option<LinkEnd>>,
-    /// Wakes the task once its work was dropped, which nothing else would.
+    /// Wakes the task when its work has been dropped: nothing else would.
     waker: AtomicWaker,
     /// How many watches wait for their event.
     watches: AtomicUsize,

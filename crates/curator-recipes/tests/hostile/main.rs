@@ -1,9 +1,9 @@
-//! Whatever a server answers: what a client does ends, in bounded time and memory, and the client is itself again when its
-//! server is.
+//! Whatever a server answers: what a client does ends, in bounded time and memory, and the client works again as soon
+//! as its server does.
 //!
 //! A good server stands behind a proxy that spoils its answers, at a place and in a way that follow from a seed.
-//! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, which is a new one each
-//! time if it is not set: with one case, that is the one that is done again.
+//! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, a new one each
+//! time by default: with one case, that is the one that is done again.
 //!
 //! The clients are in a process of their own, whose memory is limited.
 #![cfg(target_os = "linux")]
@@ -48,8 +48,8 @@ fn whatever_a_server_answers_its_clients_end_what_they_do_and_recover() {
     said.assert_success();
 }
 
-/// What cannot be mended here: see "Servers are trusted" in `docs/guarantees.md`. When this fails, the client crate has become
-/// better, and the page can promise more.
+/// What cannot be mended here: see "Servers that lie" in `docs/guarantees.md`. When this fails, the client crate has
+/// become better, and the page can promise more.
 #[test]
 fn the_count_of_a_list_is_believed() {
     if std::env::var_os(CLIENTS).is_some() {

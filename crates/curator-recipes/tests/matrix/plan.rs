@@ -6,7 +6,7 @@ use curator_test::OpCode;
 
 use super::batch::Result;
 use super::cells::{CREATES, Cell, Requests};
-use super::fault::Fault;
+use super::fault::{Cut, Fault};
 use super::phase::{Course, Phase};
 use super::subjects::Kind;
 
@@ -46,22 +46,41 @@ impl Sent {
 
     /// Of what is sent after a cut, what is sent because of it. After one at a create, that is everything: a contender that has
     /// to find its node goes other ways from there, by the same kinds of requests. Otherwise, it is what the same course does
-    /// not send when it is not cut.
+    /// not send when it is not cut, which is assumed to come first.
     pub(crate) fn because_of_the_cut(mut self, quiet: &Self) -> Self {
         for (cell, requests) in &mut self.requests {
             let quiet = &quiet.requests[&Cell { cut: None, ..*cell }];
-            let is_cut_at = |op: OpCode| cell.cut.is_some_and(|cut| cut.op == op);
-            let usual = requests.iter_mut().filter(|_| !CREATES.into_iter().any(is_cut_at));
-            for (op, count) in usual {
-                // All that came behind the one that was cut.
-                let known = quiet.get(op).copied().unwrap_or_default() - u64::from(is_cut_at(*op));
-                *count = count.saturating_sub(known);
+            if let Some(Cut { op: at, .. }) = cell.cut.filter(|cut| !CREATES.contains(&cut.op)) {
+                for (op, count) in &mut *requests {
+                    // All that came behind the one that was cut.
+                    let usual = quiet.get(op).copied().unwrap_or_default() - u64::from(*op == at);
+                    *count = count.saturating_sub(usual);
+                }
             }
             // The handshakes of a client are the same, whatever it does with its locks.
             let is_of_the_lock = |op: OpCode| op != OpCode::CreateSession || cell.course.phase == Phase::Acquire;
             requests.retain(|op, count| *count > 0 && is_of_the_lock(*op));
         }
         self
+    }
+
+    /// What a contender that finds its node again is not seen to send, if all courses were cut.
+    pub(crate) fn gaps_of_recovery(&self) -> Vec<String> {
+        let lists = [OpCode::GetChildren, OpCode::MultiRead];
+        let found = |(cell, _): &(&Cell, &Requests)| {
+            cell.course.phase == Phase::Acquire && cell.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
+        };
+        let missing = |requests: &Requests| {
+            let lacks = [("sync", [OpCode::Sync].as_slice()), ("list", &lists), ("handshake", &[OpCode::CreateSession])];
+            lacks.into_iter().find(|(_, ops)| !ops.iter().any(|op| requests.contains_key(op))).map(|(name, _)| name)
+        };
+        let found: Vec<_> = self.requests.iter().filter(found).collect();
+        let mut gaps: Vec<_> =
+            found.iter().filter_map(|(cell, requests)| Some(format!("{cell}: no {}", missing(requests)?))).collect();
+        let kinds = Kind::ALL.into_iter().filter(|kind| kind.stands_for_recovery());
+        let uncut = kinds.filter(|kind| !found.iter().any(|(cell, _)| cell.course.kind == *kind));
+        gaps.extend(uncut.map(|kind| format!("{}: its acquire is not cut", kind.name())));
+        gaps
     }
 
     /// What is missing from what is to be struck, if all courses were played.

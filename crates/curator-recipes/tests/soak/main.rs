@@ -1,8 +1,8 @@
 //! Two hundred tasks acquire, release, cancel and time out on twenty locks, through connections that break all the time: nothing
 //! grows. At the end, all that was there at the beginning is there, and no more.
 //!
-//! `SOAK_SECONDS` says for how long, 30 if it is not set; `SOAK_SEED` the seed of the faults and of the work, which is a new
-//! one each time if it is not set; `SOAK_TABLE` names a file for the table, in Markdown. `cargo xtask soak` does all of this.
+//! `SOAK_SECONDS` says for how long, 30 if it is not set; `SOAK_SEED` the seed of the faults and of the work, a new one
+//! each time by default; `SOAK_TABLE` names a file for the table, in Markdown. `cargo xtask soak` does all of this.
 //!
 //! The clients are in a process of their own, which is what is measured; server, proxies and faults are in the test's.
 #![cfg(target_os = "linux")]

@@ -200,9 +200,9 @@ impl FaultProxy {
     /// as does anything that is not a positive number.
     ///
     /// This is how a test lets a client's clock run at another rate than the servers'. A client that is told twice the
-    /// timeout counts two of the servers' timeouts where it believes to count one: in all that it measures in session
-    /// timeouts - when to ping, when to give up a connection, for how long its session is certainly alive - it does what a
-    /// client does that is told the truth, and whose clock runs at half the rate.
+    /// timeout counts two of the servers' timeouts where it thinks it counts one: in all that it measures in session
+    /// timeouts (when to ping, when to give up a connection, for how long its session is certainly alive) it does what
+    /// a client does that is told the truth, and whose clock runs at half the rate.
     pub fn stretch_session_timeouts(&self, factor: f64) {
         let factor = Some(factor).filter(|factor| factor.is_finite() && *factor > 0.0);
         self.shared.update(|state| state.faults.stretch = factor);
@@ -219,8 +219,8 @@ impl FaultProxy {
         self.shared.update(|state| state.faults.release());
     }
 
-    /// Waits until no fault is armed any more: each of the requests they were armed for has arrived here, and its reply may be
-    /// still to come. [`disarm`](Self::disarm) ends the wait too.
+    /// Waits until no fault is armed any more: each of the requests they were armed for has arrived at the proxy; its
+    /// reply may still be on the way. [`disarm`](Self::disarm) ends the wait too.
     ///
     /// # Errors
     ///
@@ -318,9 +318,10 @@ impl FaultProxy {
         self.shared.update(|state| state.counts.ignore(op));
     }
 
-    /// From now on, requests about exactly this path - of several operations, the first is what counts - are carried without
-    /// being counted, and no fault that names an [`OpCode`] affects them. So a test can tell the requests that it is about
-    /// from probes and round trips of the same kind. Handshakes have no path.
+    /// From now on, requests for exactly this path are passed on without being counted, and faults that name an
+    /// [`OpCode`] ignore them. A request of several operations, such as a transaction, counts by the path of the first.
+    /// So a test can tell the requests that it is about from probes and round trips of the same kind. Handshakes have no
+    /// path.
     pub fn pass_over(&self, path: &str) {
         self.shared.update(|state| state.faults.passed_over.insert(path.into()));
     }
