@@ -6,7 +6,8 @@ use crate::clock::ClockInstant;
 
 /// How long a connection has left probes unanswered: since the oldest that was sent after its last answer.
 ///
-/// Not since that answer. A process that has stood still has sent no probe meanwhile, so none is unanswered.
+/// Not since that answer. A process that has stood still has sent no probe meanwhile, so none is unanswered but one that
+/// was on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     since: Option<ClockInstant>,

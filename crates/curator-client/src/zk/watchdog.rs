@@ -172,6 +172,7 @@ mod tests {
     use std::future::{pending, poll_fn};
     use std::sync::mpsc;
     use std::task::Poll;
+    use std::time::Instant;
 
     use futures_util::FutureExt as _;
 
@@ -221,6 +222,23 @@ mod tests {
             assert_eq!(seen, Some(0));
         }
         assert_eq!(look(), 0);
+    }
+
+    /// As after a time for which the process stood still.
+    #[test]
+    fn looks_that_were_missed_are_not_made_up_for() {
+        let (watchdog, hung_up) = watchdog(LONG);
+        let watched = Arc::clone(&watchdog.owner.0);
+        let stuck = async {
+            watched.look();
+            // Three times over.
+            let missed = Timer::interval_at(Instant::now() - 3 * LONG, LONG);
+            *watched.timer.lock().expect("nobody panics") = Some(missed);
+            Arc::clone(&watched).wake();
+            (hung_up.try_iter().count(), hung_up.recv_timeout(Duration::from_millis(100)).is_err())
+        };
+        let looks = watchdog.watch(Box::pin(stuck)).now_or_never();
+        assert_eq!(looks, Some((1, true)), "the next look is an interval later");
     }
 
     #[test]

@@ -25,6 +25,15 @@ async fn set_up() -> (FaultProxy, CuratorClient) {
     (proxy, client)
 }
 
+#[tokio::test]
+async fn a_connection_whose_probes_are_answered_is_kept() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1)).connect().await.unwrap();
+    // There are six in a session timeout, after which a connection that answers none is given up.
+    soon(proxy.wait_for_reply(OpCode::Sync, 20)).await.unwrap();
+    assert_eq!((proxy.handshakes(), client.health().last_failure), (1, None));
+}
+
 /// Cuts the connection, and the handshake of each of the next ones.
 async fn fail_again_and_again(proxy: &FaultProxy) {
     let before = proxy.handshakes();

@@ -194,12 +194,10 @@ pub struct Findings {
     pub violations: Vec<Violation>,
     /// What was broken by the locks of peers.
     pub of_peers: Vec<Violation>,
-    /// How often the run has stopped a client.
-    pub stops: usize,
 }
 
 impl Findings {
-    pub(crate) fn new(began: u64, stops: usize, mut parts: BTreeMap<String, Tally>, mut found: Vec<Violation>) -> Self {
+    pub(crate) fn new(began: u64, mut parts: BTreeMap<String, Tally>, mut found: Vec<Violation>) -> Self {
         found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
         for violation in &found {
             if matches!(violation.kind, Kind::Exclusivity | Kind::Promise) {
@@ -209,6 +207,6 @@ impl Findings {
         let is_ours =
             |violation: &Violation| violation.kind == Kind::Malformed || parts::part(&violation.part).is_some();
         let (violations, of_peers) = found.into_iter().partition(is_ours);
-        Self { began, parts, violations, of_peers, stops }
+        Self { began, parts, violations, of_peers }
     }
 }

@@ -42,8 +42,9 @@ impl Strike<'_> {
         let whom = names(&victims);
         let how = if from_all { "all servers" } else { "the server that each is connected to" };
         self.begin(&format!("{whom}, and {how}"))?;
-        // A client that has no connection at this moment is not struck if only its own server is to be silenced.
-        let is_struck = |proxy: &&FaultProxy| from_all || proxy.connections() > 0;
+        let is_connected = victims.iter().all(|client| client.network().iter().any(|proxy| proxy.connections() > 0));
+        // Who is between two connections has none to lose.
+        let is_struck = |proxy: &&FaultProxy| from_all || !is_connected || proxy.connections() > 0;
         let struck: Vec<_> = proxies(&victims).filter(is_struck).collect();
         struck.iter().for_each(|proxy| proxy.black_hole(direction));
         self.pass().await?;

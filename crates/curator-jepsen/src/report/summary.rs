@@ -22,7 +22,13 @@ pub fn summary(reports: &[Report]) -> String {
     for (part, tally) in reports.iter().flat_map(|report| &report.findings.parts) {
         *sums.entry(part.clone()).or_default() += *tally;
     }
-    let recoveries: Vec<_> = reports.iter().flat_map(|report| &report.recovery).cloned().collect();
+    let recoveries =
+        reports.iter().flat_map(|report| &report.recovery).map(|recovery| match recovery.nemesis.find(" + ") {
+            // There are too many pairs to have a row each.
+            Some(_) => Recovery { nemesis: "two at once".to_owned(), ..recovery.clone() },
+            None => recovery.clone(),
+        });
+    let recoveries: Vec<_> = recoveries.collect();
     let tables = [head, runs(reports, &different), parts::table(&sums), recovery::table(&recoveries)];
     tables.map(|table| table.markdown()).join("\n")
 }

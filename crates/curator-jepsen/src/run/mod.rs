@@ -6,6 +6,7 @@ mod directory;
 mod schedule;
 mod versions;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -107,7 +108,9 @@ async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery
     while recovery.is_empty() || Instant::now() + 2 * SESSION_TIMEOUT < end {
         let (nemeses, seed) = schedule.next();
         let mut seeds = Rng::with_seed(seed);
-        let name = nemeses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
+        // In one order, whichever was drawn first.
+        let names: BTreeSet<String> = nemeses.iter().map(ToString::to_string).collect();
+        let name = names.into_iter().collect::<Vec<_>>().join(" + ");
         let mut strikes = nemeses.iter().map(|nemesis| Strike::new(scene, *nemesis, seeds.u64(..)).run());
         let healed = match (strikes.next(), strikes.next()) {
             (Some(one), Some(other)) => {

@@ -71,7 +71,8 @@ impl Sent {
             cell.course.phase == Phase::Acquire && cell.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
         };
         let missing = |requests: &Requests| {
-            let lacks = [("sync", [OpCode::Sync].as_slice()), ("list", &lists), ("handshake", &[OpCode::CreateSession])];
+            let lacks =
+                [("sync", [OpCode::Sync].as_slice()), ("list", &lists), ("handshake", &[OpCode::CreateSession])];
             lacks.into_iter().find(|(_, ops)| !ops.iter().any(|op| requests.contains_key(op))).map(|(name, _)| name)
         };
         let found: Vec<_> = self.requests.iter().filter(found).collect();
