@@ -316,7 +316,7 @@ fn several_runs_stand_in_the_same_tables() {
         check_directory(directory.path()).unwrap()
     };
     let recovered = |nemesis: &str| Recovery { nemesis: nemesis.to_owned(), ..finale().recovery.remove(0) };
-    let end = |recovery: Recovery| Final { recovery: vec![recovery], ..finale() };
+    let end = |recovery: Recovery| Final { recovery: vec![recovery], parts: Vec::new(), ..finale() };
     let of_clients =
         |clients: &[u32]| events().into_iter().filter(|event| clients.contains(&event.worker)).collect::<Vec<_>>();
     let idle = Final { parts: vec!["mutex-token".to_owned()], ..end(recovered("one")) };
