@@ -24,11 +24,7 @@ pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
         "held twice",
     ]);
     for (part, tally) in parts {
-        let percent = match tally.lost_percent() {
-            None => "-".to_owned(),
-            Some(_) if tally.lost == 0 => "0".to_owned(),
-            Some(percent) => format!("{percent:.2}"),
-        };
+        let percent = percent(tally);
         let counts = [tally.stopped, tally.late, tally.deleted, tally.refused, tally.not_sent, tally.unknown];
         let first = [part.clone(), tally.acquires.to_string(), tally.acknowledged.to_string(), tally.lost.to_string()];
         let counts = counts
@@ -38,4 +34,25 @@ pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
         table.row(first.into_iter().chain([percent]).chain(counts));
     }
     table
+}
+
+/// How much of what was acknowledged is lost, in percent. What is lost is never 0.
+pub(crate) fn percent(tally: &Tally) -> String {
+    match tally.lost_percent() {
+        None => "-".to_owned(),
+        Some(_) if tally.lost == 0 => "0".to_owned(),
+        Some(percent) if percent < 0.01 => "<0.01".to_owned(),
+        Some(percent) => format!("{percent:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_is_never_shown_as_nothing() {
+        let percent = |lost, acknowledged| percent(&Tally { lost, acknowledged, ..Tally::default() });
+        assert_eq!([percent(0, 0), percent(0, 7), percent(1, 36_795), percent(1, 8)], ["-", "0", "<0.01", "12.50"]);
+    }
 }

@@ -78,10 +78,10 @@ fn lost(report: &Report, is_asked_for: impl Fn(&str) -> bool) -> String {
     for (_, tally) in report.findings.parts.iter().filter(|(key, _)| is_asked_for(key)) {
         sum += *tally;
     }
-    match sum.lost_percent() {
-        None => "-".to_owned(),
-        Some(_) if sum.lost == 0 => format!("0 of {}", sum.acknowledged),
-        Some(percent) => format!("{} of {}, {percent:.2} %", sum.lost, sum.acknowledged),
+    match (sum.acknowledged, sum.lost) {
+        (0, _) => "-".to_owned(),
+        (acknowledged, 0) => format!("0 of {acknowledged}"),
+        (acknowledged, lost) => format!("{lost} of {acknowledged}, {} %", parts::percent(&sum)),
     }
 }
 

@@ -11,7 +11,7 @@ use super::act::Act;
 use super::answer::{BODY, CODE, EVENT, PING, ZXID, event, framed, int, set_int, spoil, tame};
 use super::server::{Asked, Connection};
 
-/// How much an endless stream sends at a time, and how often: about 20 MB a second.
+/// How much an endless stream of events sends at a time, and how often: about 20 MB a second.
 const STREAM: usize = 100 * 1024;
 const STREAM_PAUSE: Duration = Duration::from_millis(5);
 
@@ -82,7 +82,8 @@ impl Connection {
             Act::Silence => return Ok(Then::BeSilent),
             Act::EndlessFrame => {
                 self.say(&i32::MAX.to_be_bytes()).await?;
-                return self.stream(&[0; STREAM]).await;
+                // All of it is kept by the client. So slowly that all cases at a time stay within what the process may have.
+                return self.stream(&[0; STREAM / 4]).await;
             }
             Act::EndlessEvents => {
                 let events: Vec<_> = (0..100).flat_map(|_| framed(&self.calm_event())).collect();
