@@ -18,7 +18,7 @@ pub(crate) struct Cell {
 }
 
 /// What makes the node of a contender.
-pub(crate) const CREATES: [OpCode; 2] = [OpCode::Create2, OpCode::Multi];
+const CREATES: [OpCode; 2] = [OpCode::Create2, OpCode::Multi];
 
 /// How many requests of each kind.
 pub(crate) type Requests = BTreeMap<OpCode, u64>;
@@ -46,6 +46,11 @@ impl Cell {
             None => requests.keys().map(|op| Cut { op: *op, is_done: true }).collect(),
         };
         cuts.into_iter().map(|cut| Self { cut: Some(cut), ..self }).collect()
+    }
+
+    /// Whether an acquire has made its node and was cut before it knew.
+    pub(crate) fn finds_its_node(&self) -> bool {
+        self.course.phase == Phase::Acquire && self.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
     }
 
     /// Each fault at each of these requests.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use curator_test::OpCode;
 
 use super::batch::Result;
-use super::cells::{CREATES, Cell, Requests};
+use super::cells::{Cell, Requests};
 use super::fault::{Cut, Fault};
 use super::phase::{Course, Phase};
 use super::subjects::Kind;
@@ -44,13 +44,13 @@ impl Sent {
         self.requests.iter().flat_map(|(cell, requests)| cell.with_faults(requests)).collect()
     }
 
-    /// Of what is sent after a cut, what is sent because of it. After one at a create, that is everything: a contender that has
-    /// to find its node goes other ways from there, by the same kinds of requests. Otherwise, it is what the same course does
-    /// not send when it is not cut, which is assumed to come first.
+    /// Of what is sent after a cut, what is sent because of it. When an acquire has made its node and does not know, that is
+    /// everything: it looks for the node by the same kinds of requests that others send. Otherwise, it is what the same course
+    /// does not send when it is not cut, which is assumed to come first.
     pub(crate) fn because_of_the_cut(mut self, quiet: &Self) -> Self {
         for (cell, requests) in &mut self.requests {
             let quiet = &quiet.requests[&Cell { cut: None, ..*cell }];
-            if let Some(Cut { op: at, .. }) = cell.cut.filter(|cut| !CREATES.contains(&cut.op)) {
+            if let Some(Cut { op: at, .. }) = cell.cut.filter(|_| !cell.finds_its_node()) {
                 for (op, count) in &mut *requests {
                     // All that came behind the one that was cut.
                     let usual = quiet.get(op).copied().unwrap_or_default() - u64::from(*op == at);
@@ -67,15 +67,12 @@ impl Sent {
     /// What a contender that finds its node again is not seen to send, if all courses were cut.
     pub(crate) fn gaps_of_recovery(&self) -> Vec<String> {
         let lists = [OpCode::GetChildren, OpCode::MultiRead];
-        let found = |(cell, _): &(&Cell, &Requests)| {
-            cell.course.phase == Phase::Acquire && cell.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
-        };
         let missing = |requests: &Requests| {
             let lacks =
                 [("sync", [OpCode::Sync].as_slice()), ("list", &lists), ("handshake", &[OpCode::CreateSession])];
             lacks.into_iter().find(|(_, ops)| !ops.iter().any(|op| requests.contains_key(op))).map(|(name, _)| name)
         };
-        let found: Vec<_> = self.requests.iter().filter(found).collect();
+        let found: Vec<_> = self.requests.iter().filter(|(cell, _)| cell.finds_its_node()).collect();
         let mut gaps: Vec<_> =
             found.iter().filter_map(|(cell, requests)| Some(format!("{cell}: no {}", missing(requests)?))).collect();
         let kinds = Kind::ALL.into_iter().filter(|kind| kind.stands_for_recovery());
