@@ -42,10 +42,7 @@ impl Strike<'_> {
         let whom = names(&victims);
         let how = if from_all { "all servers" } else { "the server that each is connected to" };
         self.begin(&format!("{whom}, and {how}"))?;
-        let is_connected = victims.iter().all(|client| client.network().iter().any(|proxy| proxy.connections() > 0));
-        // Who is between two connections has none to lose.
-        let is_struck = |proxy: &&FaultProxy| from_all || !is_connected || proxy.connections() > 0;
-        let struck: Vec<_> = proxies(&victims).filter(is_struck).collect();
+        let struck: Vec<_> = victims.iter().flat_map(|client| struck(client.network(), from_all)).collect();
         struck.iter().for_each(|proxy| proxy.black_hole(direction));
         self.pass().await?;
         struck.iter().for_each(|proxy| proxy.heal());
@@ -79,6 +76,12 @@ impl Strike<'_> {
         proxies(&victims).for_each(FaultProxy::cut);
         self.scene.check()
     }
+}
+
+/// The proxies of a client that are to be silenced. One that is between two connections has no server of its own to lose.
+fn struck(network: &[FaultProxy], from_all: bool) -> Vec<&FaultProxy> {
+    let connected: Vec<_> = network.iter().filter(|proxy| proxy.connections() > 0).collect();
+    if from_all || connected.is_empty() { network.iter().collect() } else { connected }
 }
 
 pub(super) fn proxies<'a>(clients: &[&'a Client]) -> impl Iterator<Item = &'a FaultProxy> {
