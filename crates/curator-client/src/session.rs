@@ -19,7 +19,6 @@ use crate::options::SessionOptions;
 use crate::session_lease::SessionLease;
 use crate::timer::Timer;
 use crate::zk::link::Link;
-use crate::zk::task::SessionTask;
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
@@ -77,8 +76,8 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     fn new(epoch: u64, link: Link, connect_sent: ClockInstant, options: &Arc<SessionOptions>, timer: &Timer) -> Self {
-        let (timeout, task) = (link.session_timeout(), link.task().clone());
-        let session = Self {
+        let timeout = link.session_timeout();
+        Self {
             inner: Arc::new(Inner {
                 epoch,
                 session_id: link.session_id(),
@@ -92,9 +91,7 @@ impl Session {
                 in_flight: Arc::new(Semaphore::new(options.max_requests_in_flight)),
                 turns: Arc::default(),
             }),
-        };
-        session.end_with_the_runtime_of(&task);
-        session
+        }
     }
 
     /// The number of this session among its client's sessions, counted from 1.
@@ -237,6 +234,27 @@ impl Session {
         }
     }
 
+    /// Calls `send`, and writes all requests that it makes to the connection at once.
+    ///
+    /// Requests that are made one after another are a pipeline in any case, and take one round trip; here they also go out in
+    /// one packet, if they fit.
+    ///
+    /// ```no_run
+    /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
+    /// let session = client.session().await?;
+    /// let (orders, config) = (client.resolve("/orders")?, client.resolve("/config")?);
+    /// let (orders, config) = session.pipelined(|| (session.get_children(&orders), session.get_data(&config)));
+    /// println!("{} orders, {} bytes", orders.await?.len(), config.await?.0.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pipelined<T>(&self, send: impl FnOnce() -> T) -> T {
+        match self.link() {
+            Some(link) => link.task().together(send),
+            None => send(),
+        }
+    }
+
     /// The time between the sending of two probes.
     pub(crate) fn probe_interval(&self) -> Duration {
         self.inner.lease.probe_interval().min(self.inner.options.session_timeout / 6)
@@ -269,7 +287,6 @@ impl Session {
 
     /// Continues with another connection. A session that is over stays over, and is closed.
     pub(crate) fn replace_link(&self, link: Link) {
-        self.end_with_the_runtime_of(link.task());
         let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = match &mut *current {
             Some(current) => std::mem::replace(current, link),
@@ -277,16 +294,6 @@ impl Session {
         };
         drop(current);
         drop(unused);
-    }
-
-    fn end_with_the_runtime_of(&self, task: &SessionTask) {
-        // Weak, because the session owns the connection, and that its task.
-        let inner = Arc::downgrade(&self.inner);
-        task.let_go_by(move || {
-            if let Some(inner) = inner.upgrade() {
-                drop(Self { inner }.finish(SessionEnd::Closed));
-            }
-        });
     }
 
     /// Ends the session for everyone who holds a handle. The first reason is kept.

@@ -11,6 +11,7 @@ use crate::journal::Journal;
 use crate::options::SessionOptions;
 use crate::session::Session;
 use crate::timer::Timer;
+use crate::zk::task::LinkEnd;
 
 /// Gives access to the current session. The supervisor replaces it after a loss.
 #[derive(Debug)]
@@ -40,7 +41,12 @@ impl Sessions {
     /// been lost before.
     pub(crate) fn finish(&self) -> Option<Session> {
         let session = self.current.borrow().clone()?;
-        drop(session.finish(SessionEnd::Closed));
+        if let Some(link) = session.finish(SessionEnd::Closed) {
+            let task = link.task().clone();
+            // This sends the request to close the session, if it is the last handle. Nobody waits for the answer.
+            drop(link);
+            task.abort(LinkEnd::Closed);
+        }
         Some(session).filter(|session| session.end() == Some(SessionEnd::Closed))
     }
 

@@ -182,7 +182,12 @@ impl Session {
         let root = ZPath::root();
         let sent = ClockInstant::now();
         let answer = match self.link() {
-            Some(link) => self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ()),
+            Some(link) => {
+                // Whoever probes it wants it.
+                link.task().keep(self.inner.timeout);
+                let answer = link.task().together(|| link.probe());
+                self.answer_to(NAME, &root, answer, self.inner.timeout, ())
+            }
             None => self.refused(NAME, &root),
         };
         async move { (sent, answer.await) }
@@ -221,7 +226,8 @@ impl Session {
         let options = &self.inner.options;
         let (after, client) = (options.operation_timeout.unwrap_or_else(|| self.patience()), &*options.name);
         tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Shortened(path), size, "request");
-        self.answer_to(operation, path, call(&link), after, permit)
+        let answer = link.task().together(|| call(&link));
+        self.answer_to(operation, path, answer, after, permit)
     }
 
     /// The request fails because the session is over.

@@ -10,6 +10,7 @@
 //! | a watcher panics when its session task is gone | [`task`], [`watch`]: it is no longer polled then |
 //! | an answer to `getData` without a stat panics, as does an empty path in one to a create | [`start`]: an error |
 //! | it reads for as long as there is something to read, in one poll | [`watchdog`]: hangs up |
+//! | it answers for a session for as long as the process lives | [`task`]: only while the supervisor probes it |
 //! | a frame may be of any length, and is buffered | `supervisor.rs`: when a session is over, or its connection has answered nothing for long, its task is ended |
 //! | only an end of file is `ConnectionLoss`; a reset or an idle timeout is `Custom` | [`error`] |
 //! | no `TCP_NODELAY` | [`nodelay`] |
@@ -29,6 +30,7 @@ mod created;
 #[cfg(unix)]
 mod descriptor;
 pub(crate) mod error;
+mod in_place;
 pub(crate) mod link;
 mod multi;
 pub(crate) mod nodelay;

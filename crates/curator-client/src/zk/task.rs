@@ -1,25 +1,29 @@
-//! The client crate's session task, under our control.
+//! The client crate's side of a connection, under our control.
 //!
 //! The crate spawns one task for each session. Left alone, that task reconnects at its own pace, keeps the requests and
 //! watches of the old connection, and does not report the timeout that the next server grants. So it is never left
 //! alone: it is ended in the very poll in which it finds its connection broken, before the next one can be established.
 //! What happens next is up to `connection.rs`.
 //!
+//! Nor is it a task of the runtime: whoever wakes it polls it ([`InPlace`]). That is the thread of a caller who makes a
+//! request, or the thread of `async-io` when there is something to read.
+//!
 //! The crate asks its thread's spawner to run the task, so while a connection is opened, the spawner is ours.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use futures_util::task::AtomicWaker;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use zookeeper_client::{SessionState, StateWatcher};
 
-/// The work of a session task, as spawned by the crate.
-pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+use super::in_place::InPlace;
+pub(crate) use super::in_place::Work;
+use crate::clock::ClockInstant;
 
 /// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,62 +38,69 @@ pub(crate) enum LinkEnd {
     Closed,
 }
 
-/// A handle to the task of one connection.
+/// A handle to the crate's side of one connection.
 #[derive(Clone)]
 pub(crate) struct SessionTask {
     shared: Arc<Shared>,
+    running: Arc<InPlace>,
 }
 
 struct Shared {
-    /// `None` when the task is over. Locked while it is polled.
-    work: Mutex<Option<Work>>,
     end: watch::Sender<Option<LinkEnd>>,
-    /// Wakes the task when its work has been dropped: nothing else would.
-    waker: AtomicWaker,
     /// How many watches wait for their event.
     watches: AtomicUsize,
-    /// Drops the handles to the connection.
-    let_go: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// The end of the connection if nobody wants it for longer, in nanoseconds of the clock.
+    kept_until: AtomicU64,
 }
 
 impl SessionTask {
-    /// Runs `work`, whose state `states` reports, as a task of the current runtime.
+    /// Runs `work`, whose state `states` reports.
     ///
-    /// The connection owns it: it ends when the connection is closed or lost, or through the handle.
-    pub(crate) fn spawn(work: Work, states: StateWatcher) -> Self {
-        let (task, running) = Self::new(work, move || states.peek_state());
-        drop(Handle::current().spawn(running));
+    /// The connection owns it: it ends when the connection is closed or lost, through the handle, or when it has not been
+    /// [kept](Self::keep).
+    pub(crate) fn start(work: Work, states: StateWatcher, keep: Duration) -> Self {
+        let task = Self::new(work, move || states.peek_state());
+        task.keep(keep);
+        task.running.run();
         task
     }
 
-    fn new<S>(work: Work, state: S) -> (Self, Running<S>) {
+    fn new(work: Work, state: impl Fn() -> SessionState + Send + Unpin + 'static) -> Self {
         let shared = Arc::new(Shared {
-            work: Mutex::new(Some(work)),
             end: watch::Sender::new(None),
-            waker: AtomicWaker::new(),
             watches: AtomicUsize::new(0),
-            let_go: Mutex::default(),
+            kept_until: AtomicU64::new(u64::MAX),
         });
-        (Self { shared: Arc::clone(&shared) }, Running { shared, state })
+        let running = InPlace::new(Box::pin(Running { shared: Arc::clone(&shared), work, state }));
+        Self { shared, running }
     }
 
-    /// Sets how the handles to the connection are dropped when the runtime ends under the task. The last call counts.
-    pub(crate) fn let_go_by(&self, let_go: impl FnOnce() + Send + 'static) {
-        *self.shared.let_go.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(let_go));
+    /// Calls `send`, and writes all requests that it makes at once.
+    pub(crate) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
+        self.running.together(send)
     }
 
-    /// Ends the task as it stands: its connection is dropped, and the session is not closed. If another thread polls it at
+    /// Keeps the connection for at least this long from now.
+    ///
+    /// The crate answers for a session on its own, for as long as the process lives. If its owner does nothing any more,
+    /// because the runtime is stuck for example, the session would live on, and others would wait for its nodes for ever.
+    pub(crate) fn keep(&self, time: Duration) {
+        self.shared.kept_until.store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Ends the connection as it stands: it is dropped, and the session is not closed. If another thread is polling it at
     /// this moment, that takes effect when the poll returns; until then, it may still send pending requests.
     pub(crate) fn abort(&self, end: LinkEnd) {
         self.shared.finish(end);
+        self.running.run();
     }
 
-    /// Why the task is over, if it is.
+    /// Why the connection is over, if it is.
     pub(crate) fn end(&self) -> Option<LinkEnd> {
-        *self.shared.end.borrow()
+        self.shared.end()
     }
 
-    /// Waits until the task is over.
+    /// Waits until the connection is over.
     pub(crate) async fn ended(&self) -> LinkEnd {
         let mut end = self.shared.end.subscribe();
         // The sender lives in `self`, so the channel cannot be closed.
@@ -97,7 +108,7 @@ impl SessionTask {
         end.unwrap_or(LinkEnd::Lost)
     }
 
-    /// How many watches wait for their event. None does once the task is over.
+    /// How many watches wait for their event. None does once the connection is over.
     pub(crate) fn watches(&self) -> usize {
         if self.end().is_some() { 0 } else { self.shared.watches.load(Ordering::Relaxed) }
     }
@@ -108,20 +119,23 @@ impl SessionTask {
         CountedWatch(Arc::clone(&self.shared))
     }
 
-    /// Runs `look` while the task cannot end.
+    /// Runs `look` while the connection cannot end.
     ///
     /// For calls in which the crate would panic if its task were gone. `look` must be short, and must not block.
     ///
     /// # Errors
     ///
-    /// Why the task is over, if it is.
+    /// Why the connection is over, if it is.
     pub(crate) fn while_alive<T>(&self, look: impl FnOnce() -> T) -> Result<T, LinkEnd> {
-        // Ending the task waits until this is released.
-        let end = self.shared.end.borrow();
-        match *end {
-            None => Ok(look()),
-            Some(end) => Err(end),
-        }
+        // What `look` wakes is polled afterwards: to end, it needs what is borrowed here.
+        self.together(|| {
+            // Ending waits until this is released.
+            let end = self.shared.end.borrow();
+            match *end {
+                None => Ok(look()),
+                Some(end) => Err(end),
+            }
+        })
     }
 }
 
@@ -134,9 +148,10 @@ impl Drop for CountedWatch {
     }
 }
 
-/// Does the work of a task.
+/// Does the work of a connection.
 struct Running<S> {
     shared: Arc<Shared>,
+    work: Work,
     /// What the crate reports about its connection.
     state: S,
 }
@@ -144,15 +159,23 @@ struct Running<S> {
 impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.shared.waker.register(cx.waker());
-        let mut slot = self.shared.lock();
-        let Some(work) = &mut *slot else { return Poll::Ready(()) };
-        let is_done = work.as_mut().poll(cx).is_ready();
-        drop(slot);
-        let is_aborted = self.shared.end.borrow().is_some();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match self.shared.end() {
+            // The last poll writes the request to close the session, unless the socket is full.
+            None | Some(LinkEnd::Closed) => {}
+            Some(_) => return Poll::Ready(()),
+        }
+        // A panic would be that of a caller who happens to make a request.
+        let polled = catch_unwind(AssertUnwindSafe(|| self.work.as_mut().poll(cx)));
+        let Ok(polled) = polled else {
+            self.shared.finish(LinkEnd::Lost);
+            return Poll::Ready(());
+        };
+        let is_kept = ClockInstant::now().as_nanos() < self.shared.kept_until.load(Ordering::Relaxed);
         let end = match (self.state)() {
-            SessionState::SyncConnected if !is_done && !is_aborted => return Poll::Pending,
+            SessionState::SyncConnected if polled.is_pending() && is_kept && self.shared.end().is_none() => {
+                return Poll::Pending;
+            }
             SessionState::Expired => LinkEnd::Expired,
             SessionState::AuthFailed => LinkEnd::AuthFailed,
             SessionState::Closed => LinkEnd::Closed,
@@ -164,33 +187,9 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
     }
 }
 
-impl<S> Drop for Running<S> {
-    /// The end of the runtime ends the work, even if there are handles; there is no one left to resume the session.
-    ///
-    /// The session is closed if that is possible without waiting: once nobody has a handle to the connection any more, one
-    /// last poll writes the request to the socket, unless that is full. It does not need the runtime, because the crate
-    /// does its I/O on `async-io`.
-    fn drop(&mut self) {
-        // Work that has panicked must not be polled again: it would panic once more, and abort the process.
-        let has_panicked = self.shared.work.is_poisoned();
-        if !has_panicked && self.shared.lock().is_some() {
-            let let_go = self.shared.let_go.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(let_go) = let_go {
-                let_go();
-            }
-            if let Some(work) = &mut *self.shared.lock() {
-                let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            }
-        }
-        // The runtime is still there after a panic, and can resume the session.
-        self.shared.finish(if has_panicked { LinkEnd::Lost } else { LinkEnd::Closed });
-    }
-}
-
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<Work>> {
-        // Work that has panicked is only dropped.
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn end(&self) -> Option<LinkEnd> {
+        *self.end.borrow()
     }
 
     /// The first reason is kept.
@@ -201,16 +200,6 @@ impl Shared {
             current.get_or_insert(end);
             first
         });
-        let work = match self.work.try_lock() {
-            Ok(mut work) => work.take(),
-            Err(TryLockError::Poisoned(work)) => work.into_inner().take(),
-            // It is being polled. Nobody can say for how long: whoever polls it finds the end recorded. Or someone else is
-            // about to drop it.
-            Err(TryLockError::WouldBlock) => None,
-        };
-        // Outside the lock, because this wakes others.
-        drop(work);
-        self.waker.wake();
     }
 }
 
@@ -238,30 +227,26 @@ impl spawns::Spawn for Catcher {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use futures_util::FutureExt as _;
     use tokio::sync::{mpsc, oneshot};
 
     use super::*;
 
-    /// A task that counts what it is sent, and reports when it is dropped. It adopts the states that it is sent.
+    /// Work that counts what it is sent, and reports when it is dropped. It adopts the states that it is sent.
     struct Counting {
         task: SessionTask,
-        running: Pin<Box<dyn Future<Output = ()> + Send>>,
         sender: mpsc::UnboundedSender<SessionState>,
         count: Arc<AtomicUsize>,
         dropped: oneshot::Receiver<()>,
     }
 
-    fn counting() -> Counting {
-        let (sender, mut inbox) = mpsc::unbounded_channel();
-        let (held, dropped) = oneshot::channel();
-        let count = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&count);
-        let (state, states) = watch::channel(SessionState::SyncConnected);
-        let (task, running) = SessionTask::new(
-            Box::pin(async move {
+    impl Counting {
+        fn start() -> Self {
+            let (sender, mut inbox) = mpsc::unbounded_channel();
+            let (held, dropped) = oneshot::channel();
+            let count = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&count);
+            let (state, states) = watch::channel(SessionState::SyncConnected);
+            let work = async move {
                 let _held: oneshot::Sender<()> = held;
                 while let Some(next) = inbox.recv().await {
                     counted.fetch_add(1, Ordering::Relaxed);
@@ -269,67 +254,58 @@ mod tests {
                     // Like a reconnect, which never completes at once.
                     tokio::task::yield_now().await;
                 }
-            }),
-            move || *states.borrow(),
-        );
-        Counting { task, running: Box::pin(running), sender, count, dropped }
+            };
+            let task = SessionTask::new(Box::pin(work), move || *states.borrow());
+            task.running.run();
+            Self { task, sender, count, dropped }
+        }
+
+        fn count(&self) -> usize {
+            self.count.load(Ordering::Relaxed)
+        }
     }
 
-    #[tokio::test]
-    async fn a_task_that_loses_its_connection_does_nothing_more() {
-        let Counting { task, mut running, sender, count, dropped } = counting();
-        assert!((&mut running).now_or_never().is_none());
+    #[test]
+    fn a_connection_that_is_lost_does_nothing_more() {
+        let Counting { task, sender, count, mut dropped } = Counting::start();
         assert_eq!(task.while_alive(|| 7), Ok(7));
-        sender.send(SessionState::Disconnected).unwrap();
-        sender.send(SessionState::SyncConnected).unwrap();
-        running.await;
-        assert_eq!(count.load(Ordering::Relaxed), 1);
-        assert_eq!(task.ended().await, LinkEnd::Lost);
+        // Both before the next poll.
+        task.together(|| {
+            sender.send(SessionState::Disconnected).unwrap();
+            sender.send(SessionState::SyncConnected).unwrap();
+        });
+        assert_eq!((count.load(Ordering::Relaxed), task.end()), (1, Some(LinkEnd::Lost)));
         assert_eq!(task.while_alive(|| 7), Err(LinkEnd::Lost));
-        dropped.await.unwrap_err();
+        dropped.try_recv().unwrap_err();
+        assert!(sender.is_closed());
     }
 
-    #[tokio::test]
-    async fn the_word_of_the_server_is_passed_on() {
+    #[test]
+    fn the_word_of_the_server_is_passed_on() {
         for (state, end) in [
             (SessionState::Expired, LinkEnd::Expired),
             (SessionState::AuthFailed, LinkEnd::AuthFailed),
             (SessionState::Closed, LinkEnd::Closed),
         ] {
-            let Counting { task, running, sender, .. } = counting();
-            sender.send(state).unwrap();
-            running.await;
-            assert_eq!(task.end(), Some(end));
+            let counting = Counting::start();
+            counting.sender.send(state).unwrap();
+            assert_eq!(counting.task.end(), Some(end));
         }
     }
 
     #[tokio::test]
-    async fn a_task_that_is_aborted_is_gone_at_once() {
-        let Counting { task, mut running, sender, count, mut dropped } = counting();
-        assert!((&mut running).now_or_never().is_none());
-        task.abort(LinkEnd::Lost);
-        assert_eq!(task.end(), Some(LinkEnd::Lost));
-        assert!((&mut dropped).now_or_never().unwrap().is_err());
+    async fn a_connection_that_is_aborted_is_gone_at_once() {
+        let counting = Counting::start();
+        counting.task.abort(LinkEnd::Lost);
+        assert_eq!(counting.task.ended().await, LinkEnd::Lost);
         // Its receiver is gone, too.
-        sender.send(SessionState::SyncConnected).unwrap_err();
-        running.await;
-        assert_eq!(count.load(Ordering::Relaxed), 0);
+        counting.sender.send(SessionState::SyncConnected).unwrap_err();
+        assert_eq!(counting.count(), 0);
+        counting.dropped.await.unwrap_err();
     }
 
-    #[tokio::test]
-    async fn the_runtime_is_rid_of_a_task_that_is_aborted() {
-        let Counting { task, running, sender: _sender, count, dropped: _dropped } = counting();
-        let ended = tokio::spawn(running);
-        tokio::task::yield_now().await;
-        // It waits. Its socket, which could wake it, is closed by the abort.
-        task.abort(LinkEnd::Lost);
-        let limit = Duration::from_secs(60);
-        tokio::time::timeout(limit, ended).await.expect("nobody has woken it").unwrap();
-        assert_eq!(count.load(Ordering::Relaxed), 0);
-    }
-
-    #[tokio::test]
-    async fn a_task_that_is_being_polled_is_aborted_without_waiting() {
+    #[test]
+    fn a_connection_that_is_being_polled_is_aborted_without_waiting() {
         let (inside, entered) = std::sync::mpsc::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let (held, dropped) = oneshot::channel::<()>();
@@ -340,8 +316,11 @@ mod tests {
             wait.recv().unwrap();
             std::future::pending::<()>().await;
         });
-        let (task, running) = SessionTask::new(work, || SessionState::SyncConnected);
-        let polling = std::thread::spawn(move || Box::pin(running).now_or_never());
+        let task = SessionTask::new(work, || SessionState::SyncConnected);
+        let polling = std::thread::spawn({
+            let task = task.clone();
+            move || task.running.run()
+        });
         entered.recv().unwrap();
         let (aborted, has_aborted) = std::sync::mpsc::channel();
         let aborting = std::thread::spawn(move || {
@@ -352,25 +331,48 @@ mod tests {
         go_on.send(()).unwrap();
         aborting.join().unwrap();
         assert_eq!(end, Ok(Some(LinkEnd::Lost)), "it was waited for");
-        assert_eq!(polling.join().unwrap(), Some(()), "it goes on although it was aborted");
-        dropped.await.unwrap_err();
+        polling.join().unwrap();
+        dropped.blocking_recv().expect_err("it goes on although it was aborted");
     }
 
-    #[tokio::test]
-    async fn the_end_of_the_runtime_ends_the_work() {
-        let Counting { task, running, sender: _sender, mut dropped, .. } = counting();
-        drop(running);
-        assert!((&mut dropped).now_or_never().unwrap().is_err());
-        assert_eq!(task.end(), Some(LinkEnd::Closed));
+    /// As the crate's, which then writes the request to close the session.
+    #[test]
+    fn a_connection_that_is_closed_is_polled_once_more() {
+        let counting = Counting::start();
+        counting.task.together(|| {
+            counting.sender.send(SessionState::SyncConnected).unwrap();
+            counting.task.abort(LinkEnd::Closed);
+        });
+        assert_eq!((counting.count(), counting.task.end()), (1, Some(LinkEnd::Closed)));
+        assert!(counting.sender.is_closed());
     }
 
-    #[tokio::test]
-    async fn work_that_panics_ends_its_connection_and_is_not_polled_again() {
-        let (task, running) =
-            SessionTask::new(Box::pin(async { panic!("on purpose") }), || SessionState::SyncConnected);
-        task.let_go_by(|| panic!("the session can go on over another connection"));
-        assert!(tokio::spawn(running).await.unwrap_err().is_panic());
-        assert_eq!(task.ended().await, LinkEnd::Lost);
+    #[test]
+    fn a_connection_that_is_not_kept_is_lost() {
+        let counting = Counting::start();
+        counting.task.keep(Duration::from_secs(60));
+        counting.sender.send(SessionState::SyncConnected).unwrap();
+        assert_eq!(counting.task.end(), None);
+        counting.task.keep(Duration::ZERO);
+        counting.task.running.run();
+        assert_eq!(counting.task.end(), Some(LinkEnd::Lost));
+        assert!(counting.sender.is_closed());
+    }
+
+    #[test]
+    fn work_that_panics_ends_its_connection_and_nobody_else() {
+        let task = SessionTask::new(Box::pin(async { panic!("on purpose") }), || SessionState::SyncConnected);
+        task.running.run();
+        assert_eq!(task.end(), Some(LinkEnd::Lost));
+        task.running.run();
+    }
+
+    /// An answer that is read while someone looks at their watch.
+    #[test]
+    fn what_is_woken_by_a_look_may_end_the_connection() {
+        let counting = Counting::start();
+        let looked = counting.task.while_alive(|| counting.sender.send(SessionState::Disconnected).is_ok());
+        assert_eq!((looked, counting.task.end()), (Ok(true), Some(LinkEnd::Lost)));
     }
 
     #[tokio::test]

@@ -4,43 +4,44 @@
 //! than the crate can read, the crate does not return from one poll, and the thread that polls it does nothing else. With
 //! as many such servers as a runtime has threads, nothing happens on it any more: no timer, no lease, no close.
 //!
-//! None of these threads can help, so this is done by one that is not the runtime's: that of `async-io`, which wakes whoever
-//! waits for a timer. That is what the watchdog does. When it has seen the same poll twice, it has the sockets shut down; the
-//! crate reads what they have received by then, and finds its connection broken.
+//! None of these threads can help: those of the runtime, and that of `async-io`, which polls whatever its events wake. So this
+//! is done by a thread of its own, one for the process, which looks at all connections once a second. When it has seen the
+//! same poll twice, it has the sockets shut down; the crate reads what they have received by then, and finds its connection
+//! broken.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Wake, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
 use std::time::Duration;
-
-use async_io::Timer;
 
 use super::sockets::{Action, addresses, each_to};
 use crate::connect_string::HostPort;
 
 /// How often the watchdog looks. A poll takes microseconds, and on a machine that is busy, milliseconds; one that takes this
 /// long is hung up on before it has taken twice as long.
-const INTERVAL: Duration = Duration::from_secs(1);
+static PATROL: Patrol = Patrol::every(Duration::from_secs(1));
+
+/// Looks at everything that is watched over, on a thread that ends when nothing is.
+struct Patrol {
+    interval: Duration,
+    rounds: Mutex<Rounds>,
+}
+
+struct Rounds {
+    watched: Vec<Weak<Watched>>,
+    has_thread: bool,
+}
 
 /// Watches over the polls of one connection. Clones watch over the same connection, the last one until it is dropped.
 #[derive(Clone)]
-pub(super) struct Watchdog {
-    owner: Arc<Owner>,
-}
-
-/// The timer keeps its waker alive, and with it what is watched, which has the timer: a cycle. This breaks it when the last
-/// watchdog is dropped.
-struct Owner(Arc<Watched>);
+pub(super) struct Watchdog(Arc<Watched>);
 
 struct Watched {
     /// How many polls have begun and ended: an odd number during a poll.
     polls: AtomicU64,
     /// The number at the last look.
     seen: AtomicU64,
-    /// `None` when nobody watches any more.
-    timer: Mutex<Option<Timer>>,
-    interval: Duration,
     hang_up: Box<dyn Fn(Stuck) + Send + Sync>,
 }
 
@@ -61,14 +62,14 @@ impl Watchdog {
     /// For connections to `server`.
     pub(super) fn new(server: &HostPort) -> Self {
         let (server, is_hanging_up) = (server.clone(), Arc::new(AtomicBool::new(false)));
-        Self::with(INTERVAL, move |stuck| {
+        Self::with(&PATROL, move |stuck| {
             if is_hanging_up.swap(true, Ordering::Relaxed) {
                 return;
             }
             let (server, done) = (server.clone(), Arc::clone(&is_hanging_up));
             // Names have to be looked up. A runtime that is about to end takes no work any more, and waits for the very poll
             // that this is to end; so it is not the runtime's thread. Nobody waits for it; it ends by itself.
-            let thread = std::thread::Builder::new().name("curator-hang-up".to_owned()).spawn(move || {
+            let thread = thread::Builder::new().name("curator-hang-up".to_owned()).spawn(move || {
                 hang_up(&server, &stuck);
                 done.store(false, Ordering::Relaxed);
             });
@@ -79,11 +80,11 @@ impl Watchdog {
         })
     }
 
-    fn with(interval: Duration, hang_up: impl Fn(Stuck) + Send + Sync + 'static) -> Self {
-        let (polls, seen, timer) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Some(Timer::never())));
-        let watched = Arc::new(Watched { polls, seen, timer, interval, hang_up: Box::new(hang_up) });
-        watched.wait();
-        Self { owner: Arc::new(Owner(watched)) }
+    fn with(patrol: &'static Patrol, hang_up: impl Fn(Stuck) + Send + Sync + 'static) -> Self {
+        let watched =
+            Arc::new(Watched { polls: AtomicU64::new(0), seen: AtomicU64::new(0), hang_up: Box::new(hang_up) });
+        patrol.add(&watched);
+        Self(watched)
     }
 
     /// Watches over the polls of `future`, which belongs to the connection. One future of a connection at a time.
@@ -93,16 +94,45 @@ impl Watchdog {
     ) -> impl Future<Output = F::Output> + use<F> {
         let watchdog = self.clone();
         std::future::poll_fn(move |cx| {
-            let _counted = Counted::begin(&watchdog.owner.0.polls);
+            let _counted = Counted::begin(&watchdog.0.polls);
             future.as_mut().poll(cx)
         })
     }
 }
 
-impl Drop for Owner {
-    fn drop(&mut self) {
-        let timer = self.0.timer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(timer);
+impl Patrol {
+    const fn every(interval: Duration) -> Self {
+        Self { interval, rounds: Mutex::new(Rounds { watched: Vec::new(), has_thread: false }) }
+    }
+
+    fn add(&'static self, watched: &Arc<Watched>) {
+        let mut rounds = self.lock();
+        rounds.watched.push(Arc::downgrade(watched));
+        if !rounds.has_thread {
+            // Where no thread can be started, the next connection tries again.
+            let thread = thread::Builder::new().name("curator-watchdog".to_owned()).spawn(|| self.walk());
+            rounds.has_thread = thread.is_ok();
+        }
+    }
+
+    fn walk(&self) {
+        loop {
+            // Looks that were missed while the process stood still are not made up for: that would be two in one moment.
+            thread::sleep(self.interval);
+            let mut rounds = self.lock();
+            rounds.watched.retain(|watched| watched.strong_count() > 0);
+            if rounds.watched.is_empty() {
+                rounds.has_thread = false;
+                return;
+            }
+            let watched: Vec<_> = rounds.watched.iter().filter_map(Weak::upgrade).collect();
+            drop(rounds);
+            watched.iter().for_each(Watched::look);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rounds> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,31 +153,12 @@ impl Drop for Counted<'_> {
 }
 
 impl Watched {
-    /// Has this woken after an interval, counted from now: after a process has stood still, looks that were missed are not
-    /// made up for, which would be two in the same moment.
-    fn wait(self: &Arc<Self>) {
-        let waker = Waker::from(Arc::clone(self));
-        let mut timer = self.timer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(timer) = &mut *timer {
-            timer.set_after(self.interval);
-            let _set = Pin::new(timer).poll(&mut Context::from_waker(&waker));
-        }
-    }
-
     fn look(self: &Arc<Self>) {
         let polls = self.polls.load(Ordering::Relaxed);
         let is_the_same = self.seen.swap(polls, Ordering::Relaxed) == polls;
         if is_the_same && polls % 2 == 1 {
             (self.hang_up)(Stuck { watched: Arc::clone(self), polls });
         }
-    }
-}
-
-/// On the thread of `async-io`: nothing here may block.
-impl Wake for Watched {
-    fn wake(self: Arc<Self>) {
-        self.wait();
-        self.look();
     }
 }
 
@@ -172,7 +183,6 @@ mod tests {
     use std::future::{pending, poll_fn};
     use std::sync::mpsc;
     use std::task::Poll;
-    use std::time::Instant;
 
     use futures_util::FutureExt as _;
 
@@ -180,18 +190,22 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    fn watchdog(interval: Duration) -> (Watchdog, mpsc::Receiver<Stuck>) {
+    /// No look but those of the test.
+    static NEVER: Patrol = Patrol::every(Duration::from_secs(86_400));
+
+    fn watchdog(patrol: &'static Patrol) -> (Watchdog, mpsc::Receiver<Stuck>) {
         let (sender, hung_up) = mpsc::channel();
         // Whoever does not listen any more has heard enough.
         let hang_up = move |stuck: Stuck| {
             let _heard = sender.send(stuck);
         };
-        (Watchdog::with(interval, hang_up), hung_up)
+        (Watchdog::with(patrol, hang_up), hung_up)
     }
 
     #[test]
     fn a_poll_that_does_not_return_is_hung_up_on() {
-        let (watchdog, hung_up) = watchdog(Duration::from_millis(10));
+        static OFTEN: Patrol = Patrol::every(Duration::from_millis(10));
+        let (watchdog, hung_up) = watchdog(&OFTEN);
         let stuck = poll_fn(move |_| {
             let stuck = hung_up.recv_timeout(LONG).expect("nobody has hung up");
             assert!(stuck.is_still());
@@ -205,8 +219,8 @@ mod tests {
 
     #[test]
     fn only_a_poll_that_is_seen_twice_is_hung_up_on() {
-        let (watchdog, hung_up) = watchdog(LONG);
-        let watched = Arc::clone(&watchdog.owner.0);
+        let (watchdog, hung_up) = watchdog(&NEVER);
+        let watched = Arc::clone(&watchdog.0);
         let heard = move || hung_up.try_iter().count();
         let look = move || {
             watched.look();
@@ -224,31 +238,24 @@ mod tests {
         assert_eq!(look(), 0);
     }
 
-    /// As after a time for which the process stood still.
     #[test]
-    fn looks_that_were_missed_are_not_made_up_for() {
-        let (watchdog, hung_up) = watchdog(LONG);
-        let watched = Arc::clone(&watchdog.owner.0);
-        let stuck = async {
-            watched.look();
-            // Three times over.
-            let missed = Timer::interval_at(Instant::now() - 3 * LONG, LONG);
-            *watched.timer.lock().expect("nobody panics") = Some(missed);
-            Arc::clone(&watched).wake();
-            (hung_up.try_iter().count(), hung_up.recv_timeout(Duration::from_millis(100)).is_err())
-        };
-        let looks = watchdog.watch(Box::pin(stuck)).now_or_never();
-        assert_eq!(looks, Some((1, true)), "the next look is an interval later");
-    }
-
-    #[test]
-    fn nobody_is_watched_over_after_the_end() {
-        let (watchdog, hung_up) = watchdog(LONG);
-        let (watched, future) = (Arc::downgrade(&watchdog.owner.0), watchdog.watch(Box::pin(pending::<()>())));
-        drop(watchdog);
-        assert!(watched.upgrade().is_some());
-        drop(future);
-        assert_eq!(hung_up.recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
-        assert!(watched.upgrade().is_none());
+    fn nobody_is_watched_over_after_the_end_and_the_thread_ends() {
+        static OFTEN: Patrol = Patrol::every(Duration::from_millis(1));
+        // Twice: the thread starts again.
+        for _ in 0..2 {
+            let (watchdog, hung_up) = watchdog(&OFTEN);
+            let (watched, future) = (Arc::downgrade(&watchdog.0), watchdog.watch(Box::pin(pending::<()>())));
+            assert!(OFTEN.lock().has_thread);
+            drop(watchdog);
+            assert!(watched.upgrade().is_some());
+            drop(future);
+            assert_eq!(hung_up.recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
+            assert!(watched.upgrade().is_none());
+            let end = std::time::Instant::now() + LONG;
+            while OFTEN.lock().has_thread {
+                assert!(std::time::Instant::now() < end, "the thread goes on");
+                thread::yield_now();
+            }
+        }
     }
 }

@@ -137,3 +137,19 @@ async fn a_runtime_that_is_stuck_does_not_make_a_lease_last() {
     assert_eq!(client.session().await.unwrap().epoch(), session.epoch() + 1);
     runtime.shutdown_background();
 }
+
+/// The client crate alone would keep it for as long as the process lives.
+#[tokio::test]
+async fn the_servers_do_not_wait_for_the_session_of_a_runtime_that_is_stuck() {
+    let (proxy, observer) = (proxy().await, direct().await);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let connecting = builder(proxy.connect_string()).session_timeout(SHORT).connect();
+    let client = runtime.spawn(connecting).await.unwrap().unwrap();
+    let node = ephemeral(&client).await;
+    let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    runtime.spawn(async move { blocked.recv().unwrap_err() });
+    assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
+    drop(release);
+    runtime.shutdown_background();
+}

@@ -48,6 +48,10 @@ impl Contender<'_> {
     /// In the contest's order: all creates, as one transaction; then the other requests, one by one; then all plain
     /// reads, as one `multiRead`.
     pub(crate) fn send(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
+        self.session.pipelined(|| self.send_all(requests))
+    }
+
+    fn send_all(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
         let is_create = |(_, request): &&(usize, Request)| *request == Request::Create;
         let is_read = |(_, request): &&(usize, Request)| matches!(request, Request::List | Request::Limit);
         let creates = requests.iter().take_while(is_create).count();

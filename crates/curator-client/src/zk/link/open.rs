@@ -41,7 +41,7 @@ impl Link {
         let client = client?;
         let work =
             work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
-        let task = SessionTask::spawn(Box::pin(watchdog.watch(work)), client.state_watcher());
+        let task = SessionTask::start(Box::pin(watchdog.watch(work)), client.state_watcher(), client.session_timeout());
         Ok(Self { client, task, server: Arc::new(server.clone()), caught_up: Arc::new(AtomicBool::new(caught_up)) })
     }
 

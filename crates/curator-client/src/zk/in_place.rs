@@ -1,0 +1,229 @@
+//! A future that is polled by whoever wakes it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+/// Runs a future without a task or thread of its own: waking it polls it, then and there, on the thread that wakes it.
+///
+/// For the client crate's side of a connection, whose work takes microseconds and is the same on any thread. Its requests
+/// are written by the thread that makes them, and its answers are read by the one that finds out that they have come. A
+/// task would be woken first, on another thread, and each of these hand-overs takes longer than the work itself.
+///
+/// The future must not block, and must not panic. It is polled by one thread at a time: whoever wakes it in the meantime
+/// leaves the work to that thread.
+pub(super) struct InPlace {
+    state: AtomicU8,
+    /// `None` when the future has completed. Locked by the thread that has claimed the right to poll.
+    future: Mutex<Option<Work>>,
+}
+
+/// A future that runs by itself.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Nobody polls.
+const IDLE: u8 = 0;
+/// A thread polls, or is about to.
+const CLAIMED: u8 = 1;
+/// It has to poll once more: there was a wake since it began.
+const AGAIN: u8 = 2;
+const DONE: u8 = 3;
+
+impl InPlace {
+    /// Nothing is done before the first call of [`run`](Self::run).
+    pub(super) fn new(work: Work) -> Arc<Self> {
+        Arc::new(Self { state: AtomicU8::new(IDLE), future: Mutex::new(Some(work)) })
+    }
+
+    /// Polls the future, or has the thread do it that is polling at this moment.
+    pub(super) fn run(self: &Arc<Self>) {
+        let claim = |state| match state {
+            IDLE => Some(CLAIMED),
+            CLAIMED => Some(AGAIN),
+            _ => None,
+        };
+        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim);
+        if before == Ok(IDLE) {
+            self.poll();
+        }
+    }
+
+    /// Calls `wakes`, which may wake the future many times, and polls it once afterwards if it has.
+    ///
+    /// If another thread polls at this moment, that one may poll several times.
+    pub(super) fn together<T>(self: &Arc<Self>, wakes: impl FnOnce() -> T) -> T {
+        let has_claimed = self.state.compare_exchange(IDLE, CLAIMED, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        // Even if `wakes` panics: nobody else polls as long as this thread has the right to.
+        let _claim = has_claimed.then(|| Claim(self));
+        wakes()
+    }
+
+    /// Polls as long as there are wakes. The right to do so has been claimed.
+    fn poll(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            self.state.store(CLAIMED, Ordering::Release);
+            let mut future = self.lock();
+            let is_done = future.as_mut().is_none_or(|future| future.as_mut().poll(&mut cx).is_ready());
+            if is_done {
+                let finished = future.take();
+                drop(future);
+                self.state.store(DONE, Ordering::Release);
+                // This wakes others.
+                return drop(finished);
+            }
+            drop(future);
+            if self.give_back() {
+                return;
+            }
+        }
+    }
+
+    /// Gives back the right to poll, unless there was a wake.
+    fn give_back(&self) -> bool {
+        self.state.compare_exchange(CLAIMED, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Work>> {
+        self.future.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for InPlace {
+    fn wake(self: Arc<Self>) {
+        self.run();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.run();
+    }
+}
+
+/// The right to poll.
+struct Claim<'a>(&'a Arc<InPlace>);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.0.give_back() {
+            self.0.poll();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Poll;
+
+    use futures_util::future::poll_fn;
+
+    use super::*;
+
+    /// Work that counts its polls, and completes once it has been told to.
+    struct Counting {
+        work: Arc<InPlace>,
+        polls: Arc<AtomicUsize>,
+        complete: Arc<AtomicUsize>,
+    }
+
+    impl Counting {
+        fn new(mut at_poll: impl FnMut(usize, &Waker) + Send + 'static) -> Self {
+            let (polls, complete) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (counted, completed) = (Arc::clone(&polls), Arc::clone(&complete));
+            let work = poll_fn(move |cx| {
+                at_poll(counted.fetch_add(1, Ordering::SeqCst), cx.waker());
+                if completed.load(Ordering::SeqCst) > 0 { Poll::Ready(()) } else { Poll::Pending }
+            });
+            Self { work: InPlace::new(Box::pin(work)), polls, complete }
+        }
+
+        fn polls(&self) -> usize {
+            self.polls.load(Ordering::SeqCst)
+        }
+    }
+
+    #[test]
+    fn a_wake_is_a_poll() {
+        let counting = Counting::new(|_, _| {});
+        assert_eq!(counting.polls(), 0);
+        counting.work.run();
+        Waker::from(Arc::clone(&counting.work)).wake();
+        assert_eq!(counting.polls(), 2);
+        counting.complete.store(1, Ordering::SeqCst);
+        counting.work.run();
+        // It is dropped by then, and never polled again.
+        counting.work.run();
+        assert_eq!(counting.polls(), 3);
+        assert!(counting.work.lock().is_none());
+    }
+
+    #[test]
+    fn a_wake_during_a_poll_is_another_poll_after_it() {
+        let counting = Counting::new(|poll, waker| {
+            if poll == 0 {
+                waker.wake_by_ref();
+                waker.wake_by_ref();
+            }
+        });
+        counting.work.run();
+        assert_eq!(counting.polls(), 2);
+    }
+
+    #[test]
+    fn wakes_together_are_one_poll() {
+        let counting = Counting::new(|_, _| {});
+        let polls = counting.work.together(|| {
+            counting.work.run();
+            counting.work.together(|| counting.work.run());
+            counting.polls()
+        });
+        assert_eq!((polls, counting.polls()), (0, 1));
+        // And none without a wake.
+        counting.work.together(|| {});
+        assert_eq!(counting.polls(), 1);
+    }
+
+    #[test]
+    fn the_right_to_poll_survives_a_panic() {
+        let counting = Counting::new(|_, _| {});
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            counting.work.together(|| panic!("on purpose"));
+        }));
+        assert!(panicked.is_err());
+        counting.work.run();
+        assert_eq!(counting.polls(), 1);
+    }
+
+    /// Each thread adds to what is to be seen, and wakes; at the end everything must have been seen.
+    #[test]
+    fn no_wake_is_lost_between_threads() {
+        const WAKES: usize = 20_000;
+        let (added, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (adding, seeing) = (Arc::clone(&added), Arc::clone(&seen));
+        let counting = Counting::new(move |_, _| {
+            seeing.store(adding.load(Ordering::SeqCst), Ordering::SeqCst);
+        });
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (work, added) = (&counting.work, &added);
+                scope.spawn(move || {
+                    for _ in 0..WAKES {
+                        if thread % 2 == 0 {
+                            added.fetch_add(1, Ordering::SeqCst);
+                            work.run();
+                        } else {
+                            work.together(|| {
+                                added.fetch_add(1, Ordering::SeqCst);
+                                work.run();
+                            });
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(seen.load(Ordering::SeqCst), 4 * WAKES);
+    }
+}
