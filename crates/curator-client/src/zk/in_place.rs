@@ -39,10 +39,11 @@ impl InPlace {
 
     /// Polls the future, or has the thread do it that is polling at this moment.
     pub(super) fn run(self: &Arc<Self>) {
+        // Written even where it does not change: only then does the thread that polls see what this wake is about.
         let claim = |state| match state {
             IDLE => Some(CLAIMED),
-            CLAIMED => Some(AGAIN),
-            _ => None,
+            DONE => None,
+            _ => Some(AGAIN),
         };
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim);
         if before == Ok(IDLE) {
@@ -65,7 +66,8 @@ impl InPlace {
         let waker = Waker::from(Arc::clone(self));
         let mut cx = Context::from_waker(&waker);
         loop {
-            self.state.store(CLAIMED, Ordering::Release);
+            // Not a store, which might come after the reads of the poll.
+            self.state.swap(CLAIMED, Ordering::AcqRel);
             let mut future = self.lock();
             let is_done = future.as_mut().is_none_or(|future| future.as_mut().poll(&mut cx).is_ready());
             if is_done {
