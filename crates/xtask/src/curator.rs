@@ -1,4 +1,4 @@
-//! Makes Java Curator, and the worker that uses it, ready to run beside our locks.
+//! Makes Java Curator, and our programs that use it, ready to run beside our locks.
 
 use std::{
     env,
@@ -16,19 +16,20 @@ use crate::{
     say, target_dir, workspace,
 };
 
-/// Tells the peers' tests, and the runs, how Java finds the worker and Curator.
+/// Tells the tests, and the runs, how Java finds Curator and our programs.
 pub(crate) const CLASSPATH_VARIABLE: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 const VERSION: &str = "5.9.0";
 
-/// Without it, each worker complains that there is no logging back end.
+/// Without it, each program complains that there is no logging back end.
 const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
-/// The worker's source, in the workspace.
-const SOURCE: &str = "crates/curator-jepsen/peers/CuratorWorker.java";
+/// The sources of our programs, in the workspace: the worker of runs under faults, and the agent of the interop tests.
+const SOURCES: [&str; 2] =
+    ["crates/curator-jepsen/peers/CuratorWorker.java", "crates/curator-test/tests/interop/CuratorAgent.java"];
 
-/// Finds the class path of the worker, or fetches Curator's jars and compiles the worker, into the target directory. Quick if
-/// that has been done.
+/// Finds the class path of our programs, or fetches Curator's jars and compiles the programs, into the target directory.
+/// Quick if that has been done.
 pub(crate) fn prepare() -> Result<OsString, String> {
     if let Some(classpath) = env::var_os(CLASSPATH_VARIABLE) {
         return Ok(classpath);
@@ -46,19 +47,21 @@ pub(crate) fn prepare() -> Result<OsString, String> {
         .map_err(|e| format!("Java cannot use the directory {}: {e}", home.display()))
 }
 
-/// The directory with the worker's classes.
+/// The directory with the classes of our programs.
 fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
-    let source = workspace().join(SOURCE);
-    let text = fs::read_to_string(&source).map_err(|e| format!("cannot read {}: {e}", source.display()))?;
-    let classes = home.join(directory_of(VERSION, &text));
+    let sources = SOURCES.map(|source| workspace().join(source));
+    let read =
+        |source: &PathBuf| fs::read_to_string(source).map_err(|e| format!("cannot read {}: {e}", source.display()));
+    let texts = sources.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let classes = home.join(directory_of(VERSION, &texts));
     if classes.is_dir() {
         return Ok(classes);
     }
-    say("compiling the worker that uses Curator");
+    say("compiling the programs that use Curator");
     let (compiler, work) = (compiler()?, home.join(format!(".compiling-{}", id())));
     // Old compilers do not make it.
     fs::create_dir_all(&work).map_err(|e| format!("cannot make the directory {}: {e}", work.display()))?;
-    let result = command::run(&mut javac(&compiler, jars, &work, &source)).and_then(|()| {
+    let result = command::run(&mut javac(&compiler, jars, &work, &sources)).and_then(|()| {
         // The directory gets its name only when it is complete.
         match fs::rename(&work, &classes) {
             // Another process was faster.
@@ -71,16 +74,17 @@ fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
     result.map(|()| classes)
 }
 
-/// The name of the directory for the classes of this source, compiled against this release of Curator.
-fn directory_of(release: &str, source: &str) -> String {
+/// The name of the directory for the classes of these sources, compiled against this release of Curator.
+fn directory_of(release: &str, sources: &[impl AsRef<str>]) -> String {
     let mut version = DefaultHasher::new();
-    (release, source).hash(&mut version);
-    format!("worker-{:016x}", version.finish())
+    release.hash(&mut version);
+    sources.iter().for_each(|source| source.as_ref().hash(&mut version));
+    format!("classes-{:016x}", version.finish())
 }
 
-fn javac(compiler: &Path, jars: &Path, classes: &Path, source: &Path) -> Command {
+fn javac(compiler: &Path, jars: &Path, classes: &Path, sources: &[PathBuf]) -> Command {
     let mut javac = Command::new(compiler);
-    javac.arg("-cp").arg(jars.join("*")).arg("-d").arg(classes).arg(source).stdin(Stdio::null());
+    javac.arg("-cp").arg(jars.join("*")).arg("-d").arg(classes).args(sources).stdin(Stdio::null());
     javac
 }
 
@@ -103,18 +107,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worker_is_compiled_against_the_jars_that_were_fetched() {
-        let javac = javac(Path::new("/bin/javac"), Path::new("/jars"), Path::new("/classes"), Path::new("/W.java"));
+    fn the_programs_are_compiled_against_the_jars_that_were_fetched() {
+        let sources = ["/V.java", "/W.java"].map(PathBuf::from);
+        let javac = javac(Path::new("/bin/javac"), Path::new("/jars"), Path::new("/classes"), &sources);
         assert_eq!(javac.get_program(), "/bin/javac");
-        assert_eq!(javac.get_args().collect::<Vec<_>>(), ["-cp", "/jars/*", "-d", "/classes", "/W.java"]);
+        assert_eq!(javac.get_args().collect::<Vec<_>>(), ["-cp", "/jars/*", "-d", "/classes", "/V.java", "/W.java"]);
     }
 
     #[test]
-    fn classes_are_used_again_for_the_same_source_and_release_only() {
-        let directory = directory_of("5.9.0", "class A {}");
-        assert_eq!(directory, directory_of("5.9.0", "class A {}"));
-        assert_ne!(directory, directory_of("5.8.0", "class A {}"));
-        assert_ne!(directory, directory_of("5.9.0", "class B {}"));
+    fn classes_are_used_again_for_the_same_sources_and_release_only() {
+        let directory = directory_of("5.9.0", &["class A {}", "class B {}"]);
+        assert_eq!(directory, directory_of("5.9.0", &["class A {}", "class B {}"]));
+        assert_ne!(directory, directory_of("5.8.0", &["class A {}", "class B {}"]));
+        assert_ne!(directory, directory_of("5.9.0", &["class A {}", "class C {}"]));
+        assert_ne!(directory, directory_of("5.9.0", &["class A {}"]));
     }
 
     #[test]
@@ -125,7 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn the_workers_source_is_there() {
-        assert!(workspace().join(SOURCE).is_file());
+    fn the_sources_are_there() {
+        for source in SOURCES {
+            assert!(workspace().join(source).is_file(), "{source}");
+        }
     }
 }

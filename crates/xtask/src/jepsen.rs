@@ -1,20 +1,11 @@
 //! Starts a run under faults, with all that it needs.
 
-use std::{collections::BTreeSet, ffi::OsString};
+use std::collections::BTreeSet;
 
-use crate::{
-    command,
-    curator::{self, CLASSPATH_VARIABLE},
-    kazoo::{self, PYTHON_VARIABLE},
-    prepare, say,
-};
+use crate::{clients::Client, command, prepare, say};
 
-/// Another client of ZooKeeper that can take part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Peer {
-    Curator,
-    Kazoo,
-}
+/// Those that can take part.
+pub(crate) const PEERS: [Client; 2] = [Client::Curator, Client::Kazoo];
 
 /// Prepares ZooKeeper and the peers that are asked for, and runs `curator-jepsen run` with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -26,20 +17,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         let peers = peers(arguments)?;
         prepare::prepare()?;
         for peer in peers {
-            let (variable, value) = prepared(peer)?;
-            say(&format!("{peer:?}: {}", value.to_string_lossy()));
-            cargo.env(variable, value);
+            let prepared = peer.prepare()?;
+            say(&format!("{peer:?}: {}", prepared.place.to_string_lossy()));
+            cargo.env(prepared.variable, prepared.place);
         }
     }
     command::run(&mut cargo)
-}
-
-/// Prepares a peer. Returns the variable that tells of it.
-fn prepared(peer: Peer) -> Result<(&'static str, OsString), String> {
-    Ok(match peer {
-        Peer::Curator => (CLASSPATH_VARIABLE, curator::prepare()?),
-        Peer::Kazoo => (PYTHON_VARIABLE, kazoo::prepare()?.into_os_string()),
-    })
 }
 
 fn command_line(arguments: &[String]) -> Vec<String> {
@@ -48,7 +31,7 @@ fn command_line(arguments: &[String]) -> Vec<String> {
 }
 
 /// The values of `--peers`, which are separated by commas.
-fn peers(arguments: &[String]) -> Result<BTreeSet<Peer>, String> {
+fn peers(arguments: &[String]) -> Result<BTreeSet<Client>, String> {
     let mut arguments = arguments.iter().map(String::as_str);
     let mut peers = BTreeSet::new();
     while let Some(argument) = arguments.next() {
@@ -58,15 +41,10 @@ fn peers(arguments: &[String]) -> Result<BTreeSet<Peer>, String> {
             None => None,
         };
         for name in list.unwrap_or_default().split(',').filter(|name| !name.is_empty()) {
-            peers.insert(match name {
-                "curator" => Peer::Curator,
-                "kazoo" => Peer::Kazoo,
-                _ => {
-                    return Err(format!(
-                        "--peers: \"{name}\" is not a peer; give `curator`, `kazoo`, or both with a comma between them"
-                    ));
-                }
-            });
+            let peer = PEERS.into_iter().find(|peer| peer.name() == name).ok_or_else(|| {
+                format!("--peers: \"{name}\" is not a peer; give `curator`, `kazoo`, or both with a comma between them")
+            })?;
+            peers.insert(peer);
         }
     }
     Ok(peers)
@@ -90,8 +68,8 @@ mod tests {
     fn peers_are_named_in_either_spelling() {
         let peers = |line: &str| peers(&words(line)).unwrap().into_iter().collect::<Vec<_>>();
         assert_eq!(peers("--seconds 60"), []);
-        assert_eq!(peers("--peers curator,kazoo --seed 1"), [Peer::Curator, Peer::Kazoo]);
-        assert_eq!(peers("--seed 1 --peers=kazoo"), [Peer::Kazoo]);
+        assert_eq!(peers("--peers curator,kazoo --seed 1"), [Client::Curator, Client::Kazoo]);
+        assert_eq!(peers("--seed 1 --peers=kazoo"), [Client::Kazoo]);
         // The program itself complains of these.
         assert_eq!(peers("--peers"), []);
         assert_eq!(peers("--peersx kazoo"), []);

@@ -2,6 +2,7 @@
 
 mod cargo;
 mod choice;
+mod clients;
 mod command;
 mod curator;
 mod debian;
@@ -49,9 +50,9 @@ cargo xtask <command>
   help                 print this
 
 ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. Kazoo, for the
-tests with another client, is fetched with pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
-Java Curator is fetched with Maven and its worker compiled, into the target directory too; CURATOR_TEST_CURATOR_CLASSPATH names
-a class path with both.
+tests with other clients, is fetched with pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
+Java Curator is fetched with Maven and our programs that use it compiled, into the target directory too;
+CURATOR_TEST_CURATOR_CLASSPATH names a class path with both.
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only; if it is not set, the soak uses a real one.
 Without arguments, the conformance tests also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests
 that need one server, and again on the oldest supported release. The end of the output names what was not run; where CI is set,

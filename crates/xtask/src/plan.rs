@@ -3,6 +3,8 @@
 use std::env;
 
 use crate::{
+    clients::Client,
+    jepsen,
     kind::{SERVER_VARIABLE, ServerKind},
     targets::{CONFORMANCE, INTEROP, JEPSEN, Needs, PEERS, SERVER, needs, that_need},
 };
@@ -90,25 +92,38 @@ pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
 /// Builds the examples as programs, which cargo does not do for named tests.
 pub(crate) const BUILD_EXAMPLES: [&str; 4] = ["build", "--quiet", "--workspace", "--examples"];
 
-/// The command line for the tests with another client.
-pub(crate) fn interop() -> Vec<String> {
-    ["test", "-p", "curator-test", "--no-fail-fast", "--test", INTEROP].map(str::to_owned).into()
+/// The command line for the tests with these other clients.
+pub(crate) fn interop(clients: &[Client]) -> Vec<String> {
+    let line = ["test", "-p", "curator-test", "--no-fail-fast", "--test", INTEROP, "--"].map(str::to_owned);
+    line.into_iter().chain(clients.iter().map(|client| module(*client))).collect()
 }
 
 /// The command line for the tests of the workers with these other clients.
-pub(crate) fn peers(clients: &[&str]) -> Vec<String> {
+pub(crate) fn peers(clients: &[Client]) -> Vec<String> {
     let line = ["test", "-p", "curator-jepsen", "--no-fail-fast", "--test", PEERS, "--"].map(str::to_owned);
-    line.into_iter().chain(clients.iter().map(|client| format!("with_{client}"))).collect()
+    let clients = clients.iter().filter(|client| jepsen::PEERS.contains(client));
+    line.into_iter().chain(clients.map(|client| format!("with_{}", client.name()))).collect()
 }
 
-/// Whether these arguments name tests that need kazoo, which plain `cargo test` leaves out.
-pub(crate) fn names_kazoo(arguments: &[String]) -> bool {
-    named_targets(arguments).iter().any(|target| [INTEROP, PEERS].contains(target))
+/// How the names of the tests with a client begin.
+fn module(client: Client) -> String {
+    format!("{}::", client.name())
 }
 
-/// Whether these arguments name tests that need Curator.
-pub(crate) fn names_curator(arguments: &[String]) -> bool {
-    named_targets(arguments).contains(&PEERS)
+/// The clients without which the tests that these arguments name cannot run. Plain `cargo test` leaves these tests out.
+pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
+    let targets = named_targets(arguments);
+    // A test is named by its module, or may be one of any client.
+    let named: Vec<_> = Client::ALL
+        .into_iter()
+        .filter(|client| arguments.iter().any(|argument| argument.starts_with(&module(*client))))
+        .collect();
+    let of_interop = if named.is_empty() { Client::ALL.to_vec() } else { named };
+    let is_needed = |client: &Client| {
+        targets.contains(&INTEROP) && of_interop.contains(client)
+            || targets.contains(&PEERS) && jepsen::PEERS.contains(client)
+    };
+    Client::ALL.into_iter().filter(is_needed).collect()
 }
 
 /// Whether these arguments name the runs under faults, which other clients can take part in.
@@ -180,14 +195,15 @@ mod tests {
 
     #[test]
     fn interop_runs_to_its_end() {
-        assert_eq!(interop(), words("test -p curator-test --no-fail-fast --test interop"));
+        let line = interop(&[Client::Curator, Client::Kazoo]);
+        assert_eq!(line, words("test -p curator-test --no-fail-fast --test interop -- curator:: kazoo::"));
     }
 
     #[test]
     fn the_peers_that_are_there_are_tested() {
         let line = |clients| peers(clients).join(" ");
-        assert_eq!(line(&["kazoo"]), "test -p curator-jepsen --no-fail-fast --test peers -- with_kazoo");
-        assert!(line(&["kazoo", "curator"]).ends_with("--test peers -- with_kazoo with_curator"));
+        assert_eq!(line(&[Client::Kazoo]), "test -p curator-jepsen --no-fail-fast --test peers -- with_kazoo");
+        assert!(line(&[Client::Kazoo, Client::Curator]).ends_with("--test peers -- with_kazoo with_curator"));
     }
 
     #[test]
@@ -220,11 +236,21 @@ mod tests {
     fn targets_of_one_kind_run_once() {
         assert_eq!(kinds(&words("-p curator-test --test real"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("--test=real x"), None), [ServerKind::Real]);
-        assert_eq!(kinds(&words("--test interop"), None), [ServerKind::Embedded]);
-        assert_eq!(kinds(&words("--test interop --test embedded"), None), [ServerKind::Embedded]);
-        assert!(names_kazoo(&words("--test server --test=interop")) && !names_kazoo(&words("interop")));
-        assert!(names_jepsen(&words("--test jepsen")) && !names_kazoo(&words("--test jepsen")));
-        assert!(names_kazoo(&words("--test peers")) && names_curator(&words("--test peers")));
-        assert!(!names_curator(&words("--test interop")));
+        assert_eq!(kinds(&words("--test peers"), None), [ServerKind::Embedded]);
+        assert_eq!(kinds(&words("--test peers --test embedded"), None), [ServerKind::Embedded]);
+        assert_eq!(kinds(&words("--test interop"), None), ServerKind::ALL);
+    }
+
+    #[test]
+    fn named_tests_need_their_clients() {
+        let clients = |line: &str| clients(&words(line));
+        assert_eq!(clients("--test server --test=interop"), Client::ALL);
+        assert_eq!(clients("--test interop kazoo::locks"), [Client::Kazoo]);
+        assert_eq!(clients("--test interop -- curator:: kazoo::"), [Client::Curator, Client::Kazoo]);
+        assert_eq!(clients("--test interop a_lock_is_handed_over"), Client::ALL);
+        assert_eq!(clients("--test peers"), jepsen::PEERS);
+        assert_eq!(clients("interop"), []);
+        assert_eq!(clients("--test jepsen"), []);
+        assert!(names_jepsen(&words("--test jepsen")));
     }
 }

@@ -1,18 +1,20 @@
-//! Makes sure that Java, ZooKeeper, kazoo and Curator are available.
+//! Makes sure that Java, ZooKeeper and the other clients are available.
 
 use std::path::PathBuf;
 
 use crate::{
-    curator, debian,
+    clients::Client,
+    debian,
     distribution::{Distribution, NotFound, PINNED_VERSION, find_java, find_on_path},
-    kazoo, maven, say,
+    maven, say,
 };
 
 /// Installs everything that `cargo xtask test` needs besides Rust.
 pub(crate) fn everything() -> Result<(), String> {
     prepare()?;
-    say(&format!("kazoo for {}", kazoo::prepare()?.display()));
-    say(&format!("Curator at {}", curator::prepare()?.to_string_lossy()));
+    for client in Client::ALL {
+        say(&format!("{client:?} at {}", client.prepare()?.place.to_string_lossy()));
+    }
     Ok(())
 }
 

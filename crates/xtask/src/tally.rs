@@ -79,7 +79,7 @@ impl Tallies {
     fn of(&mut self, program: Program, kind: ServerKind) -> &mut Tally {
         match (program, kind) {
             (Program::Tests(Needs::Nothing), _) => &mut self.pure,
-            (Program::Tests(Needs::Either | Needs::One), _)
+            (Program::Tests(Needs::Either | Needs::One | Needs::Clients), _)
             | (Program::Tests(Needs::Embedded), ServerKind::Embedded)
             | (Program::Tests(Needs::Real), ServerKind::Real) => &mut self.on_servers,
             (Program::Tests(Needs::Embedded | Needs::Real), _) => &mut self.other_kind,

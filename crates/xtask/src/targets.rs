@@ -9,6 +9,8 @@ pub(crate) enum Needs {
     Either,
     /// Those of the selected kind. One kind is enough for these tests.
     One,
+    /// Those of the selected kind, and other clients. These tests run on both kinds, as far as the clients are there.
+    Clients,
     /// Embedded ones, whatever is selected.
     Embedded,
     /// Real ones, whatever is selected.
@@ -21,7 +23,7 @@ pub(crate) const SERVER: &str = "server";
 /// The tests that compare the kinds.
 pub(crate) const CONFORMANCE: &str = "conformance";
 
-/// The tests with another client.
+/// The tests with other clients, in a module for each.
 pub(crate) const INTEROP: &str = "interop";
 
 /// The tests of the workers with other clients.
@@ -41,7 +43,7 @@ const KNOWN: [(&str, Needs); 15] = [
     (CONFORMANCE, Needs::Either),
     ("run", Needs::Either),
     ("service", Needs::Either),
-    (INTEROP, Needs::One),
+    (INTEROP, Needs::Clients),
     (PEERS, Needs::One),
     (SOAK, Needs::One),
     ("embedded", Needs::Embedded),

@@ -1,60 +1,92 @@
-//! Kazoo, in a process of its own, one command at a time.
+//! Programs that use another client and do what they are told: a command a line, an answer a line.
 
 use std::{
-    env,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use curator_test::{DEFAULT_TIMEOUT, TestingServer};
+use curator_test::DEFAULT_TIMEOUT;
 
-/// Names a Python that can import kazoo.
-const PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/agent.py");
-
-/// A kazoo client. A drop kills its process.
-pub(crate) struct Agent {
+/// A running program. A drop kills it.
+pub(crate) struct Program {
     process: Child,
     commands: ChildStdin,
+}
+
+impl Program {
+    /// Starts a program. Each line that it prints is passed to `on_line`, on another thread, until the program ends or `on_line`
+    /// returns false.
+    pub(crate) fn start(mut command: Command, mut on_line: impl FnMut(String) -> bool + Send + 'static) -> Self {
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let commands = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        thread::spawn(move || output.lines().map_while(Result::ok).all(&mut on_line));
+        Self { process, commands }
+    }
+
+    /// Writes a line to it.
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.commands, "{line}").unwrap();
+    }
+
+    /// Kills it: it says nothing to the server any more.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Waits for its end. It must have nothing to complain of.
+    fn wait(&mut self) {
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// A program with one session. It answers each command with a line that begins with `ok` or `error`; first of all it says `ok`,
+/// when it has its session.
+pub(crate) struct Agent {
+    /// Which client it uses, for messages.
+    client: &'static str,
+    program: Program,
     answers: Receiver<String>,
 }
 
 impl Agent {
-    /// Starts a client and waits until it has a session.
-    pub(crate) fn start(name: &str, server: &TestingServer, session_timeout: Duration) -> Self {
-        let Some(python) = env::var_os(PYTHON) else {
-            panic!("{PYTHON} is not set: run `cargo xtask test -- -p curator-test --test interop`, which brings kazoo")
-        };
-        let mut process = Command::new(python)
-            .args([SCRIPT, name, &server.connect_string(), &session_timeout.as_secs_f64().to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let commands = process.stdin.take().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
+    /// Starts a program, and waits until it has a session.
+    pub(crate) fn start(client: &'static str, command: Command) -> Self {
         let (sender, answers) = channel();
-        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let agent = Self { process, commands, answers };
+        let program = Program::start(command, move |line| sender.send(line).is_ok());
+        let agent = Self { client, program, answers };
         assert_eq!(agent.answer(), "ok");
         agent
     }
 
     /// Sends a command, whose answer may take its time.
     pub(crate) fn send(&mut self, command: &str) {
-        writeln!(self.commands, "{command}").unwrap();
+        self.program.tell(command);
     }
 
-    /// The answer to the first command that has none yet.
+    /// The answer to the first command that has none yet. Blocks the thread.
     pub(crate) fn answer(&self) -> String {
-        // The script's own patience is shorter.
+        // The program's own patience is shorter.
         match self.answers.recv_timeout(DEFAULT_TIMEOUT) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => panic!("kazoo did not answer within {DEFAULT_TIMEOUT:?}"),
-            Err(RecvTimeoutError::Disconnected) => panic!("kazoo's process has ended"),
+            Err(RecvTimeoutError::Timeout) => panic!("{} did not answer within {DEFAULT_TIMEOUT:?}", self.client),
+            Err(RecvTimeoutError::Disconnected) => panic!("the process of {} has ended", self.client),
         }
     }
 
@@ -64,7 +96,7 @@ impl Agent {
         self.answers.try_recv().is_err()
     }
 
-    /// A command and its answer.
+    /// A command and its answer. Blocks the thread.
     pub(crate) fn ask(&mut self, command: &str) -> String {
         self.send(command);
         self.answer()
@@ -82,23 +114,14 @@ impl Agent {
         }
     }
 
-    /// Kills the process: it says nothing to the server any more.
+    /// Kills the program: it says nothing to the server any more.
     pub(crate) fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.program.kill();
     }
 
-    /// Closes the session and ends the process, which must have nothing to complain of.
+    /// Closes the session and ends the program, which must have nothing to complain of.
     pub(crate) fn stop(mut self) {
         assert_eq!(self.ask("stop"), "ok");
-        assert!(self.process.wait().unwrap().success());
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // It may have ended.
-        drop(self.process.kill());
-        drop(self.process.wait());
+        self.program.wait();
     }
 }

@@ -2,7 +2,8 @@
 
 use curator_test::TestingServer;
 
-use crate::{LONG, SHORT, agent::Agent, two_clients, until_watched};
+use super::{start, two_clients};
+use crate::{LONG, SHORT, until_watched};
 
 #[tokio::test]
 async fn a_lock_is_handed_over() {
@@ -29,7 +30,7 @@ async fn a_lock_is_handed_over() {
 #[tokio::test]
 async fn the_lock_of_a_killed_holder_goes_to_the_next() {
     let server = TestingServer::start().await.unwrap();
-    let (mut a, mut b) = (Agent::start("a", &server, SHORT), Agent::start("b", &server, LONG));
+    let (mut a, mut b) = (start("a", &server, SHORT), start("b", &server, LONG));
     assert_eq!(a.ask("acquire lock /lock"), "ok True");
     assert_eq!(a.ask("create_ephemeral /alive"), "ok /alive");
     b.send("acquire lock /lock");
@@ -64,7 +65,7 @@ async fn readers_share_and_a_writer_waits() {
 #[tokio::test]
 async fn a_semaphore_gives_no_more_than_its_leases() {
     let (server, mut a, mut b) = two_clients().await;
-    let mut c = Agent::start("c", &server, LONG);
+    let mut c = start("c", &server, LONG);
     assert_eq!(a.ask("acquire semaphore /semaphore"), "ok True");
     assert_eq!(b.ask("acquire semaphore /semaphore"), "ok True");
     assert_eq!(a.ask("lease_holders /semaphore"), "ok a b");

@@ -4,7 +4,8 @@ use curator_recipes::{InterProcessMutex, LockGuard, StandardLockInternalsDriver,
 use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, until};
 use tokio::task::JoinHandle;
 
-use crate::{LONG, agent::Agent, still_waits::still_waits};
+use super::start;
+use crate::{LONG, still_waits::still_waits};
 
 const PATH: &str = "/lock";
 /// What kazoo puts between the id and the number in its nodes' names.
@@ -47,7 +48,7 @@ async fn await_nodes(mutex: &InterProcessMutex, nodes: usize) {
 #[tokio::test]
 async fn kazoos_lock_and_a_mutex_with_its_lock_name_exclude_each_other() {
     let server = TestingServer::start().await.unwrap();
-    let mut kazoo = Agent::start("kazoo", &server, LONG);
+    let mut kazoo = start("kazoo", &server, LONG);
     let client = client(&server).await;
     let mutex = like_kazoo(&client);
 
@@ -66,7 +67,7 @@ async fn kazoos_lock_and_a_mutex_with_its_lock_name_exclude_each_other() {
 #[tokio::test]
 async fn kazoos_lock_and_a_mutex_with_its_lock_name_stand_in_one_queue() {
     let server = TestingServer::start().await.unwrap();
-    let (mut a, mut b) = (Agent::start("a", &server, LONG), Agent::start("b", &server, LONG));
+    let (mut a, mut b) = (start("a", &server, LONG), start("b", &server, LONG));
     let client = client(&server).await;
     let mutex = like_kazoo(&client);
 
@@ -95,7 +96,7 @@ async fn kazoos_lock_and_a_mutex_with_its_lock_name_stand_in_one_queue() {
 #[tokio::test]
 async fn under_their_own_names_kazoos_lock_and_a_mutex_do_not_see_each_other() {
     let server = TestingServer::start().await.unwrap();
-    let mut kazoo = Agent::start("kazoo", &server, LONG);
+    let mut kazoo = start("kazoo", &server, LONG);
     let client = client(&server).await;
     let mutex = InterProcessMutex::new(&client, PATH).unwrap();
 
@@ -110,7 +111,7 @@ async fn under_their_own_names_kazoos_lock_and_a_mutex_do_not_see_each_other() {
 #[tokio::test]
 async fn kazoos_extra_lock_patterns_help_one_way_only() {
     let server = TestingServer::start().await.unwrap();
-    let mut kazoo = Agent::start("kazoo", &server, LONG);
+    let mut kazoo = start("kazoo", &server, LONG);
     let client = client(&server).await;
     let mutex = InterProcessMutex::new(&client, PATH).unwrap();
 

@@ -1,0 +1,321 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.utils.ZKPaths;
+import org.apache.zookeeper.data.Stat;
+
+/**
+ * Sessions of Java Curator that do what they are told: one command a line, one answer a line.
+ *
+ * <p>A command is {@code <session> <verb> <argument>...}. Each session has a thread, which does its commands one after another, so
+ * one that blocks holds up the commands of its own session only. An answer is {@code <session> ok}, perhaps with words after it,
+ * or {@code <session> error} and the name of the exception. {@code <session> open <hosts> <session timeout in milliseconds>} is
+ * the first command of a session, and {@code <session> close} the last. The program ends with its input.
+ */
+public final class CuratorAgent {
+    /** No wait is longer, in seconds. Only a failing test waits so long. */
+    static final int TIMEOUT = 30;
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        Map<String, Session> sessions = new HashMap<>();
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            String[] words = line.split(" ");
+            sessions.computeIfAbsent(words[0], Session::new).commands.add(Arrays.asList(words).subList(1, words.length));
+        }
+        // Whoever has started it is gone, or has all answers that it wants.
+        Runtime.getRuntime().halt(0);
+    }
+
+    static void answer(String session, String answer) {
+        synchronized (System.out) {
+            System.out.println(session + " " + answer);
+            System.out.flush();
+        }
+    }
+
+    /** One session and its thread. */
+    static final class Session implements Runnable {
+        final BlockingQueue<List<String>> commands = new LinkedBlockingQueue<>();
+        private final String name;
+        private final Map<String, InterProcessLock> locks = new HashMap<>();
+        private final Map<String, InterProcessReadWriteLock> readWriteLocks = new HashMap<>();
+        private final Map<String, InterProcessSemaphoreV2> semaphores = new HashMap<>();
+        private final Map<String, SharedCount> counts = new HashMap<>();
+        private final Map<String, List<Lease>> leases = new HashMap<>();
+        private final BlockingQueue<String> events = new LinkedBlockingQueue<>();
+        private CuratorFramework client;
+        private Recipes recipes;
+
+        Session(String name) {
+            this.name = name;
+            Thread thread = new Thread(this, name);
+            thread.setDaemon(true);
+            thread.start();
+        }
+
+        @Override
+        public void run() {
+            while (true) {
+                try {
+                    List<String> command = commands.take();
+                    Object result = run(command.get(0), command.subList(1, command.size()).toArray(new String[0]));
+                    answer(name, "ok" + words(result));
+                    if (command.get(0).equals("close")) {
+                        return;
+                    }
+                } catch (Exception error) {
+                    answer(name, "error " + error.getClass().getSimpleName());
+                }
+            }
+        }
+
+        private static String words(Object result) {
+            if (result == null) {
+                return "";
+            }
+            if (result instanceof Collection<?> many) {
+                return many.stream().map(one -> " " + one).collect(Collectors.joining());
+            }
+            return " " + result;
+        }
+
+        private Object run(String verb, String... with) throws Exception {
+            switch (verb) {
+                case "open":
+                    return open(with[0], Integer.parseInt(with[1]));
+                case "close":
+                    client.close();
+                    return null;
+                case "session":
+                    return session();
+                case "acquire":
+                    return lock(with[0], with[1]).acquire(with.length > 2 ? millis(with[2]) : TIMEOUT * 1000L, TimeUnit.MILLISECONDS);
+                case "release":
+                    lock(with[0], with[1]).release();
+                    return null;
+                case "participants":
+                    return participants(with[0], with[1]);
+                case "cycles":
+                    return cycles(with[0], with[1], Integer.parseInt(with[2]), with[3], Long.parseLong(with[4]));
+                case "lease":
+                    return lease(with[0], with[1], Integer.parseInt(with[2]), with.length > 3 ? millis(with[3]) : TIMEOUT * 1000L);
+                case "return":
+                    return giveBack(with[0]);
+                case "leases":
+                    return leases(with[0], with[1], with[2], Integer.parseInt(with[3]), Long.parseLong(with[4]));
+                case "count":
+                    return count(with[0]).getCount();
+                case "set-count":
+                    count(with[0]).setCount(Integer.parseInt(with[1]));
+                    return null;
+                case "revocable":
+                    ((InterProcessMutex) lock("mutex", with[0])).makeRevocable(lock -> events.add("revoked"));
+                    return null;
+                case "revoke":
+                    Revoker.attemptRevoke(client, with[0]);
+                    return null;
+                case "event":
+                    String event = events.poll(TIMEOUT, TimeUnit.SECONDS);
+                    return event == null ? "none" : event;
+                default:
+                    return recipes.run(verb, with);
+            }
+        }
+
+        // The session.
+
+        private Object open(String hosts, int timeout) throws Exception {
+            client = CuratorFrameworkFactory.builder()
+                    .connectString(hosts)
+                    .sessionTimeoutMs(timeout)
+                    .connectionTimeoutMs(TIMEOUT * 1000)
+                    .retryPolicy(new ExponentialBackoffRetry(50, 10, 1000))
+                    .build();
+            client.start();
+            if (!client.blockUntilConnected(TIMEOUT, TimeUnit.SECONDS)) {
+                throw new IllegalStateException("not connected");
+            }
+            recipes = new Recipes(client, name, events);
+            return session();
+        }
+
+        /** Id and password, in hexadecimal digits. */
+        private Object session() throws Exception {
+            StringBuilder password = new StringBuilder();
+            for (byte octet : client.getZookeeperClient().getZooKeeper().getSessionPasswd()) {
+                password.append(String.format("%02x", octet));
+            }
+            return String.format("%x %s", client.getZookeeperClient().getZooKeeper().getSessionId(), password);
+        }
+
+        private static long millis(String text) {
+            return Long.parseLong(text);
+        }
+
+        // Locks. Each is known by its kind and path, so that it can be released.
+
+        private InterProcessLock lock(String kind, String path) {
+            return locks.computeIfAbsent(kind + " " + path, unused -> switch (kind) {
+                case "mutex" -> new Mutex(client, path);
+                case "read" -> readWrite(path).readLock();
+                case "write" -> readWrite(path).writeLock();
+                case "semaphore-mutex" -> new InterProcessSemaphoreMutex(client, path);
+                case "multi" -> new InterProcessMultiLock(client, List.of(path.split(",")));
+                default -> throw new IllegalArgumentException(kind);
+            });
+        }
+
+        private InterProcessReadWriteLock readWrite(String path) {
+            return readWriteLocks.computeIfAbsent(
+                    path, unused -> new InterProcessReadWriteLock(client, path, name.getBytes(StandardCharsets.UTF_8)));
+        }
+
+        /** The names of the nodes in the queue, in its order. */
+        private Object participants(String kind, String path) throws Exception {
+            Collection<String> paths = switch (kind) {
+                case "semaphore" -> semaphores.get(path).getParticipantNodes();
+                default -> ((InterProcessMutex) lock(kind, path)).getParticipantNodes();
+            };
+            return paths.stream().map(ZKPaths::getNodeFromPath).collect(Collectors.toList());
+        }
+
+        /**
+         * Acquires and releases so many times. What it does as a holder is wrong if there is another one: it reads the number
+         * in the node {@code <counter>} and writes the next one. It adds a node to {@code <counter>/log} with a name for itself.
+         */
+        private Object cycles(String kind, String path, int cycles, String counter, long seed) throws Exception {
+            Random random = new Random(seed);
+            InterProcessLock lock = lock(kind, path);
+            for (int cycle = 0; cycle < cycles; cycle++) {
+                roundTrips(random.nextInt(8));
+                if (!lock.acquire(TIMEOUT, TimeUnit.SECONDS)) {
+                    throw new IllegalStateException("not acquired");
+                }
+                long number = Long.parseLong(new String(client.getData().forPath(counter), StandardCharsets.UTF_8));
+                roundTrips(random.nextInt(3));
+                byte[] entry = entry(lock).getBytes(StandardCharsets.UTF_8);
+                client.create().withMode(org.apache.zookeeper.CreateMode.PERSISTENT_SEQUENTIAL).forPath(counter + "/log-", entry);
+                client.setData().forPath(counter, Long.toString(number + 1).getBytes(StandardCharsets.UTF_8));
+                lock.release();
+            }
+            return null;
+        }
+
+        /** The transaction that has made the node of a lock that is held, and the node's name; or the session's name. */
+        private String entry(InterProcessLock lock) throws Exception {
+            if (!(lock instanceof Mutex mutex)) {
+                return "0 " + name;
+            }
+            Stat stat = client.checkExists().forPath(mutex.node());
+            return (stat == null ? 0 : stat.getCzxid()) + " " + ZKPaths.getNodeFromPath(mutex.node());
+        }
+
+        private void roundTrips(int number) throws Exception {
+            for (int i = 0; i < number; i++) {
+                client.checkExists().forPath("/");
+            }
+        }
+
+        // Semaphores. The number of leases is a number, or the path of a shared count.
+
+        private InterProcessSemaphoreV2 semaphore(String path, String number) throws Exception {
+            InterProcessSemaphoreV2 known = semaphores.get(path);
+            if (known == null) {
+                known = number.startsWith("/")
+                        ? new InterProcessSemaphoreV2(client, path, count(number))
+                        : new InterProcessSemaphoreV2(client, path, Integer.parseInt(number));
+                known.setNodeData(name.getBytes(StandardCharsets.UTF_8));
+                semaphores.put(path, known);
+            }
+            return known;
+        }
+
+        private SharedCount count(String path) throws Exception {
+            SharedCount known = counts.get(path);
+            if (known == null) {
+                known = new SharedCount(client, path, 1);
+                known.start();
+                counts.put(path, known);
+            }
+            return known;
+        }
+
+        private Object lease(String path, String number, int quantity, long patience) throws Exception {
+            Collection<Lease> taken = semaphore(path, number).acquire(quantity, patience, TimeUnit.MILLISECONDS);
+            if (taken == null) {
+                return false;
+            }
+            leases.computeIfAbsent(path, unused -> new ArrayList<>()).addAll(taken);
+            return true;
+        }
+
+        /** All leases of this path. Returns their number. */
+        private Object giveBack(String path) {
+            List<Lease> held = leases.remove(path);
+            semaphores.get(path).returnAll(held);
+            return held.size();
+        }
+
+        /** Takes and returns a lease so many times. Whoever has a lease has a node in the directory {@code holders}. */
+        private Object leases(String path, String number, String holders, int cycles, long seed) throws Exception {
+            Random random = new Random(seed);
+            int most = 0;
+            for (int cycle = 0; cycle < cycles; cycle++) {
+                roundTrips(random.nextInt(8));
+                if (!Boolean.TRUE.equals(lease(path, number, 1, TIMEOUT * 1000L))) {
+                    throw new IllegalStateException("no lease");
+                }
+                String holder = client.create().withMode(org.apache.zookeeper.CreateMode.EPHEMERAL_SEQUENTIAL).forPath(holders + "/h-");
+                most = Math.max(most, client.getChildren().forPath(holders).size());
+                roundTrips(random.nextInt(3));
+                client.delete().forPath(holder);
+                giveBack(path);
+            }
+            return most;
+        }
+    }
+
+    /** With the path of the node that it holds. */
+    private static final class Mutex extends InterProcessMutex {
+        Mutex(CuratorFramework client, String path) {
+            super(client, path);
+        }
+
+        String node() {
+            return getLockPath();
+        }
+    }
+
+    /** Curator's other recipes. */
+    static final class Recipes {
+        Recipes(CuratorFramework client, String name, BlockingQueue<String> events) {}
+
+        Object run(String verb, String... with) {
+            throw new IllegalArgumentException(verb);
+        }
+    }
+}

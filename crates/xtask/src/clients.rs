@@ -1,0 +1,98 @@
+//! The other clients of ZooKeeper that tests and runs use beside ours.
+
+use std::ffi::OsString;
+
+use crate::{
+    curator::{self, CLASSPATH_VARIABLE},
+    kazoo::{self, PYTHON_VARIABLE},
+    not_run::{INSTALL_CURATOR, INSTALL_KAZOO, NotRun},
+};
+
+/// Another client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Client {
+    Curator,
+    Kazoo,
+}
+
+impl Client {
+    pub(crate) const ALL: [Self; 2] = [Self::Curator, Self::Kazoo];
+
+    /// As `--peers` names it. The tests with it are in a module of this name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Curator => "curator",
+            Self::Kazoo => "kazoo",
+        }
+    }
+
+    /// Finds it, or fetches it. Quick if that has been done.
+    pub(crate) fn prepare(self) -> Result<Prepared, String> {
+        let (variable, place) = match self {
+            Self::Curator => (CLASSPATH_VARIABLE, curator::prepare()?),
+            Self::Kazoo => (PYTHON_VARIABLE, kazoo::prepare()?.into_os_string()),
+        };
+        Ok(Prepared { client: self, variable, place })
+    }
+
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Curator => INSTALL_CURATOR,
+            Self::Kazoo => INSTALL_KAZOO,
+        }
+    }
+}
+
+/// A client that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Prepared {
+    pub(crate) client: Client,
+    /// The variable that tells tests where it is.
+    pub(crate) variable: &'static str,
+    /// The variable's value.
+    pub(crate) place: OsString,
+}
+
+/// All clients, as far as they can be had, and the tests that are not run without the others.
+pub(crate) fn available() -> (Vec<Prepared>, Vec<NotRun>) {
+    sorted(Client::ALL.map(|client| (client, client.prepare())))
+}
+
+fn sorted(results: impl IntoIterator<Item = (Client, Result<Prepared, String>)>) -> (Vec<Prepared>, Vec<NotRun>) {
+    let (mut there, mut not_run) = (Vec::new(), Vec::new());
+    for (client, result) in results {
+        match result {
+            Ok(prepared) => there.push(prepared),
+            Err(why) => {
+                let what = format!("the tests with {client:?}");
+                not_run.push(NotRun { what, why, remedy: client.remedy() });
+            }
+        }
+    }
+    (there, not_run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_told_and_the_others_are_used() {
+        let there = Prepared { client: Client::Curator, variable: "X", place: "/jars".into() };
+        let results = [(Client::Curator, Ok(there.clone())), (Client::Kazoo, Err("no Python".to_owned()))];
+        let (available, not_run) = sorted(results);
+        assert_eq!(available, [there]);
+        let text = not_run.iter().map(NotRun::text).collect::<String>();
+        assert!(text.contains("*** NOT RUN: the tests with Kazoo ***"), "{text}");
+        assert!(text.contains("why:         no Python") && text.contains(INSTALL_KAZOO), "{text}");
+    }
+
+    #[test]
+    fn each_client_has_a_module_of_tests() {
+        for client in Client::ALL {
+            let main = crate::workspace().join("crates/curator-test/tests/interop/main.rs");
+            let text = std::fs::read_to_string(main).unwrap();
+            assert!(text.contains(&format!("\nmod {};\n", client.name())), "{client:?}");
+        }
+    }
+}
