@@ -1,4 +1,5 @@
 import java.io.BufferedReader;
+import java.io.Closeable;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -9,11 +10,23 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.AtomicValue;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.cache.ChildData;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
+import org.apache.curator.framework.recipes.cache.PathChildrenCache;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -22,10 +35,15 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.shared.SharedCountListener;
+import org.apache.curator.framework.recipes.shared.SharedCountReader;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.retry.RetryNTimes;
 import org.apache.curator.utils.ZKPaths;
-import org.apache.zookeeper.data.Stat;
+import org.apache.zookeeper.CreateMode;
 
 /**
  * Sessions of Java Curator that do what they are told: one command a line, one answer a line.
@@ -33,18 +51,20 @@ import org.apache.zookeeper.data.Stat;
  * <p>A command is {@code <session> <verb> <argument>...}. Each session has a thread, which does its commands one after another, so
  * one that blocks holds up the commands of its own session only. An answer is {@code <session> ok}, perhaps with words after it,
  * or {@code <session> error} and the name of the exception. {@code <session> open <hosts> <session timeout in milliseconds>} is
- * the first command of a session, and {@code <session> close} the last. The program ends with its input.
+ * the first command of a session, and {@code <session> close} the last; {@code <other> share <session>} makes another thread for
+ * it. The program ends with its input.
  */
 public final class CuratorAgent {
     /** No wait is longer, in seconds. Only a failing test waits so long. */
     static final int TIMEOUT = 30;
 
+    static final Map<String, Session> SESSIONS = new ConcurrentHashMap<>();
+
     public static void main(String[] arguments) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        Map<String, Session> sessions = new HashMap<>();
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             String[] words = line.split(" ");
-            sessions.computeIfAbsent(words[0], Session::new).commands.add(Arrays.asList(words).subList(1, words.length));
+            SESSIONS.computeIfAbsent(words[0], Session::new).commands.add(Arrays.asList(words).subList(1, words.length));
         }
         // Whoever has started it is gone, or has all answers that it wants.
         Runtime.getRuntime().halt(0);
@@ -67,7 +87,7 @@ public final class CuratorAgent {
         private final Map<String, SharedCount> counts = new HashMap<>();
         private final Map<String, List<Lease>> leases = new HashMap<>();
         private final BlockingQueue<String> events = new LinkedBlockingQueue<>();
-        private CuratorFramework client;
+        private volatile CuratorFramework client;
         private Recipes recipes;
 
         Session(String name) {
@@ -110,8 +130,12 @@ public final class CuratorAgent {
                 case "close":
                     client.close();
                     return null;
-                case "session":
-                    return session();
+                case "share":
+                    client = SESSIONS.get(with[0]).client;
+                    return null;
+                case "round-trips":
+                    roundTrips(Integer.parseInt(with[0]));
+                    return null;
                 case "acquire":
                     return lock(with[0], with[1]).acquire(with.length > 2 ? millis(with[2]) : TIMEOUT * 1000L, TimeUnit.MILLISECONDS);
                 case "release":
@@ -121,6 +145,8 @@ public final class CuratorAgent {
                     return participants(with[0], with[1]);
                 case "cycles":
                     return cycles(with[0], with[1], Integer.parseInt(with[2]), with[3], Long.parseLong(with[4]));
+                case "read-write-cycles":
+                    return readWriteCycles(with[0], Integer.parseInt(with[1]), with[2], Long.parseLong(with[3]));
                 case "lease":
                     return lease(with[0], with[1], Integer.parseInt(with[2]), with.length > 3 ? millis(with[3]) : TIMEOUT * 1000L);
                 case "return":
@@ -180,7 +206,7 @@ public final class CuratorAgent {
 
         private InterProcessLock lock(String kind, String path) {
             return locks.computeIfAbsent(kind + " " + path, unused -> switch (kind) {
-                case "mutex" -> new Mutex(client, path);
+                case "mutex" -> new Mutex(client, path, name);
                 case "read" -> readWrite(path).readLock();
                 case "write" -> readWrite(path).writeLock();
                 case "semaphore-mutex" -> new InterProcessSemaphoreMutex(client, path);
@@ -196,11 +222,11 @@ public final class CuratorAgent {
 
         /** The names of the nodes in the queue, in its order. */
         private Object participants(String kind, String path) throws Exception {
-            Collection<String> paths = switch (kind) {
-                case "semaphore" -> semaphores.get(path).getParticipantNodes();
-                default -> ((InterProcessMutex) lock(kind, path)).getParticipantNodes();
-            };
-            return paths.stream().map(ZKPaths::getNodeFromPath).collect(Collectors.toList());
+            if (kind.equals("semaphore")) {
+                // These are names already.
+                return semaphores.get(path).getParticipantNodes();
+            }
+            return ((InterProcessMutex) lock(kind, path)).getParticipantNodes().stream().map(ZKPaths::getNodeFromPath).collect(Collectors.toList());
         }
 
         /**
@@ -218,20 +244,46 @@ public final class CuratorAgent {
                 long number = Long.parseLong(new String(client.getData().forPath(counter), StandardCharsets.UTF_8));
                 roundTrips(random.nextInt(3));
                 byte[] entry = entry(lock).getBytes(StandardCharsets.UTF_8);
-                client.create().withMode(org.apache.zookeeper.CreateMode.PERSISTENT_SEQUENTIAL).forPath(counter + "/log-", entry);
+                client.create().withMode(CreateMode.PERSISTENT_SEQUENTIAL).forPath(counter + "/log-", entry);
                 client.setData().forPath(counter, Long.toString(number + 1).getBytes(StandardCharsets.UTF_8));
                 lock.release();
             }
             return null;
         }
 
+        /** The same with a read-write lock. A reader sees the same number twice, unless there is a writer too. */
+        private Object readWriteCycles(String path, int cycles, String counter, long seed) throws Exception {
+            Random random = new Random(seed);
+            for (int cycle = 0; cycle < cycles; cycle++) {
+                if (random.nextBoolean()) {
+                    cycles("write", path, 1, counter, random.nextLong());
+                    continue;
+                }
+                InterProcessLock read = lock("read", path);
+                roundTrips(random.nextInt(8));
+                if (!read.acquire(TIMEOUT, TimeUnit.SECONDS)) {
+                    throw new IllegalStateException("not acquired");
+                }
+                String number = new String(client.getData().forPath(counter), StandardCharsets.UTF_8);
+                roundTrips(1 + random.nextInt(3));
+                if (!number.equals(new String(client.getData().forPath(counter), StandardCharsets.UTF_8))) {
+                    throw new IllegalStateException("a writer beside a reader");
+                }
+                read.release();
+            }
+            return null;
+        }
+
         /** The transaction that has made the node of a lock that is held, and the node's name; or the session's name. */
         private String entry(InterProcessLock lock) throws Exception {
-            if (!(lock instanceof Mutex mutex)) {
-                return "0 " + name;
+            if (lock instanceof InterProcessMutex mutex) {
+                for (String node : mutex.getParticipantNodes()) {
+                    if (new String(client.getData().forPath(node), StandardCharsets.UTF_8).equals(name)) {
+                        return client.checkExists().forPath(node).getCzxid() + " " + ZKPaths.getNodeFromPath(node);
+                    }
+                }
             }
-            Stat stat = client.checkExists().forPath(mutex.node());
-            return (stat == null ? 0 : stat.getCzxid()) + " " + ZKPaths.getNodeFromPath(mutex.node());
+            return "0 " + name;
         }
 
         private void roundTrips(int number) throws Exception {
@@ -258,6 +310,15 @@ public final class CuratorAgent {
             SharedCount known = counts.get(path);
             if (known == null) {
                 known = new SharedCount(client, path, 1);
+                known.addListener(new SharedCountListener() {
+                    @Override
+                    public void countHasChanged(SharedCountReader same, int number) {
+                        events.add("count " + number);
+                    }
+
+                    @Override
+                    public void stateChanged(CuratorFramework same, ConnectionState state) {}
+                });
                 known.start();
                 counts.put(path, known);
             }
@@ -289,7 +350,7 @@ public final class CuratorAgent {
                 if (!Boolean.TRUE.equals(lease(path, number, 1, TIMEOUT * 1000L))) {
                     throw new IllegalStateException("no lease");
                 }
-                String holder = client.create().withMode(org.apache.zookeeper.CreateMode.EPHEMERAL_SEQUENTIAL).forPath(holders + "/h-");
+                String holder = client.create().withMode(CreateMode.EPHEMERAL_SEQUENTIAL).forPath(holders + "/h-");
                 most = Math.max(most, client.getChildren().forPath(holders).size());
                 roundTrips(random.nextInt(3));
                 client.delete().forPath(holder);
@@ -299,23 +360,131 @@ public final class CuratorAgent {
         }
     }
 
-    /** With the path of the node that it holds. */
+    /** With the session's name in its nodes. */
     private static final class Mutex extends InterProcessMutex {
-        Mutex(CuratorFramework client, String path) {
+        private final String name;
+
+        Mutex(CuratorFramework client, String path, String name) {
             super(client, path);
+            this.name = name;
         }
 
-        String node() {
-            return getLockPath();
+        @Override
+        protected byte[] getLockNodeBytes() {
+            return name.getBytes(StandardCharsets.UTF_8);
         }
     }
 
-    /** Curator's other recipes. */
+    /** Curator's recipes that are no locks. */
     static final class Recipes {
-        Recipes(CuratorFramework client, String name, BlockingQueue<String> events) {}
+        private final CuratorFramework client;
+        private final String name;
+        private final BlockingQueue<String> events;
+        private final Map<String, Closeable> open = new HashMap<>();
+        private final Semaphore terms = new Semaphore(0);
 
-        Object run(String verb, String... with) {
-            throw new IllegalArgumentException(verb);
+        Recipes(CuratorFramework client, String name, BlockingQueue<String> events) {
+            this.client = client;
+            this.name = name;
+            this.events = events;
+        }
+
+        @SuppressWarnings("deprecation")
+        Object run(String verb, String... with) throws Exception {
+            String path = with[0];
+            switch (verb) {
+                case "latch":
+                    LeaderLatch latch = new LeaderLatch(client, path, name);
+                    latch.addListener(new LeaderLatchListener() {
+                        @Override
+                        public void isLeader() {
+                            events.add("leader");
+                        }
+
+                        @Override
+                        public void notLeader() {
+                            events.add("not-leader");
+                        }
+                    });
+                    latch.start();
+                    return keep(path, latch);
+                case "leader":
+                    return open.get(path) instanceof LeaderLatch one
+                            ? one.getLeader().getId()
+                            : ((LeaderSelector) open.get(path)).getLeader().getId();
+                case "select":
+                    LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
+                        @Override
+                        public void takeLeadership(CuratorFramework same) throws InterruptedException {
+                            events.add("takes");
+                            terms.acquire();
+                        }
+                    });
+                    selector.setId(name);
+                    selector.autoRequeue();
+                    selector.start();
+                    return keep(path, selector);
+                case "end-term":
+                    terms.release();
+                    return null;
+                case "cache":
+                    CuratorCache cache = CuratorCache.build(client, path);
+                    cache.listenable().addListener((type, before, after) -> {
+                        ChildData node = after == null ? before : after;
+                        events.add(type + " " + node.getPath() + " " + new String(node.getData(), StandardCharsets.UTF_8));
+                    });
+                    cache.start();
+                    return keep(path, cache);
+                case "children-cache":
+                    PathChildrenCache children = new PathChildrenCache(client, path, true);
+                    children.getListenable().addListener((same, event) -> {
+                        events.add(event.getType() + (event.getData() == null ? "" : " " + event.getData().getPath()));
+                    });
+                    children.start(PathChildrenCache.StartMode.POST_INITIALIZED_EVENT);
+                    return keep(path, children);
+                case "persistent":
+                    byte[] data = with[1].getBytes(StandardCharsets.UTF_8);
+                    PersistentNode node = new PersistentNode(client, CreateMode.EPHEMERAL, false, path, data);
+                    node.start();
+                    if (!node.waitForInitialCreate(TIMEOUT, TimeUnit.SECONDS)) {
+                        throw new IllegalStateException("not created");
+                    }
+                    return keep(path, node);
+                case "add":
+                    return add(path, Integer.parseInt(with[1]));
+                case "shut":
+                    open.remove(path).close();
+                    return null;
+                case "set-barrier":
+                    new DistributedBarrier(client, path).setBarrier();
+                    return null;
+                case "remove-barrier":
+                    new DistributedBarrier(client, path).removeBarrier();
+                    return null;
+                case "wait-on-barrier":
+                    return new DistributedBarrier(client, path).waitOnBarrier(TIMEOUT, TimeUnit.SECONDS);
+                default:
+                    throw new IllegalArgumentException(verb);
+            }
+        }
+
+        private Object keep(String path, Closeable recipe) {
+            open.put(path, recipe);
+            return null;
+        }
+
+        /** Adds one so many times. Returns the last number. */
+        private Object add(String path, int times) throws Exception {
+            DistributedAtomicLong number = new DistributedAtomicLong(client, path, new RetryNTimes(10_000, 1));
+            long last = 0;
+            for (int i = 0; i < times; i++) {
+                AtomicValue<Long> added = number.increment();
+                if (!added.succeeded()) {
+                    throw new IllegalStateException("not added");
+                }
+                last = added.postValue();
+            }
+            return last;
         }
     }
 }

@@ -6,7 +6,11 @@
 
 mod agent;
 mod curator;
+#[path = "../../../curator-recipes/tests/support/environment.rs"]
+mod environment;
 mod kazoo;
+#[path = "../support/numbers.rs"]
+mod numbers;
 #[path = "../../../curator-recipes/tests/support/still_waits.rs"]
 mod still_waits;
 

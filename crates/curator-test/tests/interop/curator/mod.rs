@@ -1,1 +1,12 @@
-//! Java Curator.
+//! Java Curator: its locks beside ours, and its own recipes against a server.
+
+mod cycles;
+mod java;
+mod killed;
+mod multi_lock;
+mod mutex;
+mod read_write;
+mod recipes;
+mod revocation;
+mod semaphore;
+mod stage;

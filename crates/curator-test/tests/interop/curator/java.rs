@@ -1,0 +1,196 @@
+//! Java processes with sessions of Curator.
+
+use std::{
+    collections::HashMap,
+    env,
+    process::Command,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use curator_test::{DEFAULT_TIMEOUT, SessionCredentials, TestingServer, close_session, until, within};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::{LONG, agent::Program};
+
+/// Names a class path with Curator and the agent.
+const CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
+
+/// A Java process, which may have many sessions. It ends with its last clone, or with the test process.
+#[derive(Clone)]
+pub(crate) struct Java {
+    program: Arc<Mutex<Program>>,
+    /// Where the answers to each session go.
+    answers: Arc<Mutex<HashMap<String, UnboundedSender<String>>>>,
+}
+
+impl Java {
+    /// A process that other tests use too.
+    pub(crate) fn shared() -> Self {
+        static SHARED: OnceLock<Java> = OnceLock::new();
+        SHARED.get_or_init(Self::start).clone()
+    }
+
+    /// A process of its own, for a test that kills it.
+    pub(crate) fn start() -> Self {
+        let Some(classpath) = env::var_os(CLASSPATH) else {
+            panic!(
+                "{CLASSPATH} is not set: run `cargo xtask test -- -p curator-test --test interop`, which brings Curator"
+            )
+        };
+        let java =
+            env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| format!("{}/bin/java", home.display()));
+        let mut command = Command::new(java);
+        // A short life.
+        command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-cp"]).arg(classpath);
+        command.arg("CuratorAgent");
+        let answers: Arc<Mutex<HashMap<String, UnboundedSender<String>>>> = Arc::default();
+        let program = Program::start(command, {
+            let answers = answers.clone();
+            move |line| {
+                let (session, answer) = line.split_once(' ').unwrap_or((&line, ""));
+                if let Some(sender) = answers.lock().unwrap().get(session) {
+                    // A test that has failed does not listen any more.
+                    drop(sender.send(answer.to_owned()));
+                }
+                true
+            }
+        });
+        Self { program: Arc::new(Mutex::new(program)), answers }
+    }
+
+    /// Opens a session with this timeout on the server that tests share.
+    pub(crate) async fn open(&self, session_timeout: Duration) -> JavaSession {
+        static OPENED: AtomicUsize = AtomicUsize::new(0);
+        let server = TestingServer::shared().await;
+        let name = format!("java-{}", OPENED.fetch_add(1, Ordering::Relaxed));
+        let mut thread = JavaThread::new(self, &name);
+        let millis = session_timeout.as_millis();
+        let opened = thread.tell(&format!("open {} {millis}", server.connect_string())).await;
+        let mut beside = JavaThread::new(self, &format!("{name}-beside"));
+        assert_eq!(beside.ask(&format!("share {name}")).await, "ok");
+        JavaSession { thread, beside, credentials: credentials_of(&opened) }
+    }
+
+    /// Kills the process with all its sessions: it says nothing to the server any more.
+    pub(crate) fn kill(&self) {
+        self.program.lock().unwrap().kill();
+    }
+}
+
+/// A session that no test means to lose, in the Java process that tests share.
+pub(crate) async fn java() -> JavaSession {
+    Java::shared().open(LONG).await
+}
+
+/// From the agent's answer: id and password, in hexadecimal digits.
+fn credentials_of(words: &[String]) -> SessionCredentials {
+    let [id, password] = words else { panic!("not an id and a password: {words:?}") };
+    let octet = |at: usize| u8::from_str_radix(&password[at..at + 2], 16).unwrap();
+    SessionCredentials {
+        session_id: u64::from_str_radix(id, 16).unwrap().cast_signed(),
+        password: (0..password.len()).step_by(2).map(octet).collect(),
+    }
+}
+
+/// A thread of the Java process, which does its commands one after another.
+struct JavaThread {
+    java: Java,
+    name: String,
+    answers: UnboundedReceiver<String>,
+}
+
+impl JavaThread {
+    fn new(java: &Java, name: &str) -> Self {
+        let (sender, answers) = unbounded_channel();
+        java.answers.lock().unwrap().insert(name.to_owned(), sender);
+        Self { java: java.clone(), name: name.to_owned(), answers }
+    }
+
+    fn send(&self, command: &str) {
+        self.java.program.lock().unwrap().tell(&format!("{} {command}", self.name));
+    }
+
+    async fn answer(&mut self) -> String {
+        // The agent's own patience is shorter, but for a command that waits several times.
+        within(2 * DEFAULT_TIMEOUT, self.answers.recv()).await.expect("the Java process has ended")
+    }
+
+    async fn ask(&mut self, command: &str) -> String {
+        self.send(command);
+        self.answer().await
+    }
+
+    async fn tell(&mut self, command: &str) -> Vec<String> {
+        let answer = self.ask(command).await;
+        let words = answer.strip_prefix("ok").unwrap_or_else(|| panic!("`{command}`: {answer}"));
+        words.split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+/// A session of Curator. Its commands are done one after another, on a thread of its own.
+pub(crate) struct JavaSession {
+    thread: JavaThread,
+    /// Another thread with the same session.
+    beside: JavaThread,
+    /// Of the first session, if the client has had several.
+    credentials: SessionCredentials,
+}
+
+impl JavaSession {
+    /// Its name, which is in the data of its nodes.
+    pub(crate) fn name(&self) -> &str {
+        &self.thread.name
+    }
+
+    /// Its id on the server.
+    pub(crate) fn id(&self) -> i64 {
+        self.credentials.session_id
+    }
+
+    /// Sends a command, whose answer may take its time.
+    pub(crate) fn send(&self, command: &str) {
+        self.thread.send(command);
+    }
+
+    /// The answer to the first command that has none yet.
+    pub(crate) async fn answer(&mut self) -> String {
+        self.thread.answer().await
+    }
+
+    /// A command and its answer.
+    pub(crate) async fn ask(&mut self, command: &str) -> String {
+        self.thread.ask(command).await
+    }
+
+    /// A command that must succeed. Returns the words of the answer.
+    pub(crate) async fn tell(&mut self, command: &str) -> Vec<String> {
+        self.thread.tell(command).await
+    }
+
+    /// Asks until this is the answer.
+    pub(crate) async fn ask_until(&mut self, command: &str, expected: &str) {
+        until(async || self.ask(command).await == expected).await;
+    }
+
+    /// Whether its command has no answer yet, when its session has had the time to see what has happened and to act upon it: some
+    /// round trips, as for our own sessions in `still_waits`.
+    pub(crate) async fn still_waits(&mut self) -> bool {
+        assert_eq!(self.beside.ask("round-trips 50").await, "ok");
+        self.thread.answers.try_recv().is_err()
+    }
+
+    /// Ends its session on the server, behind its back.
+    pub(crate) async fn end(&self) {
+        close_session(TestingServer::shared().await.address(), &self.credentials).await.unwrap();
+    }
+
+    /// Closes the session.
+    pub(crate) async fn close(mut self) {
+        assert_eq!(self.ask("close").await, "ok");
+        assert_eq!(self.beside.ask("close").await, "ok");
+    }
+}

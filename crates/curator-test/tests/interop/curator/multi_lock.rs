@@ -1,0 +1,105 @@
+//! Multi-locks of both languages on paths that overlap.
+//!
+//! Curator's takes one lock after another, in the order given, as ours made by `of` does. With ours made by `new`, which takes
+//! its places in all queues at once, it can deadlock; Java's single mutexes cannot.
+
+use std::sync::Arc;
+
+use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessMutex, client::CuratorClient};
+use curator_test::{soon, unique_path};
+
+use super::{
+    cycles::four_of_each,
+    java::java,
+    stage::{children, id, ours, until_children, until_waits, until_watches, waiting_for},
+};
+use crate::still_waits::still_waits;
+
+/// Ours, which takes all at once.
+fn at_once(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(InterProcessMultiLock::new(client, paths.split(',')).unwrap())
+}
+
+/// Ours, which takes one after another.
+fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
+    let mutex = |path| -> Arc<dyn InterProcessLock> { Arc::new(InterProcessMutex::new(client, path).unwrap()) };
+    Arc::new(InterProcessMultiLock::of(paths.split(',').map(mutex)).unwrap())
+}
+
+fn three_paths() -> [String; 3] {
+    [unique_path("a"), unique_path("b"), unique_path("c")]
+}
+
+#[tokio::test]
+async fn in_one_order_multi_locks_on_overlapping_paths_exclude_each_other_and_never_deadlock() {
+    let [a, b, c] = three_paths();
+    let java = [format!("{a},{b}"), format!("{b},{c}")];
+    let ours = [format!("{a},{b},{c}"), format!("{b},{c}")];
+    let java: Vec<_> = java.iter().map(String::as_str).collect();
+    let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_order as fn(&_, &_) -> _)).collect();
+    four_of_each("multi", &java, &ours).await.close().await;
+}
+
+#[tokio::test]
+async fn ours_that_takes_all_at_once_excludes_javas_mutexes_and_never_deadlocks() {
+    // Each session shares a path with each other: Java's mutex is on one that all of ours have.
+    let [a, b, c] = three_paths();
+    let ours = [format!("{b},{a}"), format!("{a},{c}")];
+    let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), at_once as fn(&_, &_) -> _)).collect();
+    four_of_each("mutex", &[&a], &ours).await.close().await;
+}
+
+#[tokio::test]
+async fn each_waits_for_the_others_multi_lock() {
+    let [a, b, c] = three_paths();
+    let (client, mut java) = (ours().await, java().await);
+    for make in [at_once, in_order] {
+        let lock = make(&client, &format!("{b},{c}"));
+        assert_eq!(java.ask(&format!("acquire multi {a},{b}")).await, "ok true");
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        let waiting = waiting_for(&lock);
+        until_waits(&b, id(&client)).await;
+        assert!(still_waits(&waiting, &client).await);
+        assert_eq!(java.ask(&format!("release multi {a},{b}")).await, "ok");
+        let guard = soon(waiting).await.unwrap();
+        java.send(&format!("acquire multi {a},{b}"));
+        until_waits(&b, java.id()).await;
+        assert!(java.still_waits().await);
+        guard.release().await.unwrap();
+        assert_eq!(java.answer().await, "ok true");
+        assert_eq!(java.ask(&format!("release multi {a},{b}")).await, "ok");
+        for path in [&a, &b, &c] {
+            until_children(&client, path, 0).await;
+        }
+    }
+    java.close().await;
+    client.close().await.unwrap();
+}
+
+/// What the documentation warns of.
+#[tokio::test]
+async fn ours_that_takes_all_at_once_and_javas_can_wait_for_each_other_until_one_gives_up() {
+    let [a, b, _] = three_paths();
+    let (client, other, mut java) = (ours().await, ours().await, java().await);
+    let first = InterProcessMutex::new(&client, &a).unwrap().acquire().await.unwrap();
+    java.send(&format!("acquire multi {a},{b}"));
+    until_waits(&a, java.id()).await;
+    let waiting = waiting_for(&at_once(&other, &format!("{a},{b}")));
+    until_waits(&a, id(&other)).await;
+    // Java has the one path and waits for ours in the other, while ours waits for Java in the first.
+    first.release().await.unwrap();
+    let ours = format!("{b}/{}", children(&client, &b).await[0]);
+    until_watches(&ours, java.id()).await;
+    assert!(java.still_waits().await && still_waits(&waiting, &other).await);
+    // Whoever gives up leaves nothing in the queues.
+    waiting.abort();
+    assert_eq!(java.answer().await, "ok true");
+    assert_eq!(java.ask(&format!("release multi {a},{b}")).await, "ok");
+    for path in [&a, &b] {
+        until_children(&client, path, 0).await;
+    }
+    java.close().await;
+    for client in [client, other] {
+        client.close().await.unwrap();
+    }
+}

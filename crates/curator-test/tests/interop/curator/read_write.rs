@@ -1,0 +1,259 @@
+//! Curator's `InterProcessReadWriteLock` and ours on one path.
+
+use std::sync::Arc;
+
+use curator_recipes::{InterProcessLock, InterProcessReadWriteLock, LockGuard, client::CuratorClient};
+use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
+use tokio::task::JoinHandle;
+
+use super::{
+    cycles::{CYCLES, Counter, four_of_each, hold, read, round_trips, seed},
+    java::java,
+    stage::{id, ours, until_children, until_waits, until_watches, waiting},
+};
+use crate::{numbers::Numbers, still_waits::still_waits};
+
+const SIDES: [&str; 2] = ["read", "write"];
+
+fn lock(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
+    InterProcessReadWriteLock::new(client, path).unwrap()
+}
+
+/// A task that waits for one side of it.
+fn waiting_for(lock: &InterProcessReadWriteLock, side: &str) -> JoinHandle<LockGuard> {
+    let (lock, reads) = (lock.clone(), side == "read");
+    waiting(async move {
+        if reads {
+            return lock.read().acquire_timeout(DEFAULT_TIMEOUT).await;
+        }
+        Ok(lock.write().acquire_timeout(DEFAULT_TIMEOUT).await?.map(LockGuard::from))
+    })
+}
+
+#[tokio::test]
+async fn eight_writers_hold_one_at_a_time_in_the_order_of_their_nodes() {
+    let path = unique_path("read-write");
+    let write = |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> {
+        Arc::new(lock(client, path).write().clone())
+    };
+    let counter = four_of_each("write", &[&path], &[(&path, write)]).await;
+    counter.is_in_order().await;
+    counter.close().await;
+}
+
+#[tokio::test]
+async fn eight_sessions_that_read_and_write_see_no_writer_beside_them() {
+    let (counter, path, mut seeds) = (Counter::new().await, unique_path("read-write"), seed());
+    let mut sessions = Vec::new();
+    for _ in 0..4 {
+        let (session, seed) = (java().await, seeds.next() >> 1);
+        session.send(&format!("read-write-cycles {path} {CYCLES} {} {seed}", counter.path));
+        sessions.push(session);
+    }
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let client = ours().await;
+        let lock = lock(&client, &path);
+        tasks.push(tokio::spawn(read_and_write(client, lock, counter.path.clone(), Numbers(seeds.next()))));
+    }
+    for mut session in sessions {
+        assert_eq!(session.answer().await, "ok");
+        session.close().await;
+    }
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    counter.is_in_order().await;
+    counter.counts_its_log().await;
+    counter.close().await;
+}
+
+async fn read_and_write(client: CuratorClient, lock: InterProcessReadWriteLock, counter: String, mut numbers: Numbers) {
+    for _ in 0..CYCLES {
+        round_trips(&client, numbers.below(8)).await;
+        if numbers.below(2) == 0 {
+            let guard = lock.write().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("it has not become free");
+            hold(&client, &guard, &counter, &mut numbers).await;
+            guard.release().await.unwrap();
+            continue;
+        }
+        let guard = lock.read().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("it has not become free");
+        let number = read(&client, &counter).await;
+        round_trips(&client, 1 + numbers.below(3)).await;
+        assert_eq!(read(&client, &counter).await, number, "a writer beside a reader");
+        guard.release().await.unwrap();
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn after_java_only_a_reader_shares_with_a_reader() {
+    let (client, mut java) = (ours().await, java().await);
+    for held in SIDES {
+        for asked in SIDES {
+            let path = unique_path("read-write");
+            let lock = lock(&client, &path);
+            assert_eq!(java.ask(&format!("acquire {held} {path}")).await, "ok true");
+            let waiting = waiting_for(&lock, asked);
+            if (held, asked) == ("read", "read") {
+                soon(waiting).await.unwrap().release().await.unwrap();
+                assert_eq!(java.ask(&format!("release {held} {path}")).await, "ok");
+                continue;
+            }
+            until_waits(&path, id(&client)).await;
+            assert!(still_waits(&waiting, &client).await, "{asked} beside {held}");
+            assert_eq!(java.ask(&format!("release {held} {path}")).await, "ok");
+            soon(waiting).await.unwrap().release().await.unwrap();
+        }
+    }
+    java.close().await;
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn after_us_only_a_java_reader_shares_with_a_reader() {
+    let (client, mut java) = (ours().await, java().await);
+    for held in SIDES {
+        for asked in SIDES {
+            let path = unique_path("read-write");
+            let guard = soon(waiting_for(&lock(&client, &path), held)).await.unwrap();
+            java.send(&format!("acquire {asked} {path}"));
+            if (held, asked) == ("read", "read") {
+                assert_eq!(java.answer().await, "ok true");
+                guard.release().await.unwrap();
+            } else {
+                until_waits(&path, java.id()).await;
+                assert!(java.still_waits().await, "{asked} beside {held}");
+                guard.release().await.unwrap();
+                assert_eq!(java.answer().await, "ok true");
+            }
+            assert_eq!(java.ask(&format!("release {asked} {path}")).await, "ok");
+        }
+    }
+    java.close().await;
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
+    let (client, other, path) = (ours().await, ours().await, unique_path("read-write"));
+    let (mut writer, mut reader) = (java().await, java().await);
+    let guard = soon(waiting_for(&lock(&client, &path), "read")).await.unwrap();
+    writer.send(&format!("acquire write {path}"));
+    until_waits(&path, writer.id()).await;
+    let ours = waiting_for(&lock(&other, &path), "read");
+    reader.send(&format!("acquire read {path}"));
+    until_waits(&path, reader.id()).await;
+    until_waits(&path, id(&other)).await;
+    assert!(writer.still_waits().await && reader.still_waits().await && still_waits(&ours, &other).await);
+    guard.release().await.unwrap();
+    assert_eq!(writer.answer().await, "ok true");
+    assert!(reader.still_waits().await && still_waits(&ours, &other).await);
+    // Now both readers hold, and a writer of ours waits for Java's.
+    assert_eq!(writer.ask(&format!("release write {path}")).await, "ok");
+    assert_eq!(reader.answer().await, "ok true");
+    let guard = soon(ours).await.unwrap();
+    let ours = waiting_for(&lock(&client, &path), "write");
+    until_waits(&path, id(&client)).await;
+    guard.release().await.unwrap();
+    assert!(still_waits(&ours, &client).await);
+    assert_eq!(reader.ask(&format!("release read {path}")).await, "ok");
+    soon(ours).await.unwrap().release().await.unwrap();
+    for session in [writer, reader] {
+        session.close().await;
+    }
+    for client in [client, other] {
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_java_writer_that_goes_over_to_reading_keeps_our_writer_out() {
+    let (client, reading, mut java, path) = (ours().await, ours().await, java().await, unique_path("downgrade"));
+    assert_eq!(java.ask(&format!("acquire write {path}")).await, "ok true");
+    let writer = waiting_for(&lock(&client, &path), "write");
+    until_waits(&path, id(&client)).await;
+    assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
+    assert_eq!(java.ask(&format!("release write {path}")).await, "ok");
+    assert!(still_waits(&writer, &client).await);
+    // Nor does a reader come in before the writer.
+    assert!(lock(&reading, &path).read().try_acquire().await.unwrap().is_none());
+    assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
+    let guard = soon(writer).await.unwrap();
+    guard.release().await.unwrap();
+    until_children(&client, &path, 0).await;
+    java.close().await;
+    for client in [client, reading] {
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_writer_of_ours_that_goes_over_to_reading_keeps_javas_writer_out() {
+    let (client, mut java, mut reader, path) = (ours().await, java().await, java().await, unique_path("downgrade"));
+    let guard = lock(&client, &path).write().acquire().await.unwrap();
+    java.send(&format!("acquire write {path}"));
+    until_waits(&path, java.id()).await;
+    let guard = guard.downgrade().await.unwrap();
+    // It has seen that the writer is gone, and found the reader.
+    until_watches(guard.node().as_str(), java.id()).await;
+    assert!(java.still_waits().await);
+    reader.send(&format!("acquire read {path}"));
+    until_waits(&path, reader.id()).await;
+    assert!(reader.still_waits().await && guard.is_valid());
+    guard.release().await.unwrap();
+    assert_eq!(java.answer().await, "ok true");
+    assert!(reader.still_waits().await);
+    assert_eq!(java.ask(&format!("release write {path}")).await, "ok");
+    assert_eq!(reader.answer().await, "ok true");
+    assert_eq!(reader.ask(&format!("release read {path}")).await, "ok");
+    for session in [java, reader] {
+        session.close().await;
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn readers_of_the_other_language_join_one_that_has_gone_over_to_reading() {
+    let (client, mut java, path) = (ours().await, java().await, unique_path("downgrade"));
+    let guard = lock(&client, &path).write().acquire().await.unwrap().downgrade().await.unwrap();
+    assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
+    guard.release().await.unwrap();
+    assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
+    for command in ["acquire write", "acquire read", "release write"] {
+        assert!(java.ask(&format!("{command} {path}")).await.starts_with("ok"));
+    }
+    let guard = lock(&client, &path).read().try_acquire().await.unwrap().expect("readers share");
+    guard.release().await.unwrap();
+    assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
+    java.close().await;
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn both_list_the_same_readers_and_writers_in_the_same_order() {
+    let (client, other, mut java, path) = (ours().await, ours().await, java().await, unique_path("read-write"));
+    let ours = lock(&client, &path);
+    let guard = soon(waiting_for(&ours, "read")).await.unwrap();
+    assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
+    let writer = waiting_for(&lock(&other, &path), "write");
+    until_waits(&path, id(&other)).await;
+    let names = |participants: Vec<curator_recipes::Participant>| -> Vec<String> {
+        participants.into_iter().map(|one| one.path.name().to_owned()).collect()
+    };
+    let all = ours.participants().await.unwrap();
+    assert_eq!(all.iter().map(|one| one.owns).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(all.iter().map(|one| one.session_id).collect::<Vec<_>>(), [id(&client), java.id(), id(&other)]);
+    let readers = names(ours.read().participants().await.unwrap());
+    assert_eq!(java.tell(&format!("participants read {path}")).await, readers);
+    let writers = names(ours.write().participants().await.unwrap());
+    assert_eq!(java.tell(&format!("participants write {path}")).await, writers);
+    assert_eq!(names(all), [readers, writers].concat());
+    guard.release().await.unwrap();
+    assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
+    soon(writer).await.unwrap().release().await.unwrap();
+    java.close().await;
+    for client in [client, other] {
+        client.close().await.unwrap();
+    }
+}

@@ -1,0 +1,68 @@
+//! Requests to give a lock back, from Java to us and from us to Java.
+
+use std::sync::Arc;
+
+use curator_recipes::{InterProcessLock, InterProcessMutex, revoke};
+use curator_test::{soon, unique_path};
+
+use super::{
+    java::java,
+    stage::{id, ours, until_waits, waiting_for},
+};
+
+#[tokio::test]
+async fn java_is_asked_by_us_and_gives_its_mutex_back() {
+    let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
+    let mutex: Arc<dyn InterProcessLock> = Arc::new(InterProcessMutex::new(&client, &path).unwrap());
+    assert_eq!(java.ask(&format!("revocable {path}")).await, "ok");
+    assert_eq!(java.ask(&format!("acquire mutex {path}")).await, "ok true");
+    let waiting = waiting_for(&mutex);
+    until_waits(&path, id(&client)).await;
+    let participants = mutex.participants().await.unwrap();
+    assert!(participants[0].owns);
+    revoke(&client, &participants[0].path).await.unwrap();
+    assert_eq!(java.ask("event").await, "ok revoked");
+    assert_eq!(java.ask(&format!("release mutex {path}")).await, "ok");
+    soon(waiting).await.unwrap().release().await.unwrap();
+    java.close().await;
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn we_are_asked_by_java_and_give_our_mutex_back() {
+    let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
+    let (mut asking, mutex) = (self::java().await, InterProcessMutex::new(&client, &path).unwrap());
+    let guard = mutex.acquire().await.unwrap();
+    java.send(&format!("acquire mutex {path}"));
+    until_waits(&path, java.id()).await;
+    let revoke = format!("revoke {}", guard.node());
+    let (asked, answer) = soon(async { tokio::join!(guard.revocation_requested(), asking.ask(&revoke)) }).await;
+    asked.unwrap();
+    assert_eq!(answer, "ok");
+    assert!(guard.is_valid());
+    assert!(java.still_waits().await);
+    guard.release().await.unwrap();
+    assert_eq!(java.answer().await, "ok true");
+    for session in [java, asking] {
+        session.close().await;
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_to_a_waiter_is_there_when_it_holds() {
+    let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
+    let mutex: Arc<dyn InterProcessLock> = Arc::new(InterProcessMutex::new(&client, &path).unwrap());
+    assert_eq!(java.ask(&format!("acquire mutex {path}")).await, "ok true");
+    let waiting = waiting_for(&mutex);
+    until_waits(&path, id(&client)).await;
+    let waiter = mutex.participants().await.unwrap().pop().unwrap();
+    assert_eq!(waiter.session_id, id(&client));
+    assert_eq!(java.ask(&format!("revoke {}", waiter.path)).await, "ok");
+    assert_eq!(java.ask(&format!("release mutex {path}")).await, "ok");
+    let guard = soon(waiting).await.unwrap();
+    soon(guard.revocation_requested()).await.unwrap();
+    guard.release().await.unwrap();
+    java.close().await;
+    client.close().await.unwrap();
+}

@@ -1,0 +1,87 @@
+//! What these tests share. They use one server, each with its own paths.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use curator_recipes::{
+    InterProcessLock, LockGuard,
+    client::{CuratorClient, RetryNTimes},
+};
+use curator_test::{DEFAULT_TIMEOUT, TestingServer, until};
+use tokio::task::JoinHandle;
+
+use crate::LONG;
+
+/// One of our sessions.
+pub(super) async fn ours() -> CuratorClient {
+    connect(&TestingServer::shared().await.connect_string()).await
+}
+
+pub(super) async fn connect(connect_string: &str) -> CuratorClient {
+    CuratorClient::builder(connect_string)
+        .session_timeout(LONG)
+        .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
+        .connect()
+        .await
+        .unwrap()
+}
+
+pub(super) fn id(client: &CuratorClient) -> i64 {
+    client.current_session().unwrap().id()
+}
+
+/// A task that waits for a lock.
+pub(super) fn waiting<G: Send + 'static>(
+    acquire: impl Future<Output = curator_recipes::Result<Option<G>>> + Send + 'static,
+) -> JoinHandle<G> {
+    tokio::spawn(async move { acquire.await.unwrap().expect("the lock has not become free") })
+}
+
+/// A task that waits for an exclusive lock.
+pub(super) fn waiting_for(lock: &Arc<dyn InterProcessLock>) -> JoinHandle<LockGuard> {
+    let lock = lock.clone();
+    waiting(async move { lock.acquire_timeout(DEFAULT_TIMEOUT).await })
+}
+
+/// Waits until the session watches a node below `path`: it has looked there, and found that it is not its turn. Servers do not
+/// tell who watches the children of a directory.
+pub(super) async fn until_waits(path: &str, session: i64) {
+    let server = TestingServer::shared().await;
+    let below = |watched: &str| watched.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+    until(async || {
+        let watches = server.watches_by_path().await.unwrap();
+        watches.iter().any(|(watched, sessions)| below(watched) && sessions.contains(&session))
+    })
+    .await;
+}
+
+/// Waits until the session has a node in the directory: it contends there.
+pub(super) async fn until_contends(client: &CuratorClient, dir: &str, session: i64) {
+    until(async || {
+        for name in children(client, dir).await {
+            let stat = client.check_exists(format!("{dir}/{name}")).await.unwrap();
+            if stat.is_some_and(|stat| stat.ephemeral_owner == session) {
+                return true;
+            }
+        }
+        false
+    })
+    .await;
+}
+
+/// Waits until the session watches this node.
+pub(super) async fn until_watches(node: &str, session: i64) {
+    let server = TestingServer::shared().await;
+    until(async || server.watches_by_path().await.unwrap().get(node).is_some_and(|by| by.contains(&session))).await;
+}
+
+/// Waits until the directory has so many children.
+pub(super) async fn until_children(client: &CuratorClient, path: &str, number: usize) {
+    until(async || children(client, path).await.len() == number).await;
+}
+
+pub(super) async fn children(client: &CuratorClient, path: &str) -> Vec<String> {
+    match client.get_children(path).await {
+        Err(curator_recipes::client::Error::NoNode { .. }) => Vec::new(),
+        children => children.unwrap(),
+    }
+}
