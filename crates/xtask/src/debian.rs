@@ -28,6 +28,11 @@ pub(crate) fn install_python() -> Result<(), String> {
     install("python3-venv")
 }
 
+/// Installs Go.
+pub(crate) fn install_go() -> Result<(), String> {
+    install("golang-go").map_err(|e| format!("Go is missing and could not be installed: {e}. Install Go 1.19 or newer"))
+}
+
 fn install(package: &str) -> Result<(), String> {
     if find_on_path("apt-get").is_none() {
         return Err("`apt-get` is not available".to_owned());

@@ -1,0 +1,129 @@
+//! Builds the programs that use go-zookeeper, the ZooKeeper client for Go.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::{Command, Stdio, id},
+};
+
+use crate::{command, debian, distribution::find_on_path, say, target_dir, workspace};
+
+/// Tells the interop tests where their Go program is.
+pub(crate) const AGENT_VARIABLE: &str = "CURATOR_TEST_GO_AGENT";
+
+/// A Go program of ours.
+struct Program {
+    name: &'static str,
+    /// Its module, in the workspace.
+    module: &'static str,
+    /// Names one that has been built elsewhere.
+    variable: &'static str,
+}
+
+const AGENT: Program =
+    Program { name: "agent", module: "crates/curator-test/tests/interop/go", variable: AGENT_VARIABLE };
+
+/// Finds the agent of the interop tests, or builds it into the target directory. Quick if that has been done.
+pub(crate) fn prepare() -> Result<PathBuf, String> {
+    AGENT.prepare()
+}
+
+impl Program {
+    fn prepare(&self) -> Result<PathBuf, String> {
+        if let Some(program) = env::var_os(self.variable) {
+            return Ok(program.into());
+        }
+        let (home, module) = (target_dir()?.join("go"), workspace().join(self.module));
+        let program = home.join(file_name(self.name, &sources(&module)?));
+        if program.is_file() {
+            return Ok(program);
+        }
+        say(&format!("building the Go program in {}", self.module));
+        let (go, work) = (go()?, home.join(format!(".building-{}-{}", self.name, id())));
+        let result = command::run(&mut build(&go, &module, &work)).and_then(|()| {
+            // The file gets its name only when it is complete.
+            fs::rename(&work, &program).map_err(|e| format!("cannot write {}: {e}", program.display()))
+        });
+        // A leftover of a failure does no harm, and neither does a failure to remove it.
+        drop(fs::remove_file(&work));
+        result.map(|()| program)
+    }
+}
+
+/// The files that the program is built from, by their names. The versions of other modules, and what they contain, are among
+/// them.
+fn sources(module: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let error = |e| format!("cannot read the Go module {}: {e}", module.display());
+    let mut sources = BTreeMap::new();
+    for entry in fs::read_dir(module).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        if path.extension().is_some_and(|e| ["go", "mod", "sum"].iter().any(|kind| e == *kind)) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            sources.insert(name, fs::read(&path).map_err(error)?);
+        }
+    }
+    Ok(sources)
+}
+
+/// The name of the program that is built from these files.
+fn file_name(name: &str, sources: &BTreeMap<String, Vec<u8>>) -> String {
+    let mut version = DefaultHasher::new();
+    sources.hash(&mut version);
+    format!("{name}-{:016x}", version.finish())
+}
+
+fn build(go: &Path, module: &Path, program: &Path) -> Command {
+    let mut build = Command::new(go);
+    // Needs no C compiler; and fetches modules, but no other Go.
+    build.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
+    build.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"]).arg(program).arg(".");
+    build.current_dir(module).stdin(Stdio::null());
+    build
+}
+
+/// From `PATH`.
+fn go() -> Result<PathBuf, String> {
+    if let Some(go) = find_on_path("go") {
+        return Ok(go);
+    }
+    say("no Go found");
+    debian::install_go()?;
+    find_on_path("go").ok_or_else(|| "Debian's package has brought no `go`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_used_again_for_the_same_sources_only() {
+        let name = |sources: &[(&str, &str)]| {
+            let sources = sources.iter().map(|(file, text)| ((*file).to_owned(), text.as_bytes().to_owned())).collect();
+            file_name("agent", &sources)
+        };
+        let built = name(&[("main.go", "package main"), ("go.mod", "module m")]);
+        assert_eq!(built, name(&[("go.mod", "module m"), ("main.go", "package main")]));
+        assert_ne!(built, name(&[("main.go", "package main"), ("go.mod", "module n")]));
+        assert_ne!(built, name(&[("main.go", "package main")]));
+    }
+
+    #[test]
+    fn the_release_of_the_client_is_pinned_with_its_contents() {
+        let sources = sources(&workspace().join(AGENT.module)).unwrap();
+        let text = |file| String::from_utf8_lossy(&sources[file]);
+        assert!(text("go.mod").contains("require github.com/go-zookeeper/zk v1.0.4\n"), "{}", text("go.mod"));
+        assert!(text("go.sum").contains("github.com/go-zookeeper/zk v1.0.4 h1:"), "{}", text("go.sum"));
+        assert!(sources.contains_key("main.go") && !sources.contains_key("mod.rs"), "{:?}", sources.keys());
+    }
+
+    #[test]
+    fn a_build_takes_the_modules_as_they_are_written_down() {
+        let build = build(Path::new("/bin/go"), Path::new("/module"), Path::new("/program"));
+        assert_eq!(build.get_program(), "/bin/go");
+        assert_eq!(build.get_current_dir(), Some(Path::new("/module")));
+        let arguments: Vec<_> = build.get_args().collect();
+        assert_eq!(arguments, ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o", "/program", "."]);
+    }
+}
