@@ -1,0 +1,344 @@
+// go-zookeeper's lock, measured by curator-bench: one request a line, one answer a line (src/protocol.rs has both).
+//
+// The lock is used as its documentation shows: `zk.NewLock`, `Lock`, `Unlock`. A task is a goroutine.
+//
+// Usage: bench <hosts> <session timeout in milliseconds>
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+var everyone = zk.WorldACL(zk.PermAll)
+
+type silence struct{}
+
+func (silence) Printf(string, ...interface{}) {}
+
+type worker struct {
+	hosts    string
+	timeout  time.Duration
+	requests *bufio.Scanner
+	sessions []*zk.Conn
+}
+
+func main() {
+	milliseconds, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	timeout := time.Duration(milliseconds) * time.Millisecond
+	w := &worker{hosts: os.Args[1], timeout: timeout, requests: bufio.NewScanner(os.Stdin)}
+	for w.requests.Scan() {
+		words := strings.Fields(w.requests.Text())
+		if len(words) == 0 {
+			continue
+		}
+		answer, err := w.perform(words[0], fields(words[1:]))
+		if err != nil {
+			answer = "error " + strings.ReplaceAll(err.Error(), "\n", " ")
+		}
+		fmt.Println(answer)
+	}
+	for _, session := range w.sessions {
+		session.Close()
+	}
+}
+
+func (w *worker) perform(request string, with request) (string, error) {
+	switch request {
+	case "open":
+		return "ok", w.open(with)
+	case "supports":
+		if why := unsupported(with); why != "" {
+			return "no " + why, nil
+		}
+		return "yes", nil
+	case "run":
+		if why := unsupported(with); why != "" {
+			return "", errors.New(why)
+		}
+		return w.run(with)
+	}
+	return "", fmt.Errorf("there is no request %q", request)
+}
+
+// unsupported says why this cannot be played.
+func unsupported(with request) string {
+	switch with["lock"] {
+	case "mutex":
+	case "":
+		return "no lock is named"
+	default:
+		return "go-zookeeper has one lock, a mutex"
+	}
+	switch with["case"] {
+	case "cycle", "distinct", "handover", "crowd", "reconnect":
+		return ""
+	case "reentry":
+		return "go-zookeeper's lock refuses its holder with ErrDeadlock"
+	case "readers":
+		return "go-zookeeper has no read lock"
+	}
+	return fmt.Sprintf("there is no case %q", with["case"])
+}
+
+func (w *worker) open(with request) error {
+	count, err := with.number("sessions")
+	if err != nil {
+		return err
+	}
+	hosts := w.hosts
+	if other := with["connect"]; other != "" {
+		hosts = other
+	}
+	for i := 0; i < count; i++ {
+		session, err := connect(hosts, w.timeout)
+		if err != nil {
+			return err
+		}
+		w.sessions = append(w.sessions, session)
+	}
+	return nil
+}
+
+// connect returns when there is a session.
+func connect(hosts string, timeout time.Duration) (*zk.Conn, error) {
+	session, events, err := zk.Connect(strings.Split(hosts, ","), timeout, zk.WithLogger(silence{}))
+	if err != nil {
+		return nil, err
+	}
+	for event := range events {
+		if event.State == zk.StateHasSession {
+			return session, nil
+		}
+	}
+	return nil, errors.New("there is no session")
+}
+
+func (w *worker) run(with request) (string, error) {
+	path := with["path"]
+	if path == "" {
+		return "", errors.New("there is no path")
+	}
+	switch with["case"] {
+	case "crowd", "reconnect":
+		return w.crowd(path, with)
+	}
+	length, err := with.seconds("seconds")
+	if err != nil {
+		return "", err
+	}
+	tasks, err := w.tasks(path, with)
+	if err != nil {
+		return "", err
+	}
+	start, err := with.start()
+	if err != nil {
+		return "", err
+	}
+	return w.cycles(tasks, start, length)
+}
+
+// tasks makes a lock for each task.
+func (w *worker) tasks(path string, with request) ([]*zk.Lock, error) {
+	var locks []*zk.Lock
+	switch with["case"] {
+	case "cycle":
+		if err := w.need(1); err != nil {
+			return nil, err
+		}
+		locks = append(locks, zk.NewLock(w.sessions[0], path, everyone))
+	case "distinct":
+		count, err := with.number("tasks")
+		if err != nil {
+			return nil, err
+		}
+		if err := w.need(1); err != nil {
+			return nil, err
+		}
+		for task := 0; task < count; task++ {
+			locks = append(locks, zk.NewLock(w.sessions[0], member(path, task), everyone))
+		}
+	default:
+		count, err := with.number("sessions")
+		if err != nil {
+			return nil, err
+		}
+		if err := w.need(count); err != nil {
+			return nil, err
+		}
+		for _, session := range w.sessions[:count] {
+			locks = append(locks, zk.NewLock(session, path, everyone))
+		}
+	}
+	return locks, nil
+}
+
+// cycles counts what all tasks acquire in this time. Each has taken its lock before, so that the directories exist.
+func (w *worker) cycles(tasks []*zk.Lock, start time.Time, length time.Duration) (string, error) {
+	if err := all(len(tasks), func(task int) error {
+		if err := tasks[task].Lock(); err != nil {
+			return err
+		}
+		return tasks[task].Unlock()
+	}); err != nil {
+		return "", err
+	}
+	time.Sleep(time.Until(start))
+	begin := time.Now()
+	end := begin.Add(length)
+	counts := make([]int, len(tasks))
+	err := all(len(tasks), func(task int) error {
+		for {
+			if err := tasks[task].Lock(); err != nil {
+				return err
+			}
+			inTime := time.Now().Before(end)
+			if inTime {
+				counts[task]++
+			}
+			if err := tasks[task].Unlock(); err != nil {
+				return err
+			}
+			if !inTime {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	operations := 0
+	for _, count := range counts {
+		operations += count
+	}
+	return done(operations, length), nil
+}
+
+// crowd lets many wait over session 0 for what session 1 has.
+func (w *worker) crowd(path string, with request) (string, error) {
+	waiters, err := with.number("waiters")
+	if err != nil {
+		return "", err
+	}
+	if err := w.need(2); err != nil {
+		return "", err
+	}
+	paths := []string{path}
+	if with["paths"] == "each" {
+		paths = make([]string, waiters)
+		for waiter := range paths {
+			paths[waiter] = member(path, waiter)
+		}
+	}
+	held, err := w.hold(paths)
+	if err != nil {
+		return "", err
+	}
+	begin, ended := time.Now(), make(chan error, 1)
+	go func() {
+		ended <- all(waiters, func(waiter int) error {
+			lock := zk.NewLock(w.sessions[0], paths[waiter%len(paths)], everyone)
+			if err := lock.Lock(); err != nil {
+				return err
+			}
+			return lock.Unlock()
+		})
+	}()
+	if err := w.untilQueued(paths, 1+waiters/len(paths), ended); err != nil {
+		return "", err
+	}
+	fmt.Printf("queued nanoseconds=%d\n", time.Since(begin).Nanoseconds())
+	if !w.requests.Scan() || w.requests.Text() != "go" {
+		return "", fmt.Errorf("%q came in place of `go`", w.requests.Text())
+	}
+	begin = time.Now()
+	if err := all(len(held), func(i int) error { return w.sessions[1].Delete(held[i], -1) }); err != nil {
+		return "", err
+	}
+	if err := <-ended; err != nil {
+		return "", err
+	}
+	return done(waiters, time.Since(begin)), nil
+}
+
+// hold puts a node into each directory that has the lock as long as it is there.
+func (w *worker) hold(paths []string) ([]string, error) {
+	holder, held := w.sessions[1], make([]string, len(paths))
+	for i, path := range paths {
+		// Makes the directory.
+		lock := zk.NewLock(holder, path, everyone)
+		if err := lock.Lock(); err != nil {
+			return nil, err
+		}
+		if err := lock.Unlock(); err != nil {
+			return nil, err
+		}
+		var err error
+		if held[i], err = holder.CreateProtectedEphemeralSequential(path+"/lock-", nil, everyone); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// untilQueued looks until there are so many nodes in each directory. That nobody waits any more is an error.
+func (w *worker) untilQueued(paths []string, nodes int, ended <-chan error) error {
+	for _, path := range paths {
+		for {
+			_, stat, err := w.sessions[1].Exists(path)
+			if err != nil {
+				return err
+			}
+			if int(stat.NumChildren) >= nodes {
+				break
+			}
+			select {
+			case err := <-ended:
+				return fmt.Errorf("a waiter has not waited: %v", err)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+func (w *worker) need(sessions int) error {
+	if len(w.sessions) < sessions {
+		return fmt.Errorf("this needs %d sessions, and %d are open", sessions, len(w.sessions))
+	}
+	return nil
+}
+
+// all runs tasks until the last one has ended, and returns the first error.
+func all(count int, task func(int) error) error {
+	ends := make(chan error)
+	for i := 0; i < count; i++ {
+		go func(i int) { ends <- task(i) }(i)
+	}
+	var first error
+	for i := 0; i < count; i++ {
+		if err := <-ends; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func member(path string, index int) string {
+	return path + "/" + strconv.Itoa(index)
+}
+
+func done(operations int, length time.Duration) string {
+	return fmt.Sprintf("done operations=%d nanoseconds=%d", operations, length.Nanoseconds())
+}
