@@ -4,24 +4,27 @@ use std::ffi::OsString;
 
 use crate::{
     curator::{self, CLASSPATH_VARIABLE},
+    go::{self, AGENT_VARIABLE},
     kazoo::{self, PYTHON_VARIABLE},
-    not_run::{INSTALL_CURATOR, INSTALL_KAZOO, NotRun},
+    not_run::{INSTALL_CURATOR, INSTALL_GO, INSTALL_KAZOO, NotRun},
 };
 
 /// Another client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Client {
     Curator,
+    Go,
     Kazoo,
 }
 
 impl Client {
-    pub(crate) const ALL: [Self; 2] = [Self::Curator, Self::Kazoo];
+    pub(crate) const ALL: [Self; 3] = [Self::Curator, Self::Go, Self::Kazoo];
 
     /// As `--peers` names it. The tests with it are in a module of this name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Curator => "curator",
+            Self::Go => "go",
             Self::Kazoo => "kazoo",
         }
     }
@@ -30,6 +33,7 @@ impl Client {
     pub(crate) fn prepare(self) -> Result<Prepared, String> {
         let (variable, place) = match self {
             Self::Curator => (CLASSPATH_VARIABLE, curator::prepare()?),
+            Self::Go => (AGENT_VARIABLE, go::prepare()?.into_os_string()),
             Self::Kazoo => (PYTHON_VARIABLE, kazoo::prepare()?.into_os_string()),
         };
         Ok(Prepared { client: self, variable, place })
@@ -38,6 +42,7 @@ impl Client {
     const fn remedy(self) -> &'static str {
         match self {
             Self::Curator => INSTALL_CURATOR,
+            Self::Go => INSTALL_GO,
             Self::Kazoo => INSTALL_KAZOO,
         }
     }

@@ -13,6 +13,9 @@ use crate::{command, debian, distribution::find_on_path, say, target_dir, worksp
 /// Tells the interop tests where their Go program is.
 pub(crate) const AGENT_VARIABLE: &str = "CURATOR_TEST_GO_AGENT";
 
+/// Tells the bench where its Go program is.
+pub(crate) const BENCH_VARIABLE: &str = "CURATOR_TEST_GO_BENCH";
+
 /// A Go program of ours.
 struct Program {
     name: &'static str,
@@ -25,9 +28,16 @@ struct Program {
 const AGENT: Program =
     Program { name: "agent", module: "crates/curator-test/tests/interop/go", variable: AGENT_VARIABLE };
 
+const BENCH: Program = Program { name: "bench", module: "crates/curator-bench/peers/go", variable: BENCH_VARIABLE };
+
 /// Finds the agent of the interop tests, or builds it into the target directory. Quick if that has been done.
 pub(crate) fn prepare() -> Result<PathBuf, String> {
     AGENT.prepare()
+}
+
+/// Finds the bench's program that uses go-zookeeper, or builds it. Quick if that has been done.
+pub(crate) fn prepare_bench() -> Result<PathBuf, String> {
+    BENCH.prepare()
 }
 
 impl Program {
@@ -111,11 +121,13 @@ mod tests {
 
     #[test]
     fn the_release_of_the_client_is_pinned_with_its_contents() {
-        let sources = sources(&workspace().join(AGENT.module)).unwrap();
-        let text = |file| String::from_utf8_lossy(&sources[file]);
-        assert!(text("go.mod").contains("require github.com/go-zookeeper/zk v1.0.4\n"), "{}", text("go.mod"));
-        assert!(text("go.sum").contains("github.com/go-zookeeper/zk v1.0.4 h1:"), "{}", text("go.sum"));
-        assert!(sources.contains_key("main.go") && !sources.contains_key("mod.rs"), "{:?}", sources.keys());
+        for program in [AGENT, BENCH] {
+            let sources = sources(&workspace().join(program.module)).unwrap();
+            let text = |file| String::from_utf8_lossy(&sources[file]);
+            assert!(text("go.mod").contains("require github.com/go-zookeeper/zk v1.0.4\n"), "{}", text("go.mod"));
+            assert!(text("go.sum").contains("github.com/go-zookeeper/zk v1.0.4 h1:"), "{}", text("go.sum"));
+            assert!(sources.contains_key("main.go") && !sources.contains_key("mod.rs"), "{:?}", sources.keys());
+        }
     }
 
     #[test]

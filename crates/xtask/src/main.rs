@@ -9,6 +9,7 @@ mod debian;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
 #[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
+mod go;
 mod jepsen;
 mod kazoo;
 #[expect(unreachable_pub, reason = "a part of curator-test; it reads the variable that is set here")]

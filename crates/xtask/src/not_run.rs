@@ -22,6 +22,10 @@ pub(crate) const INSTALL_KAZOO: &str = "install Python 3 with the module `venv` 
 /// What to do if there is no Curator.
 pub(crate) const INSTALL_CURATOR: &str = "install a JDK (Debian: `default-jdk-headless`) and Maven (`mvn` on PATH), or name a class path by CURATOR_TEST_CURATOR_CLASSPATH";
 
+/// What to do if there is no Go.
+pub(crate) const INSTALL_GO: &str = "install Go 1.19 or newer (Debian: `golang-go`) and allow access to the Go module proxy, or name the built \
+                                     program of the tests by CURATOR_TEST_GO_AGENT";
+
 /// What was not run.
 #[derive(Debug)]
 pub(crate) struct NotRun {

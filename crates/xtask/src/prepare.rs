@@ -6,7 +6,7 @@ use crate::{
     clients::Client,
     debian,
     distribution::{Distribution, NotFound, PINNED_VERSION, find_java, find_on_path},
-    maven, say,
+    go, maven, say,
 };
 
 /// Installs everything that `cargo xtask test` needs besides Rust.
@@ -15,6 +15,7 @@ pub(crate) fn everything() -> Result<(), String> {
     for client in Client::ALL {
         say(&format!("{client:?} at {}", client.prepare()?.place.to_string_lossy()));
     }
+    say(&format!("the bench's Go program at {}", go::prepare_bench()?.display()));
     Ok(())
 }
 

@@ -17,6 +17,9 @@ use super::reentrant::Reentrant;
 use crate::error::Result;
 use crate::lock::debug::debug_line;
 
+/// What stands between the id and the number in the names of kazoo's nodes.
+const KAZOO_LOCK_NAME: &str = "__lock__";
+
 /// A lock that is held by at most one owner at a time, in all processes that use the same path.
 ///
 /// Curator's `InterProcessMutex`, and compatible with it: Java and Rust programs can contend for the same path.
@@ -52,8 +55,7 @@ use crate::lock::debug::debug_line;
 /// # Caveats
 ///
 /// The path should be used for this lock alone. Children that are not lock nodes are ignored. That includes
-/// the nodes of kazoo's `Lock`, unless the mutex is made [with](Self::with_driver) a
-/// [driver for its names](crate::StandardLockInternalsDriver::with_lock_name).
+/// the nodes of kazoo's `Lock`, unless the mutex is made by [`compatible_with_kazoo`](Self::compatible_with_kazoo).
 ///
 /// Futures that share a task (`join!`, `select!`, `buffer_unordered`) are one [owner](OwnerId): while one of them holds the
 /// lock, the others re-enter it. So does a task that has given its guard to another one. In a
@@ -76,6 +78,80 @@ impl InterProcessMutex {
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
         Self::with_driver(client, path, StandardLockInternalsDriver::default())
+    }
+
+    /// Makes a mutex for a path that Python programs lock with kazoo's `Lock`.
+    ///
+    /// Its nodes have kazoo's lock name, `__lock__`, in place of Curator's, `lock-`. So it and kazoo's `Lock` (or
+    /// `WriteLock`) on the same path exclude each other, and stand in one queue in the order of their arrival. Kazoo needs
+    /// no `extra_lock_patterns` for this.
+    ///
+    /// ```no_run
+    /// use curator_recipes::InterProcessMutex;
+    ///
+    /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
+    /// // In Python: with client.Lock("/locks/orders"): ...
+    /// let mutex = InterProcessMutex::compatible_with_kazoo(&client, "/locks/orders")?.non_reentrant();
+    /// let guard = mutex.acquire().await?;
+    /// guard.run(async { /* the work */ }).await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Caveats
+    ///
+    /// - All Rust programs on this path have to make their mutex in this way. It does not exclude one made by
+    ///   [`new`](Self::new), nor the locks of Java Curator and go-zookeeper, a multi-lock of paths, or kazoo's `ReadLock`.
+    /// - What this type guarantees, it guarantees to the holders of its guards. Kazoo's lock has no fencing token, and does
+    ///   not tell its holder that it is lost: a Python program that is cut off has to listen to its connection's states, or
+    ///   may still work when a guard here is valid.
+    /// - Kazoo's lock takes no notice of [`revoke`](crate::revoke).
+    ///
+    /// The page [Other clients](crate::guide::interop) says what was tested, and with which releases.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn compatible_with_kazoo(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        Self::with_driver(client, path, StandardLockInternalsDriver::with_lock_name(KAZOO_LOCK_NAME))
+    }
+
+    /// Makes a mutex for a path that Go programs lock with go-zookeeper's `zk.NewLock`.
+    ///
+    /// That lock has Curator's names, so this is the mutex that [`new`](Self::new) makes, under a name that tells the reader
+    /// who else is on the path. It, go-zookeeper's lock and Java Curator's `InterProcessMutex` exclude each other, and stand
+    /// in one queue in the order of their arrival.
+    ///
+    /// ```no_run
+    /// use curator_recipes::InterProcessMutex;
+    ///
+    /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
+    /// // In Go: lock := zk.NewLock(conn, "/locks/orders", acl); lock.Lock()
+    /// let mutex = InterProcessMutex::compatible_with_go_zookeeper(&client, "/locks/orders")?.non_reentrant();
+    /// let guard = mutex.acquire().await?;
+    /// guard.run(async { /* the work */ }).await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Caveats
+    ///
+    /// - The directory must contain nothing but lock nodes. On any other child, go-zookeeper's `Lock` fails and leaves its own
+    ///   node in the queue, where everybody waits for it until that Go session ends.
+    /// - What this type guarantees, it guarantees to the holders of its guards. go-zookeeper's lock has no fencing token, and
+    ///   does not tell its holder that it is lost: a Go program has to listen to its session's events, or may still work when
+    ///   a guard here is valid.
+    /// - go-zookeeper's lock takes no notice of [`revoke`](crate::revoke).
+    ///
+    /// The page [Other clients](crate::guide::interop) says what was tested, and with which releases.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn compatible_with_go_zookeeper(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        Self::new(client, path)
     }
 
     /// Makes a mutex with another node layout.

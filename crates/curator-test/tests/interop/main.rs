@@ -1,6 +1,6 @@
 //! Other clients against a server of either kind, with their own locks, and beside ours.
 //!
-//! The tests are in a module for each client, so that they can be chosen by it: `curator::`, `kazoo::`. `cargo xtask test`
+//! The tests are in a module for each client, so that they can be chosen by it: `curator::`, `go::`, `kazoo::`. `cargo xtask test`
 //! brings the clients, and runs this on every kind of server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
@@ -8,11 +8,14 @@ mod agent;
 mod curator;
 #[path = "../../../curator-recipes/tests/support/environment.rs"]
 mod environment;
+mod go;
 mod kazoo;
 #[path = "../support/numbers.rs"]
 mod numbers;
+mod ours;
 #[path = "../../../curator-recipes/tests/support/still_waits.rs"]
 mod still_waits;
+mod turns;
 
 use std::time::Duration;
 

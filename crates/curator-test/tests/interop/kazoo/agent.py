@@ -8,7 +8,9 @@ Usage: agent.py <name> <hosts> <session timeout in seconds>
 
 import logging
 import queue
+import random
 import sys
+import time
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, LockTimeout
@@ -16,6 +18,9 @@ from kazoo.security import make_digest_acl
 
 # No wait is longer. Only a failing test waits so long.
 DEFAULT_TIMEOUT = 30
+
+# In seconds, between two cycles.
+LONGEST_REST = 0.004
 
 # What kazoo warns of, lost connections for example, is what the tests are about.
 logging.disable(logging.CRITICAL)
@@ -55,6 +60,21 @@ class Agent:
 
     def release(self, kind, path):
         return self._lock(kind, path).release()
+
+    def cycles(self, kind, path, log, count, seed):
+        """Takes the lock so many times, at random moments.
+
+        Each time it writes when its node was created, in transactions of the server, at the end of the log: reads, and
+        writes with no look at the version.
+        """
+        lock = self._lock(kind, path)
+        chance = random.Random(int(seed))
+        for _ in range(int(count)):
+            time.sleep(chance.uniform(0, LONGEST_REST))
+            with lock:
+                created = self.client.exists(path + "/" + lock.node).czxid
+                before, _stat = self.client.get(log)
+                self.client.set(log, before + b" %d" % created)
 
     def contenders(self, kind, path):
         return self._lock(kind, path).contenders()

@@ -1,52 +1,24 @@
 //! Kazoo's lock and this project's mutex on one path.
 
-use curator_recipes::{InterProcessMutex, LockGuard, StandardLockInternalsDriver, client::CuratorClient};
-use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, until};
-use tokio::task::JoinHandle;
+use curator_recipes::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, client::CuratorClient};
+use curator_test::{TestingServer, soon};
 
 use super::start;
-use crate::{LONG, still_waits::still_waits};
+use crate::{
+    LONG, SHORT,
+    ours::{Mortal, await_nodes, client, until_another_watches, wait_in_queue},
+    still_waits::still_waits,
+    turns::take_turns,
+};
 
 const PATH: &str = "/lock";
-/// What kazoo puts between the id and the number in its nodes' names.
-const KAZOO: &str = "__lock__";
-
-async fn client(server: &TestingServer) -> CuratorClient {
-    CuratorClient::builder(server.connect_string()).session_timeout(LONG).connect().await.unwrap()
-}
 
 fn like_kazoo(client: &CuratorClient) -> InterProcessMutex {
-    InterProcessMutex::with_driver(client, PATH, StandardLockInternalsDriver::with_lock_name(KAZOO)).unwrap()
-}
-
-/// Starts to wait, and returns when so many nodes are in the queue.
-async fn wait_in_queue(mutex: &InterProcessMutex, nodes: usize) -> JoinHandle<LockGuard> {
-    let waiting = {
-        let mutex = mutex.clone();
-        tokio::spawn(async move {
-            mutex.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free")
-        })
-    };
-    await_nodes(mutex, nodes).await;
-    waiting
-}
-
-/// Waits until another session watches the guard's node: it has looked, and found that it is not its turn.
-async fn until_another_watches(server: &TestingServer, guard: &LockGuard) {
-    until(async || {
-        let watches = server.watches_by_path().await.unwrap();
-        let sessions = watches.get(guard.node().as_str());
-        sessions.is_some_and(|sessions| sessions.iter().any(|session| *session != guard.session_id()))
-    })
-    .await;
-}
-
-async fn await_nodes(mutex: &InterProcessMutex, nodes: usize) {
-    until(async || mutex.participants().await.unwrap().len() >= nodes).await;
+    InterProcessMutex::compatible_with_kazoo(client, PATH).unwrap()
 }
 
 #[tokio::test]
-async fn kazoos_lock_and_a_mutex_with_its_lock_name_exclude_each_other() {
+async fn kazoos_lock_and_a_mutex_with_its_names_exclude_each_other() {
     let server = TestingServer::start().await.unwrap();
     let mut kazoo = start("kazoo", &server, LONG);
     let client = client(&server).await;
@@ -65,7 +37,7 @@ async fn kazoos_lock_and_a_mutex_with_its_lock_name_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn kazoos_lock_and_a_mutex_with_its_lock_name_stand_in_one_queue() {
+async fn kazoos_lock_and_a_mutex_with_its_names_stand_in_one_queue() {
     let server = TestingServer::start().await.unwrap();
     let (mut a, mut b) = (start("a", &server, LONG), start("b", &server, LONG));
     let client = client(&server).await;
@@ -120,6 +92,123 @@ async fn kazoos_extra_lock_patterns_help_one_way_only() {
     guard.release().await.unwrap();
     assert_eq!(kazoo.ask("acquire patterned /lock"), "ok True");
     assert!(mutex.try_acquire().await.unwrap().is_some());
+    kazoo.stop();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn kazoos_lock_and_a_mutex_with_its_names_take_turns_in_the_order_of_the_server() {
+    let server = TestingServer::start().await.unwrap();
+    take_turns(&server, |name| start(name, &server, LONG), "cycles lock /lock", like_kazoo).await;
+}
+
+#[tokio::test]
+async fn the_lock_of_a_killed_python_program_goes_to_our_mutex() {
+    let server = TestingServer::start().await.unwrap();
+    let (mut holder, mut waiter) = (start("holder", &server, SHORT), start("waiter", &server, SHORT));
+    let client = client(&server).await;
+    let mutex = like_kazoo(&client);
+
+    assert_eq!(holder.ask("acquire lock /lock"), "ok True");
+    waiter.send("acquire lock /lock");
+    await_nodes(&mutex, 2).await;
+    let third = wait_in_queue(&mutex, 3).await;
+    waiter.kill();
+    holder.kill();
+    let guard = soon(third).await.unwrap();
+    assert_eq!(mutex.participants().await.unwrap().len(), 1);
+    guard.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_lock_of_a_lost_session_of_ours_goes_to_kazoo() {
+    let server = TestingServer::start().await.unwrap();
+    let mut kazoo = start("kazoo", &server, LONG);
+    let (holder, waiter) = (Mortal::connect(&server).await, Mortal::connect(&server).await);
+
+    let guard = like_kazoo(&holder.client).acquire().await.unwrap();
+    let second = wait_in_queue(&like_kazoo(&waiter.client), 2).await;
+    kazoo.send("acquire lock /lock");
+    await_nodes(&like_kazoo(&waiter.client), 3).await;
+    // It would go on behind them otherwise.
+    second.abort();
+    waiter.end_session(&server).await;
+    holder.end_session(&server).await;
+    assert_eq!(kazoo.answer(), "ok True");
+    soon(guard.lost()).await;
+    assert_eq!(kazoo.ask("release lock /lock"), "ok True");
+    kazoo.stop();
+}
+
+#[tokio::test]
+async fn kazoos_write_lock_and_a_mutex_with_its_names_exclude_each_other() {
+    let server = TestingServer::start().await.unwrap();
+    let mut kazoo = start("kazoo", &server, LONG);
+    let client = client(&server).await;
+    let mutex = like_kazoo(&client);
+
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(kazoo.ask("try_acquire write /lock"), "ok False");
+    guard.release().await.unwrap();
+    assert_eq!(kazoo.ask("acquire write /lock"), "ok True");
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    assert_eq!(kazoo.ask("release write /lock"), "ok True");
+    assert!(mutex.try_acquire().await.unwrap().is_some());
+    kazoo.stop();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn kazoos_read_lock_waits_for_a_mutex_with_its_names_but_not_the_other_way_round() {
+    let server = TestingServer::start().await.unwrap();
+    let mut kazoo = start("kazoo", &server, LONG);
+    let client = client(&server).await;
+    let mutex = like_kazoo(&client);
+
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(kazoo.ask("try_acquire read /lock"), "ok False");
+    guard.release().await.unwrap();
+    assert_eq!(kazoo.ask("acquire read /lock"), "ok True");
+    mutex.try_acquire().await.unwrap().expect("kazoo's reader is ignored").release().await.unwrap();
+    // As kazoo's own lock.
+    assert_eq!(kazoo.ask("try_acquire lock /lock"), "ok True");
+    kazoo.stop();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn kazoos_read_write_lock_and_ours_do_not_see_each_other() {
+    let server = TestingServer::start().await.unwrap();
+    let mut kazoo = start("kazoo", &server, LONG);
+    let client = client(&server).await;
+    let lock = InterProcessReadWriteLock::new(&client, PATH).unwrap();
+
+    let guard = lock.write().acquire().await.unwrap();
+    assert_eq!(kazoo.ask("try_acquire read /lock"), "ok True");
+    assert_eq!(kazoo.ask("release read /lock"), "ok True");
+    assert_eq!(kazoo.ask("acquire write /lock"), "ok True");
+    guard.release().await.unwrap();
+    lock.read().try_acquire().await.unwrap().expect("kazoo's writer is ignored").release().await.unwrap();
+    lock.write().try_acquire().await.unwrap().expect("kazoo's writer is ignored").release().await.unwrap();
+    kazoo.stop();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn kazoos_semaphore_counts_the_directories_of_ours_as_leases() {
+    let server = TestingServer::start().await.unwrap();
+    let mut kazoo = start("kazoo", &server, LONG);
+    let client = client(&server).await;
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/semaphore", 1).unwrap();
+
+    // Of its two leases.
+    assert_eq!(kazoo.ask("acquire semaphore /semaphore"), "ok True");
+    let lease = semaphore.try_acquire().await.unwrap().expect("kazoo's lease is ignored");
+    assert_eq!(kazoo.ask("release semaphore /semaphore"), "ok True");
+    lease.release().await.unwrap();
+    assert_eq!(kazoo.ask("children /semaphore"), "ok leases locks");
+    assert_eq!(kazoo.ask("try_acquire semaphore /semaphore"), "ok False");
     kazoo.stop();
     client.close().await.unwrap();
 }

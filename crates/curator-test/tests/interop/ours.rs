@@ -1,0 +1,66 @@
+//! Our mutex, where it stands in a queue with another client's lock.
+
+use std::time::Duration;
+
+use curator_recipes::{InterProcessMutex, LockGuard, client::CuratorClient};
+use curator_test::{DEFAULT_TIMEOUT, FaultProxy, TestingServer, close_session, until};
+use tokio::task::JoinHandle;
+
+use crate::LONG;
+
+pub(crate) async fn client(server: &TestingServer) -> CuratorClient {
+    connect(&server.connect_string()).await
+}
+
+async fn connect(connect_string: &str) -> CuratorClient {
+    CuratorClient::builder(connect_string).session_timeout(LONG).connect().await.unwrap()
+}
+
+/// A client whose session can come to an end as that of a process that crashes.
+pub(crate) struct Mortal {
+    pub(crate) client: CuratorClient,
+    proxy: FaultProxy,
+}
+
+impl Mortal {
+    pub(crate) async fn connect(server: &TestingServer) -> Self {
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        Self { client: connect(&proxy.connect_string()).await, proxy }
+    }
+
+    /// Ends the session on the server, without the client.
+    pub(crate) async fn end_session(&self, server: &TestingServer) {
+        close_session(server.address(), &self.proxy.sessions().pop().unwrap()).await.unwrap();
+    }
+}
+
+/// Starts to wait, and returns when so many nodes are in the queue.
+pub(crate) async fn wait_in_queue(mutex: &InterProcessMutex, nodes: usize) -> JoinHandle<LockGuard> {
+    let waiting = {
+        let mutex = mutex.clone();
+        tokio::spawn(async move {
+            mutex.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free")
+        })
+    };
+    await_nodes(mutex, nodes).await;
+    waiting
+}
+
+pub(crate) async fn await_nodes(mutex: &InterProcessMutex, nodes: usize) {
+    until(async || mutex.participants().await.unwrap().len() >= nodes).await;
+}
+
+/// Waits until another session watches the guard's node: it has looked, and found that it is not its turn.
+pub(crate) async fn until_another_watches(server: &TestingServer, guard: &LockGuard) {
+    until(async || {
+        let watches = server.watches_by_path().await.unwrap();
+        let sessions = watches.get(guard.node().as_str());
+        sessions.is_some_and(|sessions| sessions.iter().any(|session| *session != guard.session_id()))
+    })
+    .await;
+}
+
+/// A rest between two cycles, of up to four milliseconds, as the other clients take it.
+pub(crate) async fn rest(random: &mut fastrand::Rng) {
+    tokio::time::sleep(Duration::from_micros(random.u64(..4_000))).await;
+}
