@@ -24,9 +24,13 @@ const VERSION: &str = "5.9.0";
 /// Without it, each program complains that there is no logging back end.
 const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
-/// The sources of our programs, in the workspace: the worker of runs under faults, and the agent of the interop tests.
-const SOURCES: [&str; 2] =
-    ["crates/curator-jepsen/peers/CuratorWorker.java", "crates/curator-test/tests/interop/CuratorAgent.java"];
+/// The sources of our programs, in the workspace: the worker of runs under faults, the agent of the interop tests, and the worker
+/// of the bench.
+const SOURCES: [&str; 3] = [
+    "crates/curator-jepsen/peers/CuratorWorker.java",
+    "crates/curator-test/tests/interop/CuratorAgent.java",
+    "crates/curator-bench/peers/CuratorBench.java",
+];
 
 /// Finds the class path of our programs, or fetches Curator's jars and compiles the programs, into the target directory.
 /// Quick if that has been done.

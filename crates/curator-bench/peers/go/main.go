@@ -17,6 +17,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// So many look at a path each.
+const looking = 64
+
 var everyone = zk.WorldACL(zk.PermAll)
 
 type silence struct{}
@@ -138,7 +141,51 @@ func (w *worker) run(with request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tasks, err := w.tasks(path, with)
+	switch with["case"] {
+	case "cycle":
+		return w.repeat([]string{path}, length)
+	case "distinct":
+		count, err := with.number("tasks")
+		if err != nil {
+			return "", err
+		}
+		return w.repeat(members(path, count), length)
+	}
+	return w.handover(path, with, length)
+}
+
+// repeat has a task for each path, and repeats their cycles until the time is over.
+func (w *worker) repeat(paths []string, length time.Duration) (string, error) {
+	if err := w.need(1); err != nil {
+		return "", err
+	}
+	locks := make([]*zk.Lock, len(paths))
+	// Makes the directories.
+	err := all(len(paths), func(task int) error {
+		locks[task] = zk.NewLock(w.sessions[0], paths[task], everyone)
+		return cycle(locks[task])
+	})
+	if err != nil {
+		return "", err
+	}
+	counts, begin := make([]int, len(paths)), time.Now()
+	err = all(len(paths), func(task int) error {
+		for {
+			if err := cycle(locks[task]); err != nil {
+				return err
+			}
+			counts[task]++
+			if time.Since(begin) >= length {
+				return nil
+			}
+		}
+	})
+	return done(sum(counts), time.Since(begin)), err
+}
+
+// handover has a task in each session. What is acquired in this time counts.
+func (w *worker) handover(path string, with request, length time.Duration) (string, error) {
+	sessions, err := with.number("sessions")
 	if err != nil {
 		return "", err
 	}
@@ -146,83 +193,35 @@ func (w *worker) run(with request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.cycles(tasks, start, length)
-}
-
-// tasks makes a lock for each task.
-func (w *worker) tasks(path string, with request) ([]*zk.Lock, error) {
-	var locks []*zk.Lock
-	switch with["case"] {
-	case "cycle":
-		if err := w.need(1); err != nil {
-			return nil, err
-		}
-		locks = append(locks, zk.NewLock(w.sessions[0], path, everyone))
-	case "distinct":
-		count, err := with.number("tasks")
-		if err != nil {
-			return nil, err
-		}
-		if err := w.need(1); err != nil {
-			return nil, err
-		}
-		for task := 0; task < count; task++ {
-			locks = append(locks, zk.NewLock(w.sessions[0], member(path, task), everyone))
-		}
-	default:
-		count, err := with.number("sessions")
-		if err != nil {
-			return nil, err
-		}
-		if err := w.need(count); err != nil {
-			return nil, err
-		}
-		for _, session := range w.sessions[:count] {
-			locks = append(locks, zk.NewLock(session, path, everyone))
-		}
+	if err := w.need(sessions); err != nil {
+		return "", err
 	}
-	return locks, nil
-}
-
-// cycles counts what all tasks acquire in this time. Each has taken its lock before, so that the directories exist.
-func (w *worker) cycles(tasks []*zk.Lock, start time.Time, length time.Duration) (string, error) {
-	if err := all(len(tasks), func(task int) error {
-		if err := tasks[task].Lock(); err != nil {
-			return err
-		}
-		return tasks[task].Unlock()
-	}); err != nil {
+	if err := cycle(zk.NewLock(w.sessions[0], path, everyone)); err != nil {
 		return "", err
 	}
 	time.Sleep(time.Until(start))
-	begin := time.Now()
-	end := begin.Add(length)
-	counts := make([]int, len(tasks))
-	err := all(len(tasks), func(task int) error {
+	counts, end := make([]int, sessions), time.Now().Add(length)
+	err = all(sessions, func(session int) error {
+		lock := zk.NewLock(w.sessions[session], path, everyone)
 		for {
-			if err := tasks[task].Lock(); err != nil {
+			if err := lock.Lock(); err != nil {
 				return err
 			}
-			inTime := time.Now().Before(end)
-			if inTime {
-				counts[task]++
-			}
-			if err := tasks[task].Unlock(); err != nil {
+			isOver := !time.Now().Before(end)
+			if err := lock.Unlock(); err != nil || isOver {
 				return err
 			}
-			if !inTime {
-				return nil
-			}
+			counts[session]++
 		}
 	})
-	if err != nil {
-		return "", err
+	return done(sum(counts), length), err
+}
+
+func cycle(lock *zk.Lock) error {
+	if err := lock.Lock(); err != nil {
+		return err
 	}
-	operations := 0
-	for _, count := range counts {
-		operations += count
-	}
-	return done(operations, length), nil
+	return lock.Unlock()
 }
 
 // crowd lets many wait over session 0 for what session 1 has.
@@ -236,10 +235,7 @@ func (w *worker) crowd(path string, with request) (string, error) {
 	}
 	paths := []string{path}
 	if with["paths"] == "each" {
-		paths = make([]string, waiters)
-		for waiter := range paths {
-			paths[waiter] = member(path, waiter)
-		}
+		paths = members(path, waiters)
 	}
 	held, err := w.hold(paths)
 	if err != nil {
@@ -248,11 +244,7 @@ func (w *worker) crowd(path string, with request) (string, error) {
 	begin, ended := time.Now(), make(chan error, 1)
 	go func() {
 		ended <- all(waiters, func(waiter int) error {
-			lock := zk.NewLock(w.sessions[0], paths[waiter%len(paths)], everyone)
-			if err := lock.Lock(); err != nil {
-				return err
-			}
-			return lock.Unlock()
+			return cycle(zk.NewLock(w.sessions[0], paths[waiter%len(paths)], everyone))
 		})
 	}()
 	if err := w.untilQueued(paths, 1+waiters/len(paths), ended); err != nil {
@@ -277,11 +269,7 @@ func (w *worker) hold(paths []string) ([]string, error) {
 	holder, held := w.sessions[1], make([]string, len(paths))
 	for i, path := range paths {
 		// Makes the directory.
-		lock := zk.NewLock(holder, path, everyone)
-		if err := lock.Lock(); err != nil {
-			return nil, err
-		}
-		if err := lock.Unlock(); err != nil {
+		if err := cycle(zk.NewLock(holder, path, everyone)); err != nil {
 			return nil, err
 		}
 		var err error
@@ -294,23 +282,25 @@ func (w *worker) hold(paths []string) ([]string, error) {
 
 // untilQueued looks until there are so many nodes in each directory. That nobody waits any more is an error.
 func (w *worker) untilQueued(paths []string, nodes int, ended <-chan error) error {
-	for _, path := range paths {
-		for {
-			_, stat, err := w.sessions[1].Exists(path)
-			if err != nil {
-				return err
-			}
-			if int(stat.NumChildren) >= nodes {
-				break
-			}
-			select {
-			case err := <-ended:
-				return fmt.Errorf("a waiter has not waited: %v", err)
-			case <-time.After(time.Millisecond):
+	return all(looking, func(first int) error {
+		for i := first; i < len(paths); i += looking {
+			for {
+				_, stat, err := w.sessions[1].Exists(paths[i])
+				if err != nil {
+					return err
+				}
+				if int(stat.NumChildren) >= nodes {
+					break
+				}
+				select {
+				case err := <-ended:
+					return fmt.Errorf("a waiter has not waited: %v", err)
+				case <-time.After(time.Millisecond):
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (w *worker) need(sessions int) error {
@@ -335,8 +325,20 @@ func all(count int, task func(int) error) error {
 	return first
 }
 
-func member(path string, index int) string {
-	return path + "/" + strconv.Itoa(index)
+func members(path string, count int) []string {
+	paths := make([]string, count)
+	for i := range paths {
+		paths[i] = path + "/" + strconv.Itoa(i)
+	}
+	return paths
+}
+
+func sum(counts []int) int {
+	total := 0
+	for _, count := range counts {
+		total += count
+	}
+	return total
 }
 
 func done(operations int, length time.Duration) string {

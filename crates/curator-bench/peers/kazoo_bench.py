@@ -1,0 +1,260 @@
+"""Kazoo's locks, measured by curator-bench: one request a line, one answer a line (src/protocol.rs has both).
+
+The locks are used as kazoo's documentation shows, with its default handler. A task is a thread.
+
+Usage: kazoo_bench.py <connect string> <session timeout in milliseconds>
+"""
+
+import logging
+import os
+import sys
+import threading
+import time
+import uuid
+
+from kazoo.client import KazooClient
+
+# Between two looks whether others have come, in seconds.
+POLL = 0.001
+NANOSECONDS = 1_000_000_000
+
+# The session is not what is measured.
+START_TIMEOUT = 30
+
+NO_SUCH_LOCK = {
+    "semaphore-mutex": "kazoo has no semaphore mutex",
+    "multi": "kazoo has no multi-lock",
+}
+LOCKS = ["mutex", "read", "write", "semaphore"]
+
+logging.disable(logging.CRITICAL)
+
+
+class Tasks:
+    """Threads, each with a number, and what they return."""
+
+    def __init__(self, count, task):
+        self.results = [None] * count
+        self.error = None
+        self.running = count
+        self.mutex = threading.Lock()
+        self.threads = [threading.Thread(target=self._run, args=(task, i), daemon=True) for i in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, task, number):
+        try:
+            self.results[number] = task(number)
+        except Exception as error:
+            self.error = error
+        finally:
+            with self.mutex:
+                self.running -= 1
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+        if self.error is not None:
+            raise self.error
+        return self.results
+
+    def must_all_run(self):
+        if self.running < len(self.threads):
+            raise self.error or RuntimeError("somebody has not waited")
+
+
+def run_all(count, task):
+    return Tasks(count, task).join()
+
+
+def unsupported(request):
+    """Why this cannot be played, or None."""
+    case, lock = request.get("case"), request.get("lock")
+    if lock in NO_SUCH_LOCK:
+        return NO_SUCH_LOCK[lock]
+    if lock not in LOCKS:
+        return "kazoo has no lock %r" % lock
+    if case in ("cycle", "distinct", "handover"):
+        return None
+    if case == "reentry":
+        return "kazoo's locks are not reentrant"
+    if case == "readers":
+        return None if lock == "read" else "readers have the lock `read`"
+    if case in ("crowd", "reconnect"):
+        return None if lock in ("mutex", "write") else "its queue is not a list of the path's children"
+    return "there is no case %r" % case
+
+
+def make(client, request, path):
+    lock = request["lock"]
+    if lock == "semaphore":
+        return client.Semaphore(path, max_leases=int(request.get("max", 1)))
+    return {"mutex": client.Lock, "read": client.ReadLock, "write": client.WriteLock}[lock](path)
+
+
+def cycle(lock):
+    with lock:
+        pass
+
+
+def done(operations, nanoseconds):
+    return "done operations=%d nanoseconds=%d" % (operations, nanoseconds)
+
+
+def members(path, count):
+    return ["%s/%d" % (path, i) for i in range(count)]
+
+
+class Worker:
+    def __init__(self, hosts, timeout):
+        self.hosts = hosts
+        self.timeout = timeout
+        self.sessions = []
+
+    def serve(self):
+        for line in sys.stdin:
+            try:
+                answer = self.answer(line)
+            except Exception as error:
+                answer = "error " + " ".join(repr(error).split())
+            print(answer, flush=True)
+        for client in self.sessions:
+            client.stop()
+
+    def answer(self, line):
+        verb, *words = line.split()
+        request = dict(word.split("=", 1) for word in words)
+        if verb == "open":
+            return self.open(request)
+        if verb not in ("supports", "run"):
+            raise ValueError("there is no request " + verb)
+        why = unsupported(request)
+        if verb == "supports":
+            return "no " + why if why else "yes"
+        if why:
+            raise ValueError(why)
+        return getattr(self, {"reconnect": "crowd"}.get(request["case"], request["case"]))(request)
+
+    def open(self, request):
+        for _ in range(int(request["sessions"])):
+            client = KazooClient(hosts=request.get("connect", self.hosts), timeout=self.timeout)
+            client.start(timeout=START_TIMEOUT)
+            self.sessions.append(client)
+        return "ok"
+
+    # Cases.
+
+    def cycle(self, request):
+        return self.repeat([request["path"]], request)
+
+    def distinct(self, request):
+        return self.repeat(members(request["path"], int(request["tasks"])), request)
+
+    def repeat(self, paths, request):
+        """All tasks repeat their cycles until the time is over."""
+        length = float(request["seconds"]) * NANOSECONDS
+        ready = threading.Barrier(len(paths))
+
+        def task(number):
+            lock = make(self.sessions[0], request, paths[number])
+            cycle(lock)
+            ready.wait()
+            begin, operations, passed = time.monotonic_ns(), 0, 0
+            while passed < length:
+                cycle(lock)
+                operations += 1
+                passed = time.monotonic_ns() - begin
+            return operations, passed
+
+        results = run_all(len(paths), task)
+        return done(sum(operations for operations, _ in results), max(passed for _, passed in results))
+
+    def handover(self, request):
+        length, count = float(request["seconds"]) * NANOSECONDS, int(request["sessions"])
+        self.need(count)
+        cycle(make(self.sessions[0], request, request["path"]))
+        time.sleep(max(0, int(request.get("start", 0)) / 1000 - time.time()))
+        ready = threading.Barrier(count)
+
+        def task(number):
+            lock = make(self.sessions[number], request, request["path"])
+            ready.wait()
+            begin, operations = time.monotonic_ns(), 0
+            while True:
+                with lock:
+                    is_over = time.monotonic_ns() - begin >= length
+                if is_over:
+                    return operations
+                operations += 1
+
+        return done(sum(run_all(count, task)), length)
+
+    def readers(self, request):
+        """In each round all readers wait for the writer, whose session is the one behind theirs."""
+        count, rounds, path = int(request["sessions"]), int(request["rounds"]), request["path"]
+        self.need(count + 1)
+        writing = self.sessions[count]
+        writer = writing.WriteLock(path)
+
+        def task(number):
+            with self.sessions[number].ReadLock(path):
+                return time.monotonic_ns()
+
+        total = 0
+        for _ in range(rounds):
+            writer.acquire()
+            reading = Tasks(count, task)
+            self.until_queued(writing, [path], count + 1, reading)
+            released = time.monotonic_ns()
+            writer.release()
+            total += max(reading.join()) - released
+        return done(count * rounds, total)
+
+    def crowd(self, request):
+        """Many threads wait over session 0 for what session 1 has."""
+        self.need(2)
+        waiting, holding = self.sessions[:2]
+        count = int(request["waiters"])
+        paths = members(request["path"], count) if request.get("paths") == "each" else [request["path"]]
+        held = [self.hold(holding, path) for path in paths]
+        begin = time.monotonic_ns()
+        tasks = Tasks(count, lambda number: cycle(make(waiting, request, paths[number % len(paths)])))
+        self.until_queued(holding, paths, 1 + count // len(paths), tasks)
+        print("queued nanoseconds=%d" % (time.monotonic_ns() - begin), flush=True)
+        line = sys.stdin.readline().strip()
+        if line != "go":
+            raise ValueError("%r came in place of `go`" % line)
+        begin = time.monotonic_ns()
+        for deleted in [holding.delete_async(node) for node in held]:
+            deleted.get()
+        tasks.join()
+        return done(count, time.monotonic_ns() - begin)
+
+    @staticmethod
+    def hold(client, path):
+        """Puts a node into the directory that has the lock as long as it is there."""
+        return client.create(path + "/" + uuid.uuid4().hex + "__lock__", ephemeral=True, sequence=True, makepath=True)
+
+    @staticmethod
+    def until_queued(client, paths, nodes, tasks):
+        """Looks until there are so many nodes in each directory. That somebody waits no more is an error."""
+        while paths:
+            stats = [client.exists_async(path) for path in paths]
+            paths = [path for path, stat in zip(paths, stats) if stat.get() is None or stat.get().numChildren < nodes]
+            tasks.must_all_run()
+            if paths:
+                time.sleep(POLL)
+
+    def need(self, count):
+        if len(self.sessions) < count:
+            raise ValueError("this needs %d sessions, and %d are open" % (count, len(self.sessions)))
+
+
+def main():
+    hosts, timeout = sys.argv[1:]
+    Worker(hosts, int(timeout) / 1000).serve()
+    # After an error, threads may wait for ever.
+    os._exit(0)
+
+
+main()
