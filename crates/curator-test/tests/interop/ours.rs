@@ -6,7 +6,7 @@ use curator_recipes::{InterProcessMutex, LockGuard, client::CuratorClient};
 use curator_test::{DEFAULT_TIMEOUT, FaultProxy, TestingServer, close_session, until};
 use tokio::task::JoinHandle;
 
-use crate::LONG;
+use crate::{LONG, numbers::Numbers};
 
 pub(crate) async fn client(server: &TestingServer) -> CuratorClient {
     connect(&server.connect_string()).await
@@ -61,6 +61,6 @@ pub(crate) async fn until_another_watches(server: &TestingServer, guard: &LockGu
 }
 
 /// A rest between two cycles, of up to four milliseconds, as the other clients take it.
-pub(crate) async fn rest(random: &mut fastrand::Rng) {
-    tokio::time::sleep(Duration::from_micros(random.u64(..4_000))).await;
+pub(crate) async fn rest(numbers: &mut Numbers) {
+    tokio::time::sleep(Duration::from_micros(numbers.below(4_000) as u64)).await;
 }
