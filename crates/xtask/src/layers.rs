@@ -16,6 +16,27 @@ type Layers<'a> = &'a [&'a [&'a str]];
 /// The crates whose layers are checked.
 const CRATES: &[(&str, Layers<'static>)] = &[
     (
+        "curator-bench",
+        &[
+            &["main"],
+            &["arguments"],
+            &["run"],
+            &["player"],
+            &["place", "process"],
+            &["prepare", "about"],
+            &["report"],
+            &["document"],
+            &["peer", "progress"],
+            &["error"],
+            &["case", "worker"],
+            &["worker::ours", "worker::zookeeper_client"],
+            &["worker::cases", "worker::crowd"],
+            &["worker::floor"],
+            &["worker::session"],
+            &["protocol", "statistics", "usage"],
+        ],
+    ),
+    (
         "curator-client",
         &[
             &["client"],

@@ -9,6 +9,7 @@ mod debian;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
 #[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
+mod environment;
 mod go;
 mod jepsen;
 mod kazoo;
@@ -39,6 +40,9 @@ const HELP: &str = "\
 cargo xtask <command>
 
   prepare              make sure that Java, ZooKeeper, kazoo and Curator are available; quick if they are
+  environment <client>...
+                       prepare ZooKeeper and these clients for the bench, and print the variables that name them:
+                       `curator`, `go`, `kazoo`
   test [--servers <list>] [-- <args>]
                        run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones;
                        with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
             test::run(Some(list), arguments)
         }
         ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(None, arguments),
+        ("environment", clients) => environment::run(clients),
         ("jepsen", arguments) => jepsen::run(arguments),
         ("soak", arguments) => soak::run(arguments),
         ("help" | "--help" | "-h", []) => {

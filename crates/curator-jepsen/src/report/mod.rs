@@ -17,3 +17,4 @@ pub use directory::{CheckError, Final, check_directory};
 pub use document::Report;
 pub use recovery::{Counted, Left, Recovery};
 pub use summary::summary;
+pub use table::Table;

@@ -2,26 +2,32 @@
 
 /// Rows of cells below a head. The first column is aligned to the left, the others, if they are numbers, to the right.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     numbers: bool,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new(head: &[&str]) -> Self {
+    /// A table with this head, and no rows.
+    #[must_use]
+    pub fn new(head: &[&str]) -> Self {
         Self { numbers: true, rows: vec![head.iter().map(ToString::to_string).collect()] }
     }
 
-    pub(crate) fn of_words(head: &[&str]) -> Self {
+    /// The same, with all columns aligned to the left.
+    #[must_use]
+    pub fn of_words(head: &[&str]) -> Self {
         Self { numbers: false, ..Self::new(head) }
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// Columns padded with blanks.
-    pub(crate) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
         for row in &self.rows {
@@ -36,7 +42,8 @@ impl Table {
     }
 
     /// As in the pages of this project.
-    pub(crate) fn markdown(&self) -> String {
+    #[must_use]
+    pub fn markdown(&self) -> String {
         let mut lines = self.rows.iter().map(|row| {
             let cells: Vec<_> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
             format!("| {} |\n", cells.join(" | "))

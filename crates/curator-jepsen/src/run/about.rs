@@ -30,8 +30,9 @@ pub(super) fn about(options: &Options, versions: Vec<(&str, String)>, scene: &Sc
     lines.into_iter().map(|(what, value)| (what.to_owned(), value)).collect()
 }
 
-/// The date in UTC.
-fn today() -> String {
+/// The date in UTC, as in `2026-11-22`.
+#[must_use]
+pub fn today() -> String {
     let days = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs() / 86_400);
     let (year, month, day) = date(days);
     format!("{year}-{month:02}-{day:02}")

@@ -13,7 +13,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::Instant;
 
+pub use self::about::today;
 pub use self::schedule::Choice;
+pub use self::versions::{curator_version, kazoo_version, locked_version, versions};
 use self::{directory::Directory, schedule::Schedule};
 use crate::nemesis::Strike;
 use crate::peer::Peer;
@@ -82,7 +84,7 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
         parts: &parts,
         seed: options.seed,
     };
-    let versions = versions::versions(&options.peers);
+    let versions = versions(&options.peers);
     let scene = Scene::start(&cast).await?;
     let about = about::about(options, versions, &scene);
     let began = Instant::now();

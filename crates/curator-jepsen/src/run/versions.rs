@@ -1,6 +1,6 @@
 //! Which versions of everything take part in a run, for the head of its report.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,20 +15,26 @@ const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The versions that have to be known before a run, as the workspace may be changed while it lasts: what each is of, and
 /// which it is. Blocks for some tenths of a second: programs are asked.
-pub(super) fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
+#[must_use]
+pub fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
     let mut versions = vec![("commit", commit(Path::new(WORKSPACE)))];
-    let lock_file = fs::read_to_string(Path::new(WORKSPACE).join("Cargo.lock")).unwrap_or_default();
-    let of_crate = |name| (name, locked(&lock_file, name).unwrap_or(UNKNOWN).to_owned());
-    versions.extend(["curator-recipes", "zookeeper-client"].map(of_crate));
+    versions.extend(["curator-recipes", "zookeeper-client"].map(|name| (name, locked_version(name))));
     versions.push(("Java", said(Command::new(peer::java()).arg("-version")).unwrap_or_else(|| UNKNOWN.to_owned())));
     for peer in peers {
         let (name, version) = match peer {
-            Peer::Curator => ("Curator", peer::classpath().and_then(|classpath| curator(&classpath))),
-            Peer::Kazoo => ("kazoo", kazoo()),
+            Peer::Curator => ("Curator", peer::classpath().and_then(|classpath| curator_version(&classpath))),
+            Peer::Kazoo => ("kazoo", peer::python().and_then(|python| kazoo_version(&python))),
         };
         versions.push((name, version.unwrap_or_else(|| UNKNOWN.to_owned())));
     }
     versions
+}
+
+/// The version of a crate that cargo has chosen for this workspace.
+#[must_use]
+pub fn locked_version(name: &str) -> String {
+    let lock_file = fs::read_to_string(Path::new(WORKSPACE).join("Cargo.lock")).unwrap_or_default();
+    locked(&lock_file, name).unwrap_or(UNKNOWN).to_owned()
 }
 
 /// The commit of a work tree, with `+` if something in it is not committed.
@@ -51,7 +57,8 @@ fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The version of Curator in a class path, by the names of the jars.
-fn curator(classpath: &OsString) -> Option<String> {
+#[must_use]
+pub fn curator_version(classpath: &OsStr) -> Option<String> {
     let entries = std::env::split_paths(classpath);
     let jars = entries.flat_map(|entry| match entry.file_name() {
         // All jars of a directory.
@@ -65,11 +72,12 @@ fn curator(classpath: &OsString) -> Option<String> {
     names.find_map(|name| Some(name.strip_prefix("curator-recipes-")?.strip_suffix(".jar")?.to_owned()))
 }
 
-/// The version of kazoo, and of the Python that it runs on.
-fn kazoo() -> Option<String> {
+/// The version of kazoo, and of the Python that it runs on. Asks that Python.
+#[must_use]
+pub fn kazoo_version(python: &OsStr) -> Option<String> {
     let question =
         "import platform, kazoo.version as k; print(k.__version__ + ', Python ' + platform.python_version())";
-    answer(Command::new(peer::python()?).args(["-c", question]))
+    answer(Command::new(python).args(["-c", question]))
 }
 
 /// The first line about a version that a program says, on whichever output, if it succeeds. Java may have more to say.
@@ -127,9 +135,9 @@ mod tests {
         }
         let classpath =
             |jars: &str| std::env::join_paths([Path::new("/classes"), &directory.path().join(jars)]).unwrap();
-        assert_eq!(curator(&classpath("*")).as_deref(), Some("5.9.0"));
-        assert_eq!(curator(&classpath("curator-recipes-5.8.0.jar")).as_deref(), Some("5.8.0"));
-        assert_eq!(curator(&classpath("zookeeper-3.9.3.jar")), None);
+        assert_eq!(curator_version(&classpath("*")).as_deref(), Some("5.9.0"));
+        assert_eq!(curator_version(&classpath("curator-recipes-5.8.0.jar")).as_deref(), Some("5.8.0"));
+        assert_eq!(curator_version(&classpath("zookeeper-3.9.3.jar")), None);
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub(crate) struct Counts {
     answered: BTreeMap<OpCode, u64>,
     /// Watch events received from the server.
     notifications: u64,
+    /// Bytes received from clients.
+    sent: u64,
     /// Bytes received from the server.
     received: u64,
     round_trips: u64,
@@ -52,6 +54,15 @@ impl Counts {
 
     pub(crate) fn answer(&mut self, op: OpCode) {
         *self.answered.entry(op).or_default() += 1;
+    }
+
+    /// Counts the bytes of a frame from a client.
+    pub(crate) fn send(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Counts the bytes of a frame from the server.

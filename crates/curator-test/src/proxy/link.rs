@@ -109,12 +109,15 @@ impl Way {
         let mut next = Frame::read_after(first, &mut client).await.map(Some);
         let mut greeted = false;
         while let Ok(Some(frame)) = next {
-            self.judge(frame, &out, |state, payload| match greeted {
-                false => state.handshake(self.id),
-                true => {
-                    let header = RequestHeader::parse(payload);
-                    let path = header.as_ref().and_then(|header| path(header.op, payload));
-                    state.request(self.id, header, path)
+            self.judge(frame, &out, |state, payload| {
+                state.counts.send(payload.len());
+                match greeted {
+                    false => state.handshake(self.id),
+                    true => {
+                        let header = RequestHeader::parse(payload);
+                        let path = header.as_ref().and_then(|header| path(header.op, payload));
+                        state.request(self.id, header, path)
+                    }
                 }
             });
             greeted = true;

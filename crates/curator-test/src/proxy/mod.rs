@@ -292,6 +292,13 @@ impl FaultProxy {
         self.shared.lock().counts.notifications()
     }
 
+    /// How many bytes of frames have arrived from clients, without the lengths in front of them, whether or not they got any
+    /// further. Pings and handshakes count.
+    #[must_use]
+    pub fn bytes_sent(&self) -> u64 {
+        self.shared.lock().counts.sent()
+    }
+
     /// How many bytes of frames have arrived from the server, whether or not they got any further.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {

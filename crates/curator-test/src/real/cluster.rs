@@ -1,6 +1,9 @@
 //! A real ensemble.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use crate::{
     error::Error,
@@ -68,6 +71,19 @@ impl TestingClusterBuilder {
     /// A system property of each member's JVM.
     pub fn system_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.system.insert(key.into(), value.into());
+        self
+    }
+
+    /// A further option of each member's JVM, such as `-Xmx1g`, which overrides the one that servers for tests are started with.
+    pub fn java_option(mut self, option: impl Into<String>) -> Self {
+        self.settings.java.push(option.into());
+        self
+    }
+
+    /// Where the members put their data: an existing directory, such as one of a file system in memory. Defaults to the system's
+    /// directory for temporary files.
+    pub fn data_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.settings.data = Some(directory.into());
         self
     }
 

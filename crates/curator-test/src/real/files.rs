@@ -81,6 +81,8 @@ impl Files {
         ];
         let system = settings.system.iter().map(|(key, value)| format!("-D{key}={value}"));
         let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
+        // Of two that contradict each other, the later one counts.
+        arguments.extend(settings.java.iter().map(OsString::from));
         arguments.extend(logging.into_iter().chain(system).map(OsString::from));
         arguments.extend(["-cp".into(), distribution.classpath(), MAIN.into(), self.zoo_cfg().into()]);
         arguments

@@ -46,7 +46,11 @@ impl RealServer {
         port: Port,
         id: Option<usize>,
     ) -> Result<Self, Error> {
-        let folder = tempfile::Builder::new().prefix("curator-test-").tempdir();
+        let mut folder = tempfile::Builder::new();
+        let folder = match &settings.data {
+            Some(parent) => folder.prefix("curator-test-").tempdir_in(parent),
+            None => folder.prefix("curator-test-").tempdir(),
+        };
         let folder = folder.map_err(Error::io("create a temporary directory"))?;
         let server = Self { distribution, settings, port, process: Mutex::new(None), folder };
         server

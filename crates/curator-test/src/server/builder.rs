@@ -1,6 +1,9 @@
 //! Settings of a server that a test starts.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use crate::{
     error::Error,
@@ -47,6 +50,19 @@ impl TestingServerBuilder {
     /// `zookeeper.nio.sessionlessCnxnTimeout`, ignores those about disks or logs, and refuses any other at the start.
     pub fn system_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.system.insert(key.into(), value.into());
+        self
+    }
+
+    /// A further option of a real server's JVM, such as `-Xmx1g`, which overrides the one that servers for tests are started with. The embedded server has no JVM.
+    pub fn java_option(mut self, option: impl Into<String>) -> Self {
+        self.settings.java.push(option.into());
+        self
+    }
+
+    /// Where a real server puts its data: an existing directory, such as one of a file system in memory. Defaults to the system's
+    /// directory for temporary files. The embedded server keeps its data in memory.
+    pub fn data_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.settings.data = Some(directory.into());
         self
     }
 

@@ -1,12 +1,16 @@
 //! What a server is started with, in ZooKeeper's terms.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// Lines of `zoo.cfg` and system properties of the JVM. For the embedded server `properties.rs` says what they mean.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) config: BTreeMap<String, String>,
     pub(crate) system: BTreeMap<String, String>,
+    /// Further options of the JVM.
+    pub(crate) java: Vec<String>,
+    /// Where the directory with the data is made, if not where temporary ones are.
+    pub(crate) data: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -31,7 +35,7 @@ impl Default for Settings {
             ("zookeeper.jmx.log4j.disable", "true"),
         ];
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        Self { config: config.map(owned).into(), system: system.map(owned).into() }
+        Self { config: config.map(owned).into(), system: system.map(owned).into(), java: Vec::new(), data: None }
     }
 }
 

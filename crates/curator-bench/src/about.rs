@@ -1,0 +1,100 @@
+//! Machine, versions and arguments of a run.
+
+use std::env;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use curator_jepsen::run::{curator_version, kazoo_version, locked_version, today, versions};
+
+use crate::peer::{Peer, Prepared};
+
+const UNKNOWN: &str = "unknown";
+/// Where Go keeps what a program was built from.
+const GO_MODULE: &str = "github.com/go-zookeeper/zk";
+
+/// What a reader has to know of a run. Asks programs, which takes some tenths of a second.
+pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)> {
+    let mut lines = vec![("date", today())];
+    // The commit, our version, that of the crate below, and Java's.
+    lines.extend(versions(&[]));
+    lines.extend(["tokio", "async-io"].map(|name| (name, locked_version(name))));
+    for peer in peers {
+        match peer {
+            Peer::Curator => lines.push(("Curator", of(*peer, prepared, curator_version))),
+            Peer::Kazoo => lines.push(("kazoo", of(*peer, prepared, kazoo_version))),
+            Peer::Go => {
+                lines.push(("go-zookeeper", of(*peer, prepared, |program| go_version(&program.to_string_lossy()))))
+            }
+            Peer::Ours | Peer::ZookeeperClient => {}
+        }
+    }
+    let cores = std::thread::available_parallelism().map_or(UNKNOWN.to_owned(), |cores| cores.to_string());
+    lines.push(("kernel", first_line("/proc/sys/kernel/osrelease")));
+    lines.push(("processor", value_of(&read("/proc/cpuinfo"), "model name")));
+    lines.push(("cores", cores));
+    lines.push(("memory", value_of(&read("/proc/meminfo"), "MemTotal")));
+    lines.push(("load before", first_line("/proc/loadavg")));
+    let profile = if cfg!(debug_assertions) { "dev: not to be compared with anything" } else { "release" };
+    lines.push(("profile", profile.to_owned()));
+    lines.push(("arguments", env::args().skip(1).collect::<Vec<_>>().join(" ")));
+    lines.into_iter().map(|(what, value)| (what.to_owned(), value)).collect()
+}
+
+fn of(peer: Peer, prepared: &Prepared, version: impl Fn(&std::ffi::OsStr) -> Option<String>) -> String {
+    let value = peer.variable().and_then(|variable| prepared.get(variable));
+    value.and_then(version).unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+fn go_version(program: &str) -> Option<String> {
+    let output = Command::new("go").args(["version", "-m", program]).stdin(Stdio::null()).output().ok()?;
+    go_module(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Of what `go version -m` says: the version of the module, and of Go.
+fn go_module(text: &str) -> Option<String> {
+    let go = text.lines().next()?.rsplit(' ').next()?;
+    let mut words = text.lines().find(|line| line.split_whitespace().nth(1) == Some(GO_MODULE))?.split_whitespace();
+    Some(format!("{}, {go}", words.nth(2)?))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn first_line(path: &str) -> String {
+    read(path).lines().next().unwrap_or(UNKNOWN).to_owned()
+}
+
+/// Of lines like `model name : a processor`, the first.
+fn value_of(text: &str, name: &str) -> String {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':')).filter(|(key, _)| key.trim() == name);
+    lines.next().map_or(UNKNOWN, |(_, value)| value.trim()).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gos_version_is_that_of_the_module() {
+        let text = "/target/go/bench: go1.26.1\n\tpath\tbench\n\tmod\tbench\t(devel)\n\tdep\tgithub.com/go-zookeeper/zk\tv1.0.4\th1:x=\n";
+        assert_eq!(go_module(text).as_deref(), Some("v1.0.4, go1.26.1"));
+        assert_eq!(go_module("/other: go1.26.1\n"), None);
+    }
+
+    #[test]
+    fn a_value_is_found_by_its_whole_name() {
+        assert_eq!(value_of("model\t: 1\nmodel name\t: A B\nmodel name\t: C\n", "model name"), "A B");
+        assert_eq!(value_of("", "model name"), UNKNOWN);
+    }
+
+    #[test]
+    fn a_run_is_about_what_it_ran_on() {
+        let about = about(&[Peer::Ours, Peer::Kazoo], &Prepared::default());
+        let value = |name: &str| about.iter().find(|(what, _)| what == name).map(|(_, value)| value.as_str());
+        assert_eq!(value("kazoo"), Some(UNKNOWN));
+        assert_eq!(value("curator-recipes"), Some(env!("CARGO_PKG_VERSION")));
+        assert!(value("cores").is_some_and(|cores| cores.parse::<usize>().is_ok()));
+        assert!(value("date").is_some_and(|date| date.starts_with("20")));
+    }
+}

@@ -1,0 +1,182 @@
+//! The cases: what is played, with which lock, and by how many.
+
+use std::fmt;
+
+use crate::protocol::{Act, Lock, Play};
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    /// In how many processes it is played at once, with the same line to each.
+    pub(crate) processes: usize,
+    /// Without a path, and without a time.
+    pub(crate) play: Play,
+}
+
+/// What is counted, and so in which table a case stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Operations in a time.
+    Timed,
+    /// The way of a crowd into the queue and out of it.
+    Crowd,
+}
+
+/// The locks of the uncontended cycles, with the number of paths of a multi-lock.
+const CYCLES: [(Lock, usize); 8] = [
+    (Lock::Floor, 0),
+    (Lock::Mutex, 0),
+    (Lock::Read, 0),
+    (Lock::Write, 0),
+    (Lock::Semaphore, 0),
+    (Lock::SemaphoreMutex, 0),
+    (Lock::Multi, 3),
+    (Lock::Multi, 10),
+];
+const DISTINCT: [usize; 2] = [16, 64];
+const HANDOVER: [usize; 3] = [2, 16, 64];
+const FLEET: usize = 200;
+const READERS: usize = 16;
+const CROWDS: [usize; 2] = [1_000, 10_000];
+
+/// Numbers are no larger in a smoke run.
+const QUICK_SESSIONS: usize = 4;
+const QUICK_WAITERS: usize = 50;
+
+/// All cases, in the order in which they are played; `quick` makes them small.
+pub(crate) fn all(quick: bool) -> Vec<Case> {
+    let sessions = |number: usize| if quick { number.min(QUICK_SESSIONS) } else { number };
+    let crowd = |number: usize| if quick { number.min(QUICK_WAITERS) } else { number };
+    let case = |name: String, play: Play| Case { name, processes: 1, play };
+    let new = |act, lock| Play::new(act, lock, "");
+    let mut cases = Vec::new();
+    for (lock, members) in CYCLES {
+        let name = if members > 0 { format!("cycle-{lock}-{members}") } else { format!("cycle-{lock}") };
+        cases.push(case(name, Play { members, ..new(Act::Cycle, lock) }));
+    }
+    for lock in [Lock::Mutex, Lock::Write] {
+        cases.push(case(format!("reentry-{lock}"), new(Act::Reentry, lock)));
+    }
+    for tasks in DISTINCT.map(sessions) {
+        cases.push(case(format!("distinct-{tasks}"), Play { tasks, ..new(Act::Distinct, Lock::Mutex) }));
+    }
+    for sessions in HANDOVER.map(sessions) {
+        cases.push(case(format!("handover-{sessions}"), Play { sessions, ..new(Act::Handover, Lock::Mutex) }));
+    }
+    for processes in HANDOVER.map(sessions) {
+        let play = Play { sessions: 1, ..new(Act::Handover, Lock::Mutex) };
+        cases.push(Case { name: format!("handover-processes-{processes}"), processes, play });
+    }
+    let fleet = Play { sessions: sessions(FLEET), ..new(Act::Handover, Lock::Mutex) };
+    cases.push(case(format!("fleet-{}", fleet.sessions), fleet));
+    let readers = Play { sessions: sessions(READERS), rounds: 10, ..new(Act::Readers, Lock::Read) };
+    cases.push(case(format!("readers-{}", readers.sessions), readers));
+    for (each, name) in [(false, "crowd"), (true, "crowd-each")] {
+        for waiters in CROWDS.map(crowd) {
+            cases.push(case(format!("{name}-{waiters}"), Play { waiters, each, ..new(Act::Crowd, Lock::Mutex) }));
+        }
+    }
+    let waiters = crowd(CROWDS[0]);
+    cases.push(case(format!("reconnect-{waiters}"), Play { waiters, ..new(Act::Reconnect, Lock::Mutex) }));
+    // Small numbers are the same.
+    cases.dedup_by(|later, earlier| later.name == earlier.name);
+    cases
+}
+
+/// Those whose names begin with one of these, or all if there is none. An unknown beginning is returned as an error.
+pub(crate) fn chosen(names: &[String], quick: bool) -> Result<Vec<Case>, String> {
+    let all = all(quick);
+    let fits = |case: &Case, name: &String| case.name.starts_with(name.as_str());
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|case| fits(case, name))) {
+        return Err(unknown.clone());
+    }
+    Ok(all.into_iter().filter(|case| names.is_empty() || names.iter().any(|name| fits(case, name))).collect())
+}
+
+/// What a peer plays first, for nothing: the same, but a crowd is a small one.
+pub(crate) fn warm_up(play: &Play) -> Play {
+    Play { waiters: play.waiters.min((play.waiters / 20).max(10)), ..play.clone() }
+}
+
+impl Case {
+    pub(crate) fn kind(&self) -> Kind {
+        match self.play.act {
+            Act::Crowd | Act::Reconnect => Kind::Crowd,
+            _ => Kind::Timed,
+        }
+    }
+
+    /// What it is, in words.
+    pub(crate) fn title(&self) -> String {
+        let Play { act, lock, tasks, sessions, waiters, each, members, .. } = &self.play;
+        match act {
+            Act::Cycle if *lock == Lock::Floor => "the floor: create and delete a node".to_owned(),
+            Act::Cycle if *members > 0 => format!("uncontended cycle of a multi-lock of {members}"),
+            Act::Cycle => format!("uncontended cycle, {lock}"),
+            Act::Reentry => format!("re-entry, {lock}"),
+            Act::Distinct => format!("{tasks} tasks on distinct locks, one session"),
+            Act::Handover if self.processes > 1 => format!("hand-over between {} processes", self.processes),
+            Act::Handover => format!("hand-over between {sessions} sessions, one process"),
+            Act::Readers => format!("{sessions} readers behind a writer"),
+            Act::Crowd if *each => format!("{waiters} waiters of one session, a lock each"),
+            Act::Crowd => format!("{waiters} waiters of one session on one lock"),
+            Act::Reconnect => format!("{waiters} waiters, and the connection breaks"),
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn names(cases: &[Case]) -> Vec<&str> {
+        cases.iter().map(|case| case.name.as_str()).collect()
+    }
+
+    #[test]
+    fn every_case_has_its_own_name_and_title() {
+        for quick in [false, true] {
+            let all = all(quick);
+            assert_eq!(names(&all).iter().collect::<BTreeSet<_>>().len(), all.len());
+            assert_eq!(all.iter().map(Case::title).collect::<BTreeSet<_>>().len(), all.len());
+        }
+        assert_eq!(all(false).len(), 25);
+    }
+
+    #[test]
+    fn cases_are_chosen_by_the_beginning_of_their_names() {
+        let chosen = |list: &[&str]| chosen(&list.iter().map(ToString::to_string).collect::<Vec<_>>(), false);
+        assert_eq!(
+            names(&chosen(&["crowd-each", "fleet"]).unwrap()),
+            ["fleet-200", "crowd-each-1000", "crowd-each-10000"]
+        );
+        assert_eq!(chosen(&[]).unwrap().len(), all(false).len());
+        assert_eq!(chosen(&["cycle", "wheel"]).unwrap_err(), "wheel");
+    }
+
+    #[test]
+    fn a_smoke_run_is_small_and_has_all_kinds() {
+        let quick = all(true);
+        assert!(quick.iter().all(|case| case.processes <= QUICK_SESSIONS && case.play.sessions <= QUICK_SESSIONS));
+        assert!(quick.iter().all(|case| case.play.waiters <= QUICK_WAITERS));
+        let acts = |cases: Vec<Case>| cases.iter().map(|case| case.play.act).collect::<BTreeSet<_>>();
+        assert_eq!(acts(quick), acts(all(false)));
+    }
+
+    #[test]
+    fn a_crowd_warms_up_in_small() {
+        let large = chosen(&["crowd-10000".to_owned()], false).unwrap().remove(0);
+        assert_eq!(warm_up(&large.play).waiters, 500);
+        let cycle = chosen(&["cycle-mutex".to_owned()], false).unwrap().remove(0);
+        assert_eq!(warm_up(&cycle.play), cycle.play);
+    }
+}

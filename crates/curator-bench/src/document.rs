@@ -1,0 +1,210 @@
+//! Everything that a run has measured, as it is written to a file and read from one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::peer::Peer;
+use crate::statistics::Spread;
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Document {
+    /// Date, machine, versions, arguments: what each is of, and which it is.
+    pub(crate) about: Vec<(String, String)>,
+    pub(crate) places: Vec<PlaceResults>,
+}
+
+/// What was measured on one set of servers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PlaceResults {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) cases: Vec<CaseResults>,
+}
+
+/// One case of all peers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CaseResults {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// It is about a crowd: how it comes into the queue and out of it.
+    pub(crate) is_crowd: bool,
+    pub(crate) peers: Vec<PeerResults>,
+}
+
+/// One case of one peer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PeerResults {
+    pub(crate) peer: Peer,
+    pub(crate) rounds: Vec<Round>,
+    /// Why there is no round, or no more of them.
+    pub(crate) note: Option<String>,
+    /// What was counted in a run of its own.
+    pub(crate) counts: Option<Counts>,
+    /// Why nothing was counted, though it should have been.
+    pub(crate) counts_note: Option<String>,
+}
+
+/// One measurement. Times are in nanoseconds, memory is in bytes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Round {
+    pub(crate) operations: u64,
+    /// By the worker's clock; of several processes, of the slowest.
+    pub(crate) nanoseconds: u64,
+    pub(crate) processor: u64,
+    pub(crate) voluntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
+    pub(crate) crowd: Option<Crowd>,
+}
+
+/// What else is measured of a crowd. The round is about the drain.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Crowd {
+    /// Until all waited.
+    pub(crate) queueing: u64,
+    /// How much more memory the process had then than before the first waiter.
+    pub(crate) memory: u64,
+    pub(crate) reconnect: Option<Reconnect>,
+}
+
+/// A connection was cut while all waited.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Reconnect {
+    /// Until the last thing that the client sent because of it.
+    pub(crate) nanoseconds: u64,
+    /// By kind, without pings, and with the handshakes.
+    pub(crate) requests: BTreeMap<String, u64>,
+}
+
+/// What was counted at a proxy for so many operations.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    pub(crate) operations: u64,
+    /// By kind.
+    pub(crate) requests: BTreeMap<String, u64>,
+    /// Not known if the proxy did not delay.
+    pub(crate) round_trips: Option<u64>,
+    pub(crate) notifications: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+}
+
+impl PlaceResults {
+    pub(crate) fn case(&self, name: &str) -> Option<&CaseResults> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+}
+
+impl CaseResults {
+    pub(crate) fn of(&self, peer: Peer) -> Option<&PeerResults> {
+        self.peers.iter().find(|results| results.peer == peer)
+    }
+
+    /// The peer other than ours whose median is least.
+    pub(crate) fn best_peer(&self) -> Option<f64> {
+        let others = self.peers.iter().filter(|results| results.peer != Peer::Ours);
+        others.filter_map(|results| Some(results.time()?.median)).min_by(f64::total_cmp)
+    }
+}
+
+impl PeerResults {
+    pub(crate) fn new(peer: Peer) -> Self {
+        Self { peer, rounds: Vec::new(), note: None, counts: None, counts_note: None }
+    }
+
+    /// Nanoseconds per operation.
+    pub(crate) fn time(&self) -> Option<Spread> {
+        self.per_operation(|round| round.nanoseconds)
+    }
+
+    /// Nanoseconds of processor time per operation.
+    pub(crate) fn processor(&self) -> Option<Spread> {
+        self.per_operation(|round| round.processor)
+    }
+
+    /// Context switches per operation.
+    pub(crate) fn switches(&self) -> Option<Spread> {
+        self.per_operation(|round| round.voluntary_switches + round.involuntary_switches)
+    }
+
+    /// Of what was measured of the crowd.
+    pub(crate) fn of_crowd(&self, what: impl Fn(&Crowd) -> Option<u64>) -> Option<Spread> {
+        Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.crowd.as_ref()?)? as f64)))
+    }
+
+    fn per_operation(&self, what: impl Fn(&Round) -> u64) -> Option<Spread> {
+        let rounds = self.rounds.iter().filter(|round| round.operations > 0);
+        Spread::of(rounds.map(|round| what(round) as f64 / round.operations as f64))
+    }
+}
+
+impl Counts {
+    /// How many requests there were, but for the probes by which our client renews its lease on the session: they come at
+    /// their own times, whatever the locks do.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.iter().filter(|(op, _)| *op != "Sync").map(|(_, count)| count).sum()
+    }
+
+    pub(crate) fn per_operation(&self, count: u64) -> f64 {
+        count as f64 / self.operations.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(peer: Peer, times: &[(u64, u64)]) -> PeerResults {
+        let round = |&(operations, nanoseconds): &(u64, u64)| Round {
+            operations,
+            nanoseconds,
+            processor: nanoseconds / 2,
+            voluntary_switches: 3 * operations,
+            involuntary_switches: operations,
+            crowd: None,
+        };
+        PeerResults { rounds: times.iter().map(round).collect(), ..PeerResults::new(peer) }
+    }
+
+    #[test]
+    fn rounds_are_compared_by_operation() {
+        let results = results(Peer::Ours, &[(10, 1000), (20, 1000), (0, 5)]);
+        assert_eq!(results.time(), Some(Spread { median: 75.0, least: 50.0, most: 100.0 }));
+        assert_eq!(results.processor().map(|spread| spread.median), Some(37.5));
+        assert_eq!(results.switches().map(|spread| spread.median), Some(4.0));
+    }
+
+    #[test]
+    fn ours_is_not_among_the_peers() {
+        let peers =
+            vec![results(Peer::Ours, &[(10, 10)]), results(Peer::Kazoo, &[(1, 70)]), results(Peer::Go, &[(1, 20)])];
+        let case = CaseResults { name: "c".to_owned(), title: "C".to_owned(), is_crowd: false, peers };
+        assert_eq!(case.best_peer(), Some(20.0));
+    }
+
+    #[test]
+    fn probes_are_not_counted_as_requests() {
+        let requests = [("Create2", 10), ("Delete", 10), ("Sync", 3)].map(|(op, count)| (op.to_owned(), count)).into();
+        let counts = Counts { operations: 10, requests, ..Counts::default() };
+        assert_eq!(counts.per_operation(counts.requests()), 2.0);
+    }
+
+    #[test]
+    fn a_document_is_read_as_it_is_written() {
+        let case = CaseResults {
+            name: "c".to_owned(),
+            title: "C".to_owned(),
+            is_crowd: true,
+            peers: vec![PeerResults {
+                counts: Some(Counts::default()),
+                note: Some("slow".to_owned()),
+                ..results(Peer::ZookeeperClient, &[(1, 2)])
+            }],
+        };
+        let place = PlaceResults { name: "p".to_owned(), description: "P".to_owned(), cases: vec![case] };
+        let document = Document { about: vec![("date".to_owned(), "2026-11-22".to_owned())], places: vec![place] };
+        let text = serde_json::to_string(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
+    }
+}

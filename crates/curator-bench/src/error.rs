@@ -1,0 +1,48 @@
+//! Why something is not measured.
+
+use std::io;
+use std::time::Duration;
+
+use crate::protocol::ProtocolError;
+
+/// See the module.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchError {
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    #[error("took longer than {} s", .0.as_secs_f64())]
+    TooLong(Duration),
+    #[error("{0}")]
+    Worker(String),
+    #[error("the worker has ended{output}")]
+    Ended { output: String },
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    #[error("the worker said {answer:?}, when {expected} was expected")]
+    Unexpected { answer: String, expected: &'static str },
+    #[error("not prepared: {0}")]
+    NotPrepared(String),
+    #[error("cannot {what}: {source}")]
+    Io {
+        what: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Server(#[from] curator_test::Error),
+    #[error("cannot draw {file}: {why}")]
+    Plot { file: String, why: String },
+    #[error("{file} is not what `--json` writes: {source}")]
+    Document {
+        file: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl BenchError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}

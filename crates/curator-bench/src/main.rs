@@ -1,0 +1,147 @@
+//! One bench for the locks of several clients of ZooKeeper, side by side on the same servers.
+//!
+//! ```text
+//! cargo run --release -p curator-bench -- --delay-ms 5 --ensemble 3 --json out.json --svg plots
+//! ```
+//!
+//! Every client, ours included, is measured in processes of its own, which are all asked in the same way ([`protocol`]) and
+//! looked at from outside: time by the worker's own clock, processor time, context switches and memory as the system tells
+//! them ([`usage`]), requests, round trips and bytes at a proxy. A proxy costs time on loopback, so what is sent is counted
+//! in a run of its own.
+//!
+//! | Module | |
+//! |---|---|
+//! | [`arguments`] | the command line |
+//! | [`run`] | all cases in all places, the peers in turns |
+//! | [`player`] | one peer in one case: starts it, plays it, counts it |
+//! | [`place`] | servers, and the network before them |
+//! | [`process`] | one worker's process |
+//! | [`worker`] | the worker for our client and for `zookeeper-client`; the others are in `peers/` |
+//! | [`prepare`] | where the peers are; has `cargo xtask` fetch what is missing |
+//! | [`peer`] | which peers there are, and how their workers are started |
+//! | [`case`](mod@case) | which cases there are |
+//! | [`protocol`] | the lines between the bench and a worker |
+//! | [`usage`] | what a process uses |
+//! | [`about`] | machine and versions |
+//! | [`document`] | all that was measured, as it is written to a file |
+//! | [`report`] | tables and plots |
+//! | [`statistics`] | median and spread |
+//! | [`progress`] | the bar |
+
+mod about;
+mod arguments;
+mod case;
+mod document;
+mod error;
+mod peer;
+mod place;
+mod player;
+mod prepare;
+mod process;
+mod progress;
+mod protocol;
+mod report;
+mod run;
+mod statistics;
+mod usage;
+mod worker;
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use clap::Parser;
+use curator_jepsen::exec_tied;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::arguments::{Arguments, Program, RunArguments};
+use crate::document::Document;
+use crate::error::BenchError;
+
+/// Bad arguments, as everywhere.
+const USAGE: u8 = 2;
+/// A session through a proxy takes five open files here, and there are hundreds.
+const FILES: u64 = 65_536;
+
+fn main() -> ExitCode {
+    let Arguments { program, run } = Arguments::parse();
+    match program {
+        Some(Program::Worker { client, connect, session_timeout }) => {
+            worker::run(client, &connect, Duration::from_millis(session_timeout))
+        }
+        Some(Program::Tied { parent, program, arguments }) => {
+            let error = exec_tied(parent, Command::new(&program).args(arguments));
+            eprintln!("curator-bench: cannot run {}: {error}", program.display());
+            ExitCode::FAILURE
+        }
+        None => conduct(&run),
+    }
+}
+
+fn conduct(arguments: &RunArguments) -> ExitCode {
+    let said = match env::current_exe().map(|program| arguments.options(program)) {
+        Ok(Ok(options)) if arguments.list => {
+            options.cases.iter().for_each(|case| println!("{:<26}{}", case.name, case.title()));
+            Ok(())
+        }
+        Ok(Ok(options)) => match &arguments.from {
+            Some(file) => read(file),
+            None => measure(&options, arguments.json.as_deref()),
+        }
+        .and_then(|document| tell(&document, arguments)),
+        Ok(Err(sentence)) => {
+            eprintln!("curator-bench: {sentence}");
+            return ExitCode::from(USAGE);
+        }
+        Err(error) => Err(BenchError::io("find this program")(error)),
+    };
+    match said {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("curator-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &run::Options, json: Option<&Path>) -> Result<Document, BenchError> {
+    allow_many_files().map_err(BenchError::io("allow so many open files"))?;
+    // On this thread, which lives as long as the workers that it starts.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(BenchError::io("start a runtime"))?;
+    runtime.block_on(run::run(options, |document| json.map_or(Ok(()), |file| save(document, file))))
+}
+
+/// As many as the system lets us have.
+fn allow_many_files() -> std::io::Result<()> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = Some(maximum.unwrap_or(FILES).min(FILES));
+    Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?)
+}
+
+fn save(document: &Document, file: &Path) -> Result<(), BenchError> {
+    let text = serde_json::to_string_pretty(document);
+    let text = text.map_err(|source| BenchError::Document { file: file.display().to_string(), source })?;
+    fs::write(file, text + "\n").map_err(BenchError::io(format!("write {}", file.display())))
+}
+
+fn read(file: &Path) -> Result<Document, BenchError> {
+    let text = fs::read_to_string(file).map_err(BenchError::io(format!("read {}", file.display())))?;
+    serde_json::from_str(&text).map_err(|source| BenchError::Document { file: file.display().to_string(), source })
+}
+
+/// Prints the tables, and writes and draws what is asked for.
+fn tell(document: &Document, arguments: &RunArguments) -> Result<(), BenchError> {
+    println!("{}", report::text(document));
+    if let Some(file) = &arguments.markdown {
+        fs::write(file, report::markdown(document)).map_err(BenchError::io(format!("write {}", file.display())))?;
+    }
+    if let Some(directory) = &arguments.svg {
+        for file in report::draw(document, directory)? {
+            println!("drawn: {}", directory.join(file).display());
+        }
+    }
+    Ok(())
+}

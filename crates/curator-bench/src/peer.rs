@@ -1,0 +1,136 @@
+//! Whose locks are measured, and how their workers are started.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::ValueEnum;
+use curator_jepsen::peer::{CURATOR_CLASSPATH, KAZOO_PYTHON};
+use serde::{Deserialize, Serialize};
+
+use crate::error::BenchError;
+
+/// Names the worker that uses go-zookeeper, as a program.
+pub(crate) const GO_BENCH: &str = "CURATOR_TEST_GO_BENCH";
+
+/// The worker for kazoo.
+const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_bench.py");
+
+/// A client of ZooKeeper with locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Peer {
+    /// This project's; always measured.
+    #[value(skip)]
+    Ours,
+    /// Apache Curator, in Java.
+    Curator,
+    /// Kazoo, in Python.
+    Kazoo,
+    /// go-zookeeper, in Go.
+    Go,
+    /// The crate on which ours is built, with its own `Client::lock`.
+    ZookeeperClient,
+}
+
+/// Where the workers are: values of the variables that name them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Prepared(BTreeMap<String, OsString>);
+
+impl Peer {
+    pub(crate) const ALL: [Self; 5] = [Self::Ours, Self::Curator, Self::Kazoo, Self::Go, Self::ZookeeperClient];
+
+    /// What names its worker. Without one, this program is the worker.
+    pub(crate) fn variable(self) -> Option<&'static str> {
+        match self {
+            Self::Curator => Some(CURATOR_CLASSPATH),
+            Self::Kazoo => Some(KAZOO_PYTHON),
+            Self::Go => Some(GO_BENCH),
+            Self::Ours | Self::ZookeeperClient => None,
+        }
+    }
+
+    /// A worker, without its arguments. `program` is this one.
+    pub(crate) fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError> {
+        let found = |variable| {
+            let missing = || BenchError::NotPrepared(format!("{variable} is not set"));
+            prepared.0.get(variable).ok_or_else(missing)
+        };
+        let with = |program: &OsStr, arguments: &[&OsStr]| {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        };
+        Ok(match self {
+            Self::Ours | Self::ZookeeperClient => {
+                let client = if self == Self::Ours { "ours" } else { "zookeeper-client" };
+                with(program.as_os_str(), &["worker".as_ref(), client.as_ref()])
+            }
+            Self::Curator => with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?, "CuratorBench".as_ref()]),
+            Self::Kazoo => with(found(KAZOO_PYTHON)?, &[KAZOO_WORKER.as_ref()]),
+            Self::Go => with(found(GO_BENCH)?, &[]),
+        })
+    }
+}
+
+/// As the servers are started: from `JAVA_HOME`, or else from `PATH`.
+fn java() -> OsString {
+    let program = |home| PathBuf::from(home).join("bin/java").into();
+    env::var_os("JAVA_HOME").map_or_else(|| "java".into(), program)
+}
+
+impl Prepared {
+    pub(crate) fn get(&self, variable: &str) -> Option<&OsStr> {
+        self.0.get(variable).map(OsString::as_os_str)
+    }
+
+    pub(crate) fn set(&mut self, variable: impl Into<String>, value: impl Into<OsString>) {
+        self.0.insert(variable.into(), value.into());
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ours => "ours",
+            Self::Curator => "curator",
+            Self::Kazoo => "kazoo",
+            Self::Go => "go",
+            Self::ZookeeperClient => "zookeeper-client",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_named_as_on_the_command_line_and_in_files() {
+        for peer in Peer::ALL {
+            assert_eq!(serde_json::to_string(&peer).unwrap(), format!("\"{peer}\""));
+            let named = Peer::from_str(&peer.to_string(), false).ok();
+            assert_eq!(named, Some(peer).filter(|peer| *peer != Peer::Ours));
+        }
+    }
+
+    #[test]
+    fn a_worker_is_started_by_what_was_prepared() {
+        let mut prepared = Prepared::default();
+        let line = |peer: Peer, prepared: &Prepared| {
+            let command = peer.command(Path::new("/bench"), prepared)?;
+            let words = [command.get_program()].into_iter().chain(command.get_args());
+            Ok::<_, BenchError>(words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(line(Peer::Ours, &prepared).unwrap(), ["/bench", "worker", "ours"]);
+        let missing = line(Peer::Go, &prepared).unwrap_err().to_string();
+        assert!(missing.contains("CURATOR_TEST_GO_BENCH is not set"), "{missing}");
+        prepared.set(GO_BENCH, "/go/bench");
+        prepared.set(CURATOR_CLASSPATH, "/classes:/jars/*");
+        assert_eq!(line(Peer::Go, &prepared).unwrap(), ["/go/bench"]);
+        assert_eq!(line(Peer::Curator, &prepared).unwrap()[1..], ["-cp", "/classes:/jars/*", "CuratorBench"]);
+    }
+}

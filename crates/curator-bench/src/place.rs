@@ -1,0 +1,169 @@
+//! Where cases are played: servers, and the network before them.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use curator_test::{FaultProxy, ServerKind, TestingCluster, TestingServer};
+
+use crate::error::BenchError;
+
+/// The memory that the system has as a file system.
+const RAM_DISK: &str = "/dev/shm";
+/// What servers for tests do without: a compiler that optimizes, and memory for a crowd.
+const JAVA: [&str; 2] = ["-XX:TieredStopAtLevel=4", "-Xmx1g"];
+/// Longer than any crowd keeps a server busy.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What place is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// One server, without a network to speak of.
+    Loopback,
+    /// One server, behind a proxy that delays each frame by this much.
+    Delayed(Duration),
+    /// So many servers, whose transactions are on a disk before they are answered.
+    Ensemble(usize),
+}
+
+/// Servers that run. Dropping it stops them.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    servers: Servers,
+    delay: Option<(FaultProxy, Duration)>,
+}
+
+#[derive(Debug)]
+enum Servers {
+    One(TestingServer),
+    /// Clients are connected to this member, which does not lead.
+    Ensemble(TestingCluster, usize),
+}
+
+impl Wanted {
+    pub(crate) async fn start(self, kind: ServerKind, disk: &Path) -> Result<Place, BenchError> {
+        match self {
+            Self::Loopback | Self::Delayed(_) => one(self.delay(), kind).await,
+            Self::Ensemble(members) => ensemble(members, disk).await,
+        }
+    }
+
+    pub(crate) fn delay(self) -> Duration {
+        match self {
+            Self::Delayed(delay) => delay,
+            Self::Loopback | Self::Ensemble(_) => Duration::ZERO,
+        }
+    }
+}
+
+async fn one(delay: Duration, kind: ServerKind) -> Result<Place, BenchError> {
+    let mut builder = TestingServer::builder().kind(kind);
+    let mut on = "in the bench's own process".to_owned();
+    if kind == ServerKind::Real {
+        let directory = ram_disk();
+        on = format!("its data in {} ({})", directory.display(), file_system(&directory));
+        builder = builder.tick_time(TICK).data_directory(directory);
+        builder = JAVA.into_iter().fold(builder, |builder, option| builder.java_option(option));
+    }
+    let server = builder.start().await?;
+    let version = server.version().map_or("unknown".to_owned(), |version| version.to_string());
+    let server_is = format!("one {} server {version}, {on}, without fsync", server.kind());
+    let (name, description, delay) = if delay.is_zero() {
+        ("loopback".to_owned(), server_is, None)
+    } else {
+        let proxy = FaultProxy::start(server.address())?;
+        proxy.set_delay(delay);
+        let description = format!("{server_is}, behind a proxy that delays each frame by {delay:?}");
+        (format!("delay-{}ms", delay.as_millis()), description, Some((proxy, delay)))
+    };
+    Ok(Place { name, description, servers: Servers::One(server), delay })
+}
+
+async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
+    let builder = TestingCluster::builder().tick_time(TICK).data_directory(disk);
+    let builder = JAVA.into_iter().fold(builder, |builder, option| builder.java_option(option));
+    let cluster = builder.system_property("zookeeper.forceSync", "yes").start(members).await?;
+    let leader = cluster.leader().await?;
+    let member = (0..members).find(|member| *member != leader).unwrap_or(leader);
+    let version = cluster.member(member).version().map_or("unknown".to_owned(), |version| version.to_string());
+    let description = format!(
+        "{members} real servers {version}, their data in {} ({}), with fsync; clients are connected to a follower",
+        disk.display(),
+        file_system(disk),
+    );
+    Ok(Place {
+        name: format!("ensemble-{members}"),
+        description,
+        servers: Servers::Ensemble(cluster, member),
+        delay: None,
+    })
+}
+
+impl Place {
+    /// What clients connect to.
+    pub(crate) fn connect_string(&self) -> String {
+        self.delay.as_ref().map_or_else(|| self.server().to_string(), |(proxy, _)| proxy.connect_string())
+    }
+
+    /// Another way to the server, which is as long.
+    pub(crate) fn proxy(&self) -> Result<FaultProxy, BenchError> {
+        let proxy = FaultProxy::start(self.server())?;
+        if let Some((_, delay)) = &self.delay {
+            proxy.set_delay(*delay);
+        }
+        Ok(proxy)
+    }
+
+    fn server(&self) -> SocketAddr {
+        match &self.servers {
+            Servers::One(server) => server.address(),
+            Servers::Ensemble(cluster, member) => cluster.member(*member).address(),
+        }
+    }
+}
+
+fn ram_disk() -> PathBuf {
+    Some(PathBuf::from(RAM_DISK)).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir)
+}
+
+/// The kind of file system that a directory is on, as far as the system tells.
+fn file_system(directory: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    kind_of(&mounts, &directory).unwrap_or("unknown file system").to_owned()
+}
+
+/// Of the mount with the longest path; of two on the same path, the later one.
+fn kind_of<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?))
+    });
+    mounts.filter(|(path, _)| directory.starts_with(path)).max_by_key(|(path, _)| path.len()).map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_on_the_innermost_mount() {
+        let mounts = "a / ext4 rw 0 0\nb /dev/shm tmpfs rw 0 0\nc / overlay rw 0 0\n";
+        let kind = |path: &str| kind_of(mounts, Path::new(path));
+        assert_eq!(kind("/dev/shm/x"), Some("tmpfs"));
+        assert_eq!(kind("/dev/shmx"), Some("overlay"));
+        assert_eq!(kind("relative"), None);
+    }
+
+    #[test]
+    fn only_a_delayed_place_delays() {
+        let delay = Duration::from_millis(5);
+        assert_eq!(
+            [Wanted::Loopback, Wanted::Delayed(delay), Wanted::Ensemble(3)].map(Wanted::delay),
+            [Duration::ZERO, delay, Duration::ZERO]
+        );
+    }
+}

@@ -1,0 +1,8 @@
+//! What a run has measured, for humans.
+
+mod number;
+mod plot;
+mod tables;
+
+pub(crate) use self::plot::draw;
+pub(crate) use self::tables::{markdown, text};

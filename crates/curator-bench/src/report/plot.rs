@@ -1,0 +1,292 @@
+//! Plots of what was measured, as SVG: bars, or points where the numbers differ by orders of magnitude.
+
+use std::fs;
+use std::path::Path;
+
+use plotters::backend::SVGBackend;
+use plotters::chart::ChartBuilder;
+use plotters::element::{Circle, PathElement, Rectangle};
+use plotters::prelude::{DrawingArea, IntoDrawingArea, IntoFont, RGBColor, ShapeStyle, WHITE};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, TextStyle};
+
+use super::number::number;
+use crate::document::{CaseResults, Document, PeerResults, PlaceResults};
+use crate::error::BenchError;
+use crate::peer::Peer;
+use crate::statistics::Spread;
+
+const SIZE: (u32, u32) = (1200, 520);
+const INK: RGBColor = RGBColor(40, 40, 40);
+const FAINT: RGBColor = RGBColor(222, 222, 222);
+const FONT: &str = "sans-serif";
+
+/// What a plot shows of each case.
+#[derive(Debug, Clone, Copy)]
+struct Subject {
+    /// Of the file.
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    /// The beginnings of the names of its cases.
+    cases: &'static [&'static str],
+    value: fn(&PeerResults) -> Option<Spread>,
+    scale: Scale,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    Linear,
+    Logarithmic,
+}
+
+const SUBJECTS: [Subject; 5] = [
+    Subject {
+        name: "cycles",
+        title: "An uncontended cycle",
+        unit: "µs, less is better",
+        cases: &["cycle-"],
+        value: |results| results.time().map(|time| scaled(time, 1e-3)),
+        scale: Scale::Linear,
+    },
+    Subject {
+        name: "processor",
+        title: "Processor time of the client for an uncontended cycle",
+        unit: "µs, less is better",
+        cases: &["cycle-"],
+        value: |results| results.processor().map(|time| scaled(time, 1e-3)),
+        scale: Scale::Linear,
+    },
+    Subject {
+        name: "handovers",
+        title: "Hand-overs of one mutex",
+        unit: "per second, more is better",
+        cases: &["handover-", "fleet-"],
+        value: rate,
+        scale: Scale::Linear,
+    },
+    Subject {
+        name: "distinct",
+        title: "Tasks of one session, each with a mutex of its own",
+        unit: "cycles per second, more is better",
+        cases: &["distinct-"],
+        value: rate,
+        scale: Scale::Linear,
+    },
+    Subject {
+        name: "crowds",
+        title: "A crowd of one session is drained",
+        unit: "ms, less is better",
+        cases: &["crowd-"],
+        value: |results| {
+            let waiters = results.rounds.first()?.operations as f64;
+            results.time().map(|time| scaled(time, waiters / 1e6))
+        },
+        scale: Scale::Logarithmic,
+    },
+];
+
+fn rate(results: &PeerResults) -> Option<Spread> {
+    results.time().map(|time| scaled(time.inverse(), 1e9))
+}
+
+fn scaled(spread: Spread, by: f64) -> Spread {
+    Spread { median: spread.median * by, least: spread.least * by, most: spread.most * by }
+}
+
+fn colour(peer: Peer) -> RGBColor {
+    // By Okabe and Ito: told apart by all.
+    match peer {
+        Peer::Ours => RGBColor(0, 114, 178),
+        Peer::Curator => RGBColor(213, 94, 0),
+        Peer::Kazoo => RGBColor(0, 158, 115),
+        Peer::Go => RGBColor(230, 159, 0),
+        Peer::ZookeeperClient => RGBColor(150, 150, 150),
+    }
+}
+
+/// Draws what there is of each place into a directory. Returns the names of the files.
+pub(crate) fn draw(document: &Document, directory: &Path) -> Result<Vec<String>, BenchError> {
+    fs::create_dir_all(directory).map_err(BenchError::io(format!("make the directory {}", directory.display())))?;
+    let mut files = Vec::new();
+    for place in &document.places {
+        for subject in &SUBJECTS {
+            let groups = groups(place, subject);
+            if groups.iter().all(|group| group.bars.is_empty()) {
+                continue;
+            }
+            let file = format!("{}-{}.svg", place.name, subject.name);
+            let failed = |why: String| BenchError::Plot { file: file.clone(), why };
+            let mut svg = String::new();
+            plot(&mut svg, place, subject, &groups).map_err(failed)?;
+            fs::write(directory.join(&file), svg).map_err(BenchError::io(format!("write {file}")))?;
+            files.push(file);
+        }
+    }
+    Ok(files)
+}
+
+/// The bars of one case.
+#[derive(Debug)]
+struct Group {
+    label: String,
+    bars: Vec<(Peer, Spread)>,
+}
+
+fn groups(place: &PlaceResults, subject: &Subject) -> Vec<Group> {
+    let is_meant = |case: &&CaseResults| subject.cases.iter().any(|begin| case.name.starts_with(begin));
+    let group = |case: &CaseResults| Group {
+        label: label(&case.name),
+        bars: case.peers.iter().filter_map(|results| Some((results.peer, (subject.value)(results)?))).collect(),
+    };
+    place.cases.iter().filter(is_meant).map(group).collect()
+}
+
+/// What tells a case from the others of its plot.
+fn label(name: &str) -> String {
+    match name.split_once('-') {
+        Some(("cycle", lock)) => lock.to_owned(),
+        Some(("handover", number)) => match number.strip_prefix("processes-") {
+            Some(number) => format!("{number} processes"),
+            None => format!("{number} sessions"),
+        },
+        Some(("fleet", number)) => format!("{number} sessions"),
+        Some(("distinct", number)) => format!("{number} tasks"),
+        Some(("crowd", number)) => match number.strip_prefix("each-") {
+            Some(number) => format!("{number}, a lock each"),
+            None => format!("{number}, one lock"),
+        },
+        _ => name.to_owned(),
+    }
+}
+
+type Drawing = Result<(), String>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Group]) -> Drawing {
+    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    root.fill(&WHITE).map_err(|error| error.to_string())?;
+    let values = groups.iter().flat_map(|group| &group.bars).map(|(_, spread)| spread);
+    let (most, least) =
+        values.fold((0.0_f64, f64::MAX), |(most, least), spread| (most.max(spread.most), least.min(spread.least)));
+    let (bottom, top) = match subject.scale {
+        Scale::Linear => (0.0, most * 1.1),
+        Scale::Logarithmic => (least.log10().floor(), (most.log10() + 0.2).max(least.log10().floor() + 1.0)),
+    };
+    let mut chart = ChartBuilder::on(&root)
+        .margin(10)
+        .margin_top(62)
+        .x_label_area_size(30)
+        .y_label_area_size(80)
+        .build_cartesian_2d(0.0..groups.len() as f64, bottom..top)
+        .map_err(|error| error.to_string())?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .light_line_style(WHITE)
+        .bold_line_style(FAINT)
+        .y_labels(if subject.scale == Scale::Linear { 8 } else { (top - bottom).ceil() as usize })
+        .y_desc(subject.unit)
+        .label_style((FONT, 14))
+        .axis_desc_style((FONT, 14))
+        .y_label_formatter(&|value| match subject.scale {
+            Scale::Linear => number(*value),
+            Scale::Logarithmic => number(10_f64.powf(*value)),
+        })
+        .draw()
+        .map_err(|error| error.to_string())?;
+    let peers: Vec<Peer> = Peer::ALL.into_iter().filter(|peer| has(groups, *peer)).collect();
+    // One bar's place more than there are bars, as a gap.
+    let width = 1.0 / (peers.len() as f64 + 1.0);
+    let place_of = |value: f64| if subject.scale == Scale::Linear { value } else { value.log10() };
+    for (group, at) in groups.iter().zip(0_u32..) {
+        for (peer, spread) in &group.bars {
+            let number_of = peers.iter().position(|other| other == peer).unwrap_or(0) as f64;
+            let (left, right) =
+                (f64::from(at) + width * (number_of + 0.55), f64::from(at) + width * (number_of + 1.45));
+            let (middle, median) = (f64::midpoint(left, right), place_of(spread.median));
+            let failed = |error: &dyn std::fmt::Display| error.to_string();
+            if subject.scale == Scale::Linear {
+                let bar = Rectangle::new([(left, 0.0), (right, median)], colour(*peer).filled());
+                chart.draw_series([bar]).map_err(|error| failed(&error))?;
+            } else {
+                let point = Circle::new((middle, median), 6, colour(*peer).filled());
+                chart.draw_series([point]).map_err(|error| failed(&error))?;
+            }
+            let (low, high) = (place_of(spread.least), place_of(spread.most));
+            let whisker = PathElement::new(vec![(middle, low), (middle, high)], INK.stroke_width(1));
+            chart.draw_series([whisker]).map_err(|error| failed(&error))?;
+            let (x, y) = chart.backend_coord(&(middle, high));
+            write(&root, &number(spread.median), (x, y - 6), 11, HPos::Center)?;
+        }
+        let (x, y) = chart.backend_coord(&(f64::from(at) + 0.5, bottom));
+        write(&root, &group.label, (x, y + 20), 14, HPos::Center)?;
+    }
+    write(&root, &format!("{} ({})", subject.title, place.name), (90, 26), 20, HPos::Left)?;
+    legend(&root, &peers)
+}
+
+fn has(groups: &[Group], peer: Peer) -> bool {
+    groups.iter().any(|group| group.bars.iter().any(|(other, _)| *other == peer))
+}
+
+fn legend(root: &Area<'_>, peers: &[Peer]) -> Drawing {
+    let mut x = 90;
+    for peer in peers {
+        let style: ShapeStyle = colour(*peer).filled();
+        root.draw(&Rectangle::new([(x, 38), (x + 14, 50)], style)).map_err(|error| error.to_string())?;
+        write(root, &peer.to_string(), (x + 20, 50), 14, HPos::Left)?;
+        x += 50 + 8 * i32::try_from(peer.to_string().len()).unwrap_or(0);
+    }
+    Ok(())
+}
+
+/// With its foot at that point.
+fn write(root: &Area<'_>, text: &str, at: (i32, i32), size: u32, across: HPos) -> Drawing {
+    let style = TextStyle::from((FONT, size).into_font()).color(&INK).pos(Pos::new(across, VPos::Bottom));
+    root.draw_text(text, &style, at).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Round;
+
+    fn place(cases: &[(&str, bool)]) -> PlaceResults {
+        let peer = |peer, nanoseconds| PeerResults {
+            rounds: vec![Round { operations: 10, nanoseconds, ..Round::default() }],
+            ..PeerResults::new(peer)
+        };
+        let case = |(name, is_crowd): &(&str, bool)| CaseResults {
+            name: (*name).to_owned(),
+            title: (*name).to_owned(),
+            is_crowd: *is_crowd,
+            peers: vec![peer(Peer::Ours, 1_000), peer(Peer::Curator, 5_000_000), PeerResults::new(Peer::Kazoo)],
+        };
+        PlaceResults { name: "here".to_owned(), description: String::new(), cases: cases.iter().map(case).collect() }
+    }
+
+    #[test]
+    fn there_is_a_plot_for_what_was_measured_and_for_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let cases = [("cycle-mutex", false), ("handover-16", false), ("crowd-each-1000", true)];
+        let document = Document { about: Vec::new(), places: vec![place(&cases)] };
+        let files = draw(&document, &directory.path().join("new")).unwrap();
+        assert_eq!(files, ["here-cycles.svg", "here-processor.svg", "here-handovers.svg", "here-crowds.svg"]);
+        let svg = fs::read_to_string(directory.path().join("new/here-cycles.svg")).unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains("An uncontended cycle (here)"), "{svg}");
+        assert!(svg.contains("curator") && !svg.contains("kazoo"), "{svg}");
+    }
+
+    #[test]
+    fn cases_are_labelled_by_what_tells_them_apart() {
+        let names =
+            ["cycle-multi-3", "handover-2", "handover-processes-2", "fleet-200", "crowd-1000", "crowd-each-1000"];
+        let labels = names.map(label);
+        assert_eq!(
+            labels,
+            ["multi-3", "2 sessions", "2 processes", "200 sessions", "1000, one lock", "1000, a lock each"]
+        );
+    }
+}

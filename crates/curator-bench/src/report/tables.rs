@@ -1,0 +1,251 @@
+//! The tables.
+
+use curator_jepsen::report::Table;
+
+use super::number::{NOTHING, number, optional, range};
+use crate::document::{Counts, Document, PeerResults, PlaceResults, Reconnect};
+use crate::peer::Peer;
+
+/// The case that is the floor of all others.
+const FLOOR: &str = "cycle-floor";
+
+const TIMED: [&str; 14] = [
+    "case",
+    "client",
+    "µs",
+    "from … to",
+    "per s",
+    "× best peer",
+    "× floor",
+    "processor µs",
+    "switches",
+    "requests",
+    "round trips",
+    "bytes out",
+    "bytes in",
+    "note",
+];
+
+const CROWDS: [&str; 14] = [
+    "case",
+    "client",
+    "to queue, ms",
+    "to drain, ms",
+    "from … to",
+    "× best peer",
+    "KiB",
+    "processor µs",
+    "switches",
+    "requests",
+    "bytes in",
+    "reconnect, ms",
+    "requests then",
+    "note",
+];
+
+/// For a terminal.
+pub(crate) fn text(document: &Document) -> String {
+    written(document, Table::text)
+}
+
+/// For a page.
+pub(crate) fn markdown(document: &Document) -> String {
+    written(document, Table::markdown)
+}
+
+fn written(document: &Document, table: fn(&Table) -> String) -> String {
+    let mut about = Table::of_words(&["", ""]);
+    for (what, value) in &document.about {
+        about.row([what.clone(), value.clone()]);
+    }
+    let mut text = table(&about);
+    for place in &document.places {
+        text += &format!("\n### {}\n\n{}.\n", place.name, place.description);
+        for rows in [timed(place), crowds(place)].iter().flatten() {
+            text.push('\n');
+            text += &table(rows);
+        }
+    }
+    text
+}
+
+/// Those that are repeated for a time; each number is for one operation.
+fn timed(place: &PlaceResults) -> Option<Table> {
+    let mut table = Table::new(&TIMED);
+    let mut is_empty = true;
+    for case in place.cases.iter().filter(|case| !case.is_crowd) {
+        for results in &case.peers {
+            is_empty = false;
+            let time = results.time();
+            let floor = floor(place, results.peer);
+            let cells = [
+                optional(time.map(|time| time.median / 1e3)),
+                range(time, 1e-3),
+                optional(time.map(|time| 1e9 / time.median)),
+                times(case.best_peer(), time.map(|time| time.median)),
+                times(time.map(|time| time.median), floor),
+            ];
+            let [requests, round_trips, sent, received] = counted(results.counts.as_ref());
+            let costs = [
+                optional(results.processor().map(|spread| spread.median / 1e3)),
+                optional(results.switches().map(|spread| spread.median)),
+                requests,
+                round_trips,
+                sent,
+                received,
+                note(results),
+            ];
+            table.row([case.name.clone(), results.peer.to_string()].into_iter().chain(cells).chain(costs));
+        }
+    }
+    (!is_empty).then_some(table)
+}
+
+/// Each number but the first two is for one waiter, and those about a reconnect are for all.
+fn crowds(place: &PlaceResults) -> Option<Table> {
+    let mut table = Table::new(&CROWDS);
+    let mut is_empty = true;
+    for case in place.cases.iter().filter(|case| case.is_crowd) {
+        for results in &case.peers {
+            is_empty = false;
+            let waiters = results.rounds.first().map_or(0, |round| round.operations) as f64;
+            let drain = results.time();
+            let [requests, _, _, received] = counted(results.counts.as_ref());
+            let reconnect = |what: fn(&Reconnect) -> u64| {
+                results.of_crowd(|crowd| crowd.reconnect.as_ref().map(what)).map(|spread| spread.median)
+            };
+            let memory = results.of_crowd(|crowd| Some(crowd.memory)).map(|spread| spread.median);
+            let cells = [
+                optional(results.of_crowd(|crowd| Some(crowd.queueing)).map(|spread| spread.median / 1e6)),
+                optional(drain.map(|drain| drain.median * waiters / 1e6)),
+                range(drain, waiters / 1e6),
+                times(case.best_peer(), drain.map(|drain| drain.median)),
+                optional(memory.map(|bytes| bytes / 1024.0 / waiters)),
+                optional(results.processor().map(|spread| spread.median / 1e3)),
+                optional(results.switches().map(|spread| spread.median)),
+                requests,
+                received,
+                optional(reconnect(|reconnect| reconnect.nanoseconds).map(|time| time / 1e6)),
+                optional(reconnect(|reconnect| reconnect.requests.values().sum())),
+                note(results),
+            ];
+            table.row([case.name.clone(), results.peer.to_string()].into_iter().chain(cells));
+        }
+    }
+    (!is_empty).then_some(table)
+}
+
+/// The time of a node's creation and deletion by the same client, or else by ours.
+fn floor(place: &PlaceResults, peer: Peer) -> Option<f64> {
+    let case = place.case(FLOOR)?;
+    let time = |peer| Some(case.of(peer)?.time()?.median);
+    time(peer).or_else(|| time(Peer::Ours))
+}
+
+/// How often one goes into the other.
+fn times(dividend: Option<f64>, divisor: Option<f64>) -> String {
+    optional(dividend.zip(divisor).map(|(dividend, divisor)| dividend / divisor))
+}
+
+fn counted(counts: Option<&Counts>) -> [String; 4] {
+    let Some(counts) = counts else { return [NOTHING; 4].map(str::to_owned) };
+    let each = |count: u64| number(counts.per_operation(count));
+    let round_trips = counts.round_trips.map_or_else(|| NOTHING.to_owned(), each);
+    [each(counts.requests()), round_trips, each(counts.bytes_sent), each(counts.bytes_received)]
+}
+
+/// What a number, or the lack of one, needs to be understood.
+fn note(results: &PeerResults) -> String {
+    let counts = results.counts_note.as_ref().map(|why| format!("not counted: {why}"));
+    let notes: Vec<_> = results.note.iter().cloned().chain(counts).collect();
+    notes.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{CaseResults, Crowd, Round};
+
+    fn peer(peer: Peer, nanoseconds: u64) -> PeerResults {
+        let round = |factor| Round {
+            operations: 1000,
+            nanoseconds: nanoseconds * factor * 1000,
+            processor: 50_000_000,
+            voluntary_switches: 6000,
+            involuntary_switches: 0,
+            crowd: None,
+        };
+        PeerResults { rounds: vec![round(1), round(2), round(3)], ..PeerResults::new(peer) }
+    }
+
+    fn document() -> Document {
+        let case = |name: &str, is_crowd, peers| CaseResults {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            is_crowd,
+            peers,
+        };
+        let mut ours = peer(Peer::Ours, 250_000);
+        ours.counts = Some(Counts {
+            operations: 1000,
+            requests: [("Create2".to_owned(), 2000), ("Delete".to_owned(), 1000), ("Sync".to_owned(), 4)].into(),
+            round_trips: Some(2000),
+            ..Counts::default()
+        });
+        let mut slow = PeerResults::new(Peer::Kazoo);
+        slow.note = Some("took longer than 200 s".to_owned());
+        let mut waiting = peer(Peer::Ours, 500_000);
+        for round in &mut waiting.rounds {
+            let reconnect = Reconnect { nanoseconds: 40_000_000, requests: [("SetWatches".to_owned(), 7)].into() };
+            round.crowd = Some(Crowd { queueing: 80_000_000, memory: 3 * 1024 * 1000, reconnect: Some(reconnect) });
+        }
+        let cases = vec![
+            case(FLOOR, false, vec![peer(Peer::Ours, 200_000)]),
+            case("cycle-write", false, vec![ours, peer(Peer::Curator, 300_000), slow]),
+            case("reconnect-1000", true, vec![waiting, peer(Peer::Curator, 1_000_000)]),
+        ];
+        let place = PlaceResults { name: "loopback".to_owned(), description: "one server".to_owned(), cases };
+        Document { about: vec![("date".to_owned(), "2026-11-22".to_owned())], places: vec![place] }
+    }
+
+    fn row<'a>(markdown: &'a str, case: &str, peer: &str) -> Vec<&'a str> {
+        let start = format!("| {case} | {peer} |");
+        let line = markdown.lines().find(|line| line.starts_with(&start)).unwrap();
+        line.split('|').map(str::trim).collect()
+    }
+
+    #[test]
+    fn each_case_is_compared_with_the_best_peer_and_the_floor() {
+        let text = markdown(&document());
+        let ours = row(&text, "cycle-write", "ours");
+        assert_eq!(
+            ours[3..15],
+            ["500", "250 to 750", "2,000", "1.20", "1.25", "50.0", "6.00", "3.00", "2.00", "0", "0", ""]
+        );
+        let curator = row(&text, "cycle-write", "curator");
+        assert_eq!((curator[6], curator[7], curator[10]), ("1.00", "1.50", NOTHING));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_said_to_be_so() {
+        let text = markdown(&document());
+        let slow = row(&text, "cycle-write", "kazoo");
+        assert_eq!((slow[3], slow[14]), (NOTHING, "took longer than 200 s"));
+    }
+
+    #[test]
+    fn a_crowd_is_measured_by_the_waiter() {
+        let text = markdown(&document());
+        let ours = row(&text, "reconnect-1000", "ours");
+        // 80 ms to queue; 1,000 drained in 1 s, which is twice as fast as the peer; 3 KiB each.
+        assert_eq!(ours[3..8], ["80.0", "1,000", "500 to 1,500", "2.00", "3.00"]);
+        assert_eq!((ours[12], ours[13]), ("40.0", "7.00"));
+    }
+
+    #[test]
+    fn a_terminal_gets_the_same() {
+        let text = text(&document());
+        assert!(text.contains("2026-11-22") && text.contains("### loopback"), "{text}");
+        assert!(!text.contains('|'), "{text}");
+    }
+}

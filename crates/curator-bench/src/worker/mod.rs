@@ -1,0 +1,116 @@
+//! A worker that plays cases in this process: with our locks, or with `zookeeper-client`'s own.
+
+mod cases;
+mod crowd;
+mod floor;
+mod ours;
+mod session;
+mod zookeeper_client;
+
+use std::future::Future;
+use std::io::{self, BufRead, Lines, StdinLock, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use self::cases::Played;
+use self::ours::Ours;
+use self::session::{Failure, Session};
+use self::zookeeper_client::ZooKeeperClient;
+use crate::protocol::{Act, Answer, Lock, Play, Request};
+
+/// A client that this program has in itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Client {
+    Ours,
+    ZookeeperClient,
+}
+
+/// The locks of a client.
+trait Locks {
+    type Session: Session;
+
+    /// Says why not, if not.
+    fn supports(act: Act, lock: Lock) -> Result<(), &'static str>;
+
+    fn play(sessions: &[Self::Session], play: &Play) -> impl Future<Output = Result<Played, Failure>>;
+}
+
+/// Serves requests until the input ends.
+pub(crate) fn run(client: Client, connect: &str, session_timeout: Duration) -> ExitCode {
+    let served = Runtime::new().map_err(Failure::from).and_then(|runtime| match client {
+        Client::Ours => serve::<Ours>(&runtime, connect, session_timeout),
+        Client::ZookeeperClient => serve::<ZooKeeperClient>(&runtime, connect, session_timeout),
+    });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("curator-bench worker: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve<L: Locks>(runtime: &Runtime, connect: &str, session_timeout: Duration) -> Result<(), Failure> {
+    let mut sessions = Vec::<L::Session>::new();
+    let mut input = io::stdin().lock().lines();
+    while let Some(line) = input.next().transpose()? {
+        let answered = match line.parse::<Request>() {
+            Ok(Request::Open { sessions: number, connect: other }) => {
+                let connect = other.as_deref().unwrap_or(connect);
+                runtime.block_on(open::<L>(&mut sessions, number, connect, session_timeout))
+            }
+            Ok(Request::Supports { act, lock }) => Ok(match L::supports(act, lock) {
+                Ok(()) => Answer::Yes,
+                Err(why) => Answer::No(why.to_owned()),
+            }),
+            Ok(Request::Run(play)) => run_once::<L>(runtime, &sessions, &play, &mut input),
+            Ok(Request::Go) => Err("nobody waits".into()),
+            Err(error) => Err(error.into()),
+        };
+        say(&answered.unwrap_or_else(|error| Answer::Error(error.to_string())))?;
+    }
+    runtime.block_on(async {
+        for session in sessions {
+            session.close().await?;
+        }
+        Ok(())
+    })
+}
+
+async fn open<L: Locks>(
+    sessions: &mut Vec<L::Session>,
+    number: usize,
+    connect: &str,
+    timeout: Duration,
+) -> Result<Answer, Failure> {
+    for _ in 0..number {
+        sessions.push(L::Session::connect(connect, timeout).await?);
+    }
+    Ok(Answer::Ok)
+}
+
+fn run_once<L: Locks>(
+    runtime: &Runtime,
+    sessions: &[L::Session],
+    play: &Play,
+    input: &mut Lines<StdinLock<'_>>,
+) -> Result<Answer, Failure> {
+    L::supports(play.act, play.lock)?;
+    match runtime.block_on(L::play(sessions, play))? {
+        Played::Done(done) => Ok(Answer::Done(done)),
+        Played::Queued { nanoseconds, drain } => {
+            say(&Answer::Queued { nanoseconds })?;
+            // Whatever it says, it is `go`: nothing else may come now.
+            input.next().transpose()?;
+            Ok(Answer::Done(runtime.block_on(drain)?))
+        }
+    }
+}
+
+fn say(answer: &Answer) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    writeln!(output, "{answer}")?;
+    output.flush()
+}

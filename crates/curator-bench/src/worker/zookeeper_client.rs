@@ -1,0 +1,98 @@
+//! The crate `zookeeper-client`, on which our client is built, and the lock that it has itself.
+
+use std::time::Duration;
+
+use zookeeper_client::{Acls, Client, CreateMode, Error, LockOptions, LockPrefix, OwnedLockClient};
+
+use super::Locks;
+use super::cases::{self, Played};
+use super::floor::Floor;
+use super::session::{BenchLock, Failure, Session};
+use crate::protocol::{Act, Lock, Play};
+
+pub(super) struct ZooKeeperClient;
+
+impl Locks for ZooKeeperClient {
+    type Session = Client;
+
+    fn supports(act: Act, lock: Lock) -> Result<(), &'static str> {
+        match (act, lock) {
+            (Act::Reentry, Lock::Mutex) => Err("its lock is not reentrant"),
+            (_, Lock::Mutex) | (Act::Cycle, Lock::Floor) => Ok(()),
+            _ => Err("it has no such lock"),
+        }
+    }
+
+    async fn play(sessions: &[Client], play: &Play) -> Result<Played, Failure> {
+        match play.lock {
+            Lock::Floor => cases::play::<Floor<Client>>(sessions, play).await,
+            _ => cases::play::<ClientLock>(sessions, play).await,
+        }
+    }
+}
+
+impl Session for Client {
+    const MOST_IN_QUEUE: usize = usize::MAX;
+
+    async fn connect(connect: &str, timeout: Duration) -> Result<Self, Failure> {
+        Ok(Self::connector().with_session_timeout(timeout).connect(connect).await?)
+    }
+
+    async fn children(&self, path: &str) -> Result<usize, Failure> {
+        match self.list_children(path).await {
+            Ok(children) => Ok(children.len()),
+            Err(Error::NoNode) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn create(&self, directory: &str) -> Result<String, Failure> {
+        let prefix = format!("{directory}/node-");
+        let ephemeral = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let (_, sequence) = match Client::create(self, &prefix, b"", &ephemeral).await {
+            Err(Error::NoNode) => {
+                self.mkdir(directory, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
+                Client::create(self, &prefix, b"", &ephemeral).await?
+            }
+            created => created?,
+        };
+        Ok(format!("{prefix}{sequence}"))
+    }
+
+    async fn delete(&self, node: &str) -> Result<(), Failure> {
+        Ok(Client::delete(self, node, None).await?)
+    }
+
+    async fn close(self) -> Result<(), Failure> {
+        // Dropping the last one closes the session.
+        Ok(())
+    }
+}
+
+/// `Client::lock`, with Curator's names.
+pub(super) struct ClientLock {
+    client: Client,
+    path: String,
+}
+
+impl BenchLock for ClientLock {
+    type Session = Client;
+    type Guard = OwnedLockClient;
+
+    fn new(session: &Client, path: &str, _: &Play) -> Result<Self, Failure> {
+        Ok(Self { client: session.clone(), path: path.to_owned() })
+    }
+
+    async fn lock(&self) -> Result<OwnedLockClient, Failure> {
+        let parents = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(parents)?;
+        let prefix = LockPrefix::new_curator(&self.path, "lock-")?;
+        Ok(self.client.lock(prefix, b"", options).await?.into_owned())
+    }
+
+    async fn unlock(guard: OwnedLockClient) -> Result<(), Failure> {
+        // The only way to release it: the node is deleted in the background, and nobody can wait for that.
+        drop(guard);
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! A small run, with our client and the one below it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use curator_test::SERVER_VARIABLE;
+use serde_json::Value;
+
+/// On the kind of server that the environment names.
+fn bench(arguments: &[&str]) -> (bool, String) {
+    let kind = std::env::var(SERVER_VARIABLE).unwrap_or_else(|_| "embedded".to_owned());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_curator-bench"));
+    let output = command.args(["--server", &kind, "--peers", "zookeeper-client"]).args(arguments).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// What a client was measured to do in a case: rounds, note, counts.
+fn of<'a>(document: &'a Value, case: &str, peer: &str) -> &'a Value {
+    let named = |values: &'a Value, key: &str, name: &str| {
+        values.as_array().unwrap().iter().find(|value| value[key] == name).unwrap_or_else(|| panic!("no {name}"))
+    };
+    named(&named(&document["places"][0]["cases"], "name", case)["peers"], "peer", peer)
+}
+
+#[test]
+fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (json, markdown, svg) = (file("run.json"), file("run.md"), file("plots"));
+    let (is_done, text) = bench(&["--quick", "--json", &json, "--markdown", &markdown, "--svg", &svg]);
+    assert!(is_done, "{text}");
+
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let mut measured = 0;
+    for case in document["places"][0]["cases"].as_array().unwrap() {
+        let ours = of(&document, case["name"].as_str().unwrap(), "ours");
+        let is_supported =
+            ours["rounds"].as_array().unwrap().iter().all(|round| round["operations"].as_u64().unwrap() > 0);
+        assert!(is_supported && ours["rounds"].as_array().unwrap().len() == 1, "{case:#}");
+        assert_eq!((&ours["note"], &ours["counts_note"]), (&Value::Null, &Value::Null), "{case:#}");
+        measured += 1;
+    }
+    assert!(measured >= 15, "{measured}");
+
+    // Counted, not timed: exact on any machine.
+    let counts = &of(&document, "cycle-mutex", "ours")["counts"];
+    let operations = counts["operations"].as_u64().unwrap();
+    assert_eq!(counts["round_trips"].as_u64().unwrap(), 2 * operations, "{counts}");
+    let mut requests: BTreeMap<String, u64> = serde_json::from_value(counts["requests"].clone()).unwrap();
+    requests.remove("Sync");
+    let expected = ["Create2", "Delete", "GetChildren"].map(|op| (op.to_owned(), operations));
+    assert_eq!(requests, expected.into());
+    let crowd = &of(&document, "reconnect-50", "ours")["rounds"][0]["crowd"];
+    assert!(crowd["reconnect"]["requests"]["CreateSession"].as_u64() == Some(1), "{crowd}");
+
+    // What a client cannot do is said.
+    let other = of(&document, "cycle-semaphore", "zookeeper-client");
+    assert_eq!(other["note"], "not supported: it has no such lock");
+    let table = std::fs::read_to_string(&markdown).unwrap();
+    assert!(table.contains("not supported: it has no such lock"), "{table}");
+    assert!(std::fs::read_dir(&svg).unwrap().count() >= 5);
+
+    // The same tables can be made of the file.
+    let again = file("again.md");
+    let (is_done, text) = bench(&["--from", &json, "--markdown", &again]);
+    assert!(is_done, "{text}");
+    assert_eq!(std::fs::read_to_string(&again).unwrap(), table);
+}
+
+#[test]
+fn a_client_that_takes_too_long_is_said_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("run.json").display().to_string();
+    let (is_done, text) = bench(&["--cases", "cycle-mutex", "--seconds", "30", "--limit", "1", "--json", &json]);
+    assert!(is_done, "{text}");
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    for peer in ["ours", "zookeeper-client"] {
+        let results = of(&document, "cycle-mutex", peer);
+        assert_eq!(results["note"], "took longer than 1 s");
+        assert_eq!(results["rounds"].as_array().unwrap().len(), 0);
+    }
+}
