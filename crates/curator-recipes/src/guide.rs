@@ -9,6 +9,7 @@
 //! | [`revocation`] | how to ask a holder for its lock |
 //! | [`production`] | timeouts, starting and stopping, Kubernetes, and what the log says |
 //! | [`testing`] | servers, ensembles and a faulty network for your own tests |
+//! | [`interop`] | Java Curator, kazoo and go-zookeeper on the same path: what excludes what, and by which test |
 //! | [`from_curator`] | each class and method of Java Curator, and what it is here |
 //!
 //! A page names the tests that show what it says. They are in the repository, as are the architecture and the records of
@@ -22,6 +23,7 @@
 /// What holds for every lock, and under which assumptions.
 ///
 /// [fencing]: crate::guide::fencing
+/// [interop]: crate::guide::interop
 /// [locks]: crate::guide::locks
 /// [revocation]: crate::guide::revocation
 /// [semaphore-caveats]: crate::guide::semaphore#caveats
@@ -32,10 +34,10 @@ pub mod guarantees {}
 ///
 /// [fencing]: crate::guide::fencing
 /// [guarantees]: crate::guide::guarantees
+/// [interop]: crate::guide::interop
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path
 /// [multi_lock]: crate::guide::multi_lock
 /// [mutex]: crate::guide::mutex
-/// [mutex-other-clients]: crate::guide::mutex#other-clients
 /// [read_write]: crate::guide::read_write
 /// [revocation]: crate::guide::revocation
 /// [semaphore]: crate::guide::semaphore
@@ -48,8 +50,8 @@ pub mod locks {}
 ///
 /// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
 /// [guarantees]: crate::guide::guarantees#guarantees
+/// [interop]: crate::guide::interop
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path
-/// [kazoo]: crate::guide::guarantees#kazoo-and-go-zookeeper-on-the-same-path
 /// [owners]: crate::guide::guarantees#owners
 /// [sequence-overflow]: crate::guide::guarantees#sequence-overflow
 #[doc = include_str!("../docs/locks/mutex.md")]
@@ -106,6 +108,16 @@ pub mod revocation {}
 /// [revocation]: crate::guide::revocation
 #[doc = include_str!("../docs/production.md")]
 pub mod production {}
+
+/// Other clients on the same path: Java Curator, kazoo, go-zookeeper.
+///
+/// [fencing]: crate::guide::fencing
+/// [java]: crate::guide::guarantees#java-curator-on-the-same-path
+/// [multi-lock-caveats]: crate::guide::multi_lock#caveats
+/// [semaphore-caveats]: crate::guide::semaphore#caveats
+/// [sequence-overflow]: crate::guide::guarantees#sequence-overflow
+#[doc = include_str!("../docs/interop.md")]
+pub mod interop {}
 
 /// For users of Java Curator: what each class and method is here.
 ///

@@ -43,6 +43,8 @@
 //! | a writer that continues as a reader | [`WriteGuard::downgrade`] |
 //! | mutexes on several paths at once, in any order | [`InterProcessMultiLock::new`] |
 //! | several exclusive locks as one: mutexes, semaphore mutexes, write locks | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
+//! | to share a path with Java Curator | the lock of the same name: [`guide::interop`] |
+//! | to share a path with kazoo's `Lock` (Python), or with go-zookeeper's lock (Go) | [`InterProcessMutex::compatible_with_kazoo`], [`InterProcessMutex::compatible_with_go_zookeeper`] |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
 //! Besides the locks, there is [`SharedCount`]: a number that all processes share, and its changes as a stream.

@@ -56,6 +56,8 @@ cargo xtask <command>
 
 ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. Kazoo, for the
 tests with other clients, is fetched with pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
+Go-zookeeper is fetched, and the programs that use it built, by Go, which is on PATH or Debian's package `golang-go`;
+CURATOR_TEST_GO_AGENT and CURATOR_TEST_GO_BENCH name built programs.
 Java Curator is fetched with Maven and our programs that use it compiled, into the target directory too;
 CURATOR_TEST_CURATOR_CLASSPATH names a class path with both.
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only; if it is not set, the soak uses a real one.

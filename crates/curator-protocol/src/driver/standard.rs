@@ -28,8 +28,8 @@ impl StandardLockInternalsDriver {
         Self { lock_name: Cow::Borrowed(Self::LOCK_NAME) }
     }
 
-    /// A driver for nodes with another lock name. kazoo's `Lock` uses `__lock__`: a mutex with that name and kazoo's
-    /// lock on the same path exclude each other.
+    /// A driver for nodes with another lock name. kazoo's `Lock` uses `__lock__`: `InterProcessMutex::compatible_with_kazoo` in
+    /// `curator-recipes` has that name.
     #[must_use]
     pub fn with_lock_name(lock_name: impl Into<Cow<'static, str>>) -> Self {
         Self { lock_name: lock_name.into() }
