@@ -6,10 +6,11 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Callable;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
@@ -253,7 +254,7 @@ public final class CuratorBench {
             long total = 0;
             for (int round = 0; round < rounds; round++) {
                 writer.acquire();
-                List<FutureTask<Long>> reading = start(count, task -> {
+                Tasks<Long> reading = new Tasks<>(count, task -> {
                     BenchLock reader = exclusive(new InterProcessReadWriteLock(session(task), path).readLock());
                     reader.acquire();
                     long acquired = System.nanoTime();
@@ -264,7 +265,7 @@ public final class CuratorBench {
                 long released = System.nanoTime();
                 writer.release();
                 long last = released;
-                for (long acquired : results(reading)) {
+                for (long acquired : reading.results()) {
                     last = Math.max(last, acquired);
                 }
                 total += last - released;
@@ -291,7 +292,7 @@ public final class CuratorBench {
             held.add(hold(holding, request, path));
         }
         long begin = System.nanoTime();
-        List<FutureTask<Void>> tasks = start(waiters, task -> {
+        Tasks<Void> tasks = new Tasks<>(waiters, task -> {
             cycle(lock(waiting, request, paths.get(task % paths.size())));
             return null;
         });
@@ -310,7 +311,7 @@ public final class CuratorBench {
         for (String node : held) {
             holding.delete().inBackground().forPath(node);
         }
-        results(tasks);
+        tasks.results();
         return done(waiters, System.nanoTime() - begin);
     }
 
@@ -328,19 +329,13 @@ public final class CuratorBench {
     }
 
     /** Looks until there are so many nodes. That somebody waits no more is an error. */
-    private static void awaitNodes(CuratorFramework client, String path, int nodes, List<? extends FutureTask<?>> tasks)
-            throws Exception {
+    private static void awaitNodes(CuratorFramework client, String path, int nodes, Tasks<?> tasks) throws Exception {
         while (true) {
             Stat stat = client.checkExists().forPath(path);
             if (stat != null && stat.getNumChildren() >= nodes) {
                 return;
             }
-            for (FutureTask<?> task : tasks) {
-                if (task.isDone()) {
-                    task.get();
-                    throw new IllegalStateException("somebody has not waited");
-                }
-            }
+            tasks.mustAllRun();
             Thread.sleep(POLL);
         }
     }
@@ -421,28 +416,46 @@ public final class CuratorBench {
     }
 
     private static <T> List<T> all(int count, Task<T> task) throws Exception {
-        return results(start(count, task));
+        return new Tasks<>(count, task).results();
     }
 
-    private static <T> List<FutureTask<T>> start(int count, Task<T> task) {
-        List<FutureTask<T>> tasks = new ArrayList<>();
-        for (int i = 0; i < count; i++) {
-            int number = i;
-            FutureTask<T> started = new FutureTask<>((Callable<T>) () -> task.run(number));
-            Thread thread = new Thread(started, "task-" + i);
-            thread.setDaemon(true);
-            thread.start();
-            tasks.add(started);
-        }
-        return tasks;
-    }
+    /** Threads, each with a number. */
+    private static final class Tasks<T> {
+        private final int count;
+        private final BlockingQueue<FutureTask<T>> ended = new LinkedBlockingQueue<>();
 
-    private static <T> List<T> results(List<FutureTask<T>> tasks) throws Exception {
-        List<T> results = new ArrayList<>();
-        for (FutureTask<T> task : tasks) {
-            results.add(task.get());
+        Tasks(int count, Task<T> task) {
+            this.count = count;
+            for (int i = 0; i < count; i++) {
+                int number = i;
+                FutureTask<T> started = new FutureTask<T>(() -> task.run(number)) {
+                    @Override
+                    protected void done() {
+                        ended.add(this);
+                    }
+                };
+                Thread thread = new Thread(started, "task-" + i);
+                thread.setDaemon(true);
+                thread.start();
+            }
         }
-        return results;
+
+        /** Returns when the last one has ended, or one has failed: others may wait for that one for ever. */
+        List<T> results() throws Exception {
+            List<T> results = new ArrayList<>();
+            while (results.size() < count) {
+                results.add(ended.take().get());
+            }
+            return results;
+        }
+
+        void mustAllRun() throws Exception {
+            FutureTask<T> task = ended.peek();
+            if (task != null) {
+                task.get();
+                throw new IllegalStateException("somebody has not waited");
+            }
+        }
     }
 
     private CuratorFramework session(int number) {

@@ -7,6 +7,7 @@ Usage: kazoo_bench.py <connect string> <session timeout in milliseconds>
 
 import logging
 import os
+import queue
 import sys
 import threading
 import time
@@ -36,8 +37,7 @@ class Tasks:
     def __init__(self, count, task):
         self.results = [None] * count
         self.error = None
-        self.running = count
-        self.mutex = threading.Lock()
+        self.ends = queue.SimpleQueue()
         self.threads = [threading.Thread(target=self._run, args=(task, i), daemon=True) for i in range(count)]
         for thread in self.threads:
             thread.start()
@@ -48,18 +48,18 @@ class Tasks:
         except Exception as error:
             self.error = error
         finally:
-            with self.mutex:
-                self.running -= 1
+            self.ends.put(number)
 
     def join(self):
-        for thread in self.threads:
-            thread.join()
-        if self.error is not None:
-            raise self.error
+        """Returns when the last one has ended, or one has failed: others may wait for that one for ever."""
+        for _ in self.threads:
+            self.ends.get()
+            if self.error is not None:
+                raise self.error
         return self.results
 
     def must_all_run(self):
-        if self.running < len(self.threads):
+        if not self.ends.empty():
             raise self.error or RuntimeError("somebody has not waited")
 
 

@@ -310,19 +310,18 @@ func (w *worker) need(sessions int) error {
 	return nil
 }
 
-// all runs tasks until the last one has ended, and returns the first error.
+// all runs tasks until the last one has ended, or one has failed: others may wait for that one for ever.
 func all(count int, task func(int) error) error {
-	ends := make(chan error)
+	ends := make(chan error, count)
 	for i := 0; i < count; i++ {
 		go func(i int) { ends <- task(i) }(i)
 	}
-	var first error
 	for i := 0; i < count; i++ {
-		if err := <-ends; err != nil && first == nil {
-			first = err
+		if err := <-ends; err != nil {
+			return err
 		}
 	}
-	return first
+	return nil
 }
 
 func members(path string, count int) []string {
