@@ -1,5 +1,6 @@
 //! go-zookeeper, from Go: each client in a process of its own.
 
+mod failures;
 mod our_mutex;
 
 use std::{env, process::Command, time::Duration};
@@ -13,10 +14,14 @@ const PROGRAM: &str = "CURATOR_TEST_GO_AGENT";
 
 /// Starts a client and waits until it has a session.
 fn start(name: &str, server: &TestingServer, session_timeout: Duration) -> Agent {
+    connect(name, &server.connect_string(), session_timeout)
+}
+
+fn connect(name: &str, connect_string: &str, session_timeout: Duration) -> Agent {
     let Some(program) = env::var_os(PROGRAM) else {
         panic!("{PROGRAM} is not set: run `cargo xtask test -- -p curator-test --test interop`, which builds it")
     };
     let mut command = Command::new(program);
-    command.args([name, &server.connect_string(), &session_timeout.as_secs_f64().to_string()]);
+    command.args([name, connect_string, &session_timeout.as_secs_f64().to_string()]);
     Agent::start("go-zookeeper", command)
 }

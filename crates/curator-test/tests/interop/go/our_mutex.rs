@@ -95,26 +95,6 @@ async fn the_lock_of_a_lost_session_of_ours_goes_to_go_zookeepers() {
 }
 
 #[tokio::test]
-async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut go = start("go", server, LONG);
-    let client = client(server).await;
-    let mutex = mutex(&client, &path);
-
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    assert_eq!(go.ask(&format!("create {path}/guest")), format!("ok {path}/guest"));
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    let answer = go.ask(&format!("acquire {path}"));
-    assert!(answer.starts_with("error strconv.Atoi: parsing \"guest\""), "{answer}");
-    assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    // Its node goes with its session.
-    go.stop();
-    assert!(mutex.try_acquire().await.unwrap().is_some());
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
 async fn go_zookeepers_lock_waits_for_a_mutex_with_kazoos_names_but_not_the_other_way_round() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let mut go = start("go", server, LONG);

@@ -1,0 +1,70 @@
+//! What go-zookeeper's lock leaves behind when it fails: facts that a fleet with Go programs in it has to know.
+
+use curator_recipes::{InterProcessMutex, client::CuratorClient};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session, soon, unique_path};
+
+use super::{connect, start};
+use crate::{LONG, ours::client};
+
+fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
+    InterProcessMutex::compatible_with_go_zookeeper(client, path).unwrap()
+}
+
+#[tokio::test]
+async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
+    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let mut go = start("go", server, LONG);
+    let client = client(server).await;
+    let mutex = mutex(&client, &path);
+
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(go.ask(&format!("create {path}/guest")), format!("ok {path}/guest"));
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let answer = go.ask(&format!("acquire {path}"));
+    assert!(answer.starts_with("error strconv.Atoi: parsing \"guest\""), "{answer}");
+    assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    // Its node goes with its session.
+    go.stop();
+    assert!(mutex.try_acquire().await.unwrap().is_some());
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn as_its_connection_breaks_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
+    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let mut go = connect("go", &proxy.connect_string(), LONG);
+    let client = client(server).await;
+    let mutex = mutex(&client, &path);
+
+    proxy.cut_before_reply(OpCode::GetChildren2);
+    assert_eq!(go.ask(&format!("acquire {path}")), "error zk: connection closed");
+    assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
+    assert_eq!(mutex.participants().await.unwrap()[0].data, b"go");
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    // The session goes on over another connection, and its node with it.
+    assert!(go.ask(&format!("children {path}")).starts_with("ok _c_"));
+    go.stop();
+    assert!(mutex.try_acquire().await.unwrap().is_some());
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn after_the_end_of_its_session_go_zookeepers_lock_neither_releases_nor_acquires() {
+    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let mut go = connect("go", &proxy.connect_string(), LONG);
+    let client = client(server).await;
+    let mutex = mutex(&client, &path);
+
+    assert!(go.ask(&format!("acquire {path}")).starts_with("ok _c_"));
+    close_session(server.address(), &proxy.sessions()[0]).await.unwrap();
+    let guard = soon(mutex.acquire()).await.unwrap();
+    // It is in its next session.
+    go.ask_until(&format!("release {path}"), "error zk: node does not exist");
+    assert_eq!(go.ask(&format!("acquire {path}")), "error zk: trying to acquire a lock twice");
+    guard.release().await.unwrap();
+    go.stop();
+    client.close().await.unwrap();
+}
