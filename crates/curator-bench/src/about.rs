@@ -23,7 +23,7 @@ pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)
             Peer::Curator => lines.push(("Curator", of(*peer, prepared, curator_version))),
             Peer::Kazoo => lines.push(("kazoo", of(*peer, prepared, kazoo_version))),
             Peer::Go => {
-                lines.push(("go-zookeeper", of(*peer, prepared, |program| go_version(&program.to_string_lossy()))))
+                lines.push(("go-zookeeper", of(*peer, prepared, |program| go_version(&program.to_string_lossy()))));
             }
             Peer::Ours | Peer::ZookeeperClient => {}
         }

@@ -116,6 +116,9 @@ impl Case {
             Act::Cycle => format!("uncontended cycle, {lock}"),
             Act::Reentry => format!("re-entry, {lock}"),
             Act::Distinct => format!("{tasks} tasks on distinct locks, one session"),
+            Act::Handover if self.name.starts_with("fleet") => {
+                format!("a fleet: hand-over between {sessions} sessions")
+            }
             Act::Handover if self.processes > 1 => format!("hand-over between {} processes", self.processes),
             Act::Handover => format!("hand-over between {sessions} sessions, one process"),
             Act::Readers => format!("{sessions} readers behind a writer"),

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use curator_test::{FaultProxy, ServerKind, TestingCluster, TestingServer};
+use curator_test::{
+    FaultProxy, ServerKind, TestingCluster, TestingClusterBuilder, TestingServer, TestingServerBuilder,
+};
 
 use crate::error::BenchError;
 
@@ -66,7 +68,7 @@ async fn one(delay: Duration, kind: ServerKind) -> Result<Place, BenchError> {
         let directory = ram_disk();
         on = format!("its data in {} ({})", directory.display(), file_system(&directory));
         builder = builder.tick_time(TICK).data_directory(directory);
-        builder = JAVA.into_iter().fold(builder, |builder, option| builder.java_option(option));
+        builder = JAVA.into_iter().fold(builder, TestingServerBuilder::java_option);
     }
     let server = builder.start().await?;
     let version = server.version().map_or("unknown".to_owned(), |version| version.to_string());
@@ -84,7 +86,7 @@ async fn one(delay: Duration, kind: ServerKind) -> Result<Place, BenchError> {
 
 async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
     let builder = TestingCluster::builder().tick_time(TICK).data_directory(disk);
-    let builder = JAVA.into_iter().fold(builder, |builder, option| builder.java_option(option));
+    let builder = JAVA.into_iter().fold(builder, TestingClusterBuilder::java_option);
     let cluster = builder.system_property("zookeeper.forceSync", "yes").start(members).await?;
     let leader = cluster.leader().await?;
     let member = (0..members).find(|member| *member != leader).unwrap_or(leader);

@@ -10,7 +10,7 @@ use plotters::prelude::{DrawingArea, IntoDrawingArea, IntoFont, RGBColor, ShapeS
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, TextStyle};
 
-use super::number::number;
+use super::number::{NOTHING, number};
 use crate::document::{CaseResults, Document, PeerResults, PlaceResults};
 use crate::error::BenchError;
 use crate::peer::Peer;
@@ -131,13 +131,17 @@ pub(crate) fn draw(document: &Document, directory: &Path) -> Result<Vec<String>,
 struct Group {
     label: String,
     bars: Vec<(Peer, Spread)>,
+    /// Those who have none.
+    missing: Vec<Peer>,
 }
 
 fn groups(place: &PlaceResults, subject: &Subject) -> Vec<Group> {
     let is_meant = |case: &&CaseResults| subject.cases.iter().any(|begin| case.name.starts_with(begin));
-    let group = |case: &CaseResults| Group {
-        label: label(&case.name),
-        bars: case.peers.iter().filter_map(|results| Some((results.peer, (subject.value)(results)?))).collect(),
+    let group = |case: &CaseResults| {
+        let values = case.peers.iter().map(|results| (results.peer, (subject.value)(results)));
+        let (there, missing): (Vec<_>, Vec<_>) = values.partition(|(_, value)| value.is_some());
+        let bars = there.into_iter().filter_map(|(peer, value)| Some((peer, value?))).collect();
+        Group { label: label(&case.name), bars, missing: missing.into_iter().map(|(peer, _)| peer).collect() }
     };
     place.cases.iter().filter(is_meant).map(group).collect()
 }
@@ -200,12 +204,19 @@ fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Gro
     // One bar's place more than there are bars, as a gap.
     let width = 1.0 / (peers.len() as f64 + 1.0);
     let place_of = |value: f64| if subject.scale == Scale::Linear { value } else { value.log10() };
+    let middle_of = |at: u32, peer: Peer| {
+        let number = peers.iter().position(|other| *other == peer).unwrap_or(0);
+        f64::from(at) + width * (number as f64 + 1.0)
+    };
     for (group, at) in groups.iter().zip(0_u32..) {
+        for peer in group.missing.iter().filter(|peer| peers.contains(peer)) {
+            let (x, y) = chart.backend_coord(&(middle_of(at, *peer), bottom));
+            write(&root, NOTHING, (x, y - 3), 12, HPos::Center)?;
+        }
         for (peer, spread) in &group.bars {
-            let number_of = peers.iter().position(|other| other == peer).unwrap_or(0) as f64;
-            let (left, right) =
-                (f64::from(at) + width * (number_of + 0.55), f64::from(at) + width * (number_of + 1.45));
-            let (middle, median) = (f64::midpoint(left, right), place_of(spread.median));
+            let middle = middle_of(at, *peer);
+            let (left, right) = (middle - width * 0.45, middle + width * 0.45);
+            let median = place_of(spread.median);
             let failed = |error: &dyn std::fmt::Display| error.to_string();
             if subject.scale == Scale::Linear {
                 let bar = Rectangle::new([(left, 0.0), (right, median)], colour(*peer).filled());
@@ -218,7 +229,7 @@ fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Gro
             let whisker = PathElement::new(vec![(middle, low), (middle, high)], INK.stroke_width(1));
             chart.draw_series([whisker]).map_err(|error| failed(&error))?;
             let (x, y) = chart.backend_coord(&(middle, high));
-            write(&root, &number(spread.median), (x, y - 6), 11, HPos::Center)?;
+            write(&root, &number(spread.median), (x, y - 6), 12, HPos::Center)?;
         }
         let (x, y) = chart.backend_coord(&(f64::from(at) + 0.5, bottom));
         write(&root, &group.label, (x, y + 20), 14, HPos::Center)?;

@@ -3,8 +3,15 @@
 use curator_jepsen::report::Table;
 
 use super::number::{NOTHING, number, optional, range};
-use crate::document::{Counts, Document, PeerResults, PlaceResults, Reconnect};
+use crate::document::{CaseResults, Counts, Document, PeerResults, PlaceResults, Reconnect};
 use crate::peer::Peer;
+
+/// What else a reader of the tables has to know of a client.
+const REMARKS: [(Peer, &str); 1] = [(
+    Peer::ZookeeperClient,
+    "`zookeeper-client` releases by a drop: its delete is sent, and nobody waits for the answer. A cycle of any other client \
+     ends when its delete is answered.",
+)];
 
 /// The case that is the floor of all others.
 const FLOOR: &str = "cycle-floor";
@@ -59,6 +66,12 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
         about.row([what.clone(), value.clone()]);
     }
     let mut text = table(&about);
+    for (peer, remark) in REMARKS {
+        let is_measured = |case: &CaseResults| case.of(peer).is_some();
+        if document.places.iter().flat_map(|place| &place.cases).any(is_measured) {
+            text += &format!("\n{remark}\n");
+        }
+    }
     for place in &document.places {
         text += &format!("\n### {}\n\n{}.\n", place.name, place.description);
         for rows in [timed(place), crowds(place)].iter().flatten() {
@@ -164,7 +177,7 @@ fn note(results: &PeerResults) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{CaseResults, Crowd, Round};
+    use crate::document::{Crowd, Round};
 
     fn peer(peer: Peer, nanoseconds: u64) -> PeerResults {
         let round = |factor| Round {
@@ -231,6 +244,8 @@ mod tests {
         let text = markdown(&document());
         let slow = row(&text, "cycle-write", "kazoo");
         assert_eq!((slow[3], slow[14]), (NOTHING, "took longer than 200 s"));
+        // Of a client that takes no part, nothing is said.
+        assert!(!text.contains("zookeeper-client"), "{text}");
     }
 
     #[test]

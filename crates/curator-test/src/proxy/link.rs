@@ -200,10 +200,17 @@ impl Way {
                     }
                 }
                 What::Frame(frame, note) => {
+                    let is_reply = matches!(note, Note::Reply(_));
+                    // What follows from a reply may come before this task runs again.
+                    if is_reply {
+                        self.shared.update(|state| state.delivered(self.id, &note));
+                    }
                     if let Err(e) = out.write_all(frame.bytes()).await {
                         return self.break_off(e).await;
                     }
-                    self.shared.update(|state| state.delivered(self.id, &note));
+                    if !is_reply {
+                        self.shared.update(|state| state.delivered(self.id, &note));
+                    }
                 }
                 What::Close => break,
             }
