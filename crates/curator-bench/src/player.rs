@@ -167,8 +167,12 @@ impl Player {
             crowd.queueing = nanoseconds(process.queued().await?);
         }
         crowd.memory = self.usage()?.resident.saturating_sub(resident);
-        if let (Act::Reconnect, Some(proxy)) = (play.act, &self.proxy) {
-            crowd.reconnect = Some(reconnect(proxy).await);
+        if let (Act::Reconnect, Some(proxy), Some(process)) = (play.act, &self.proxy, self.processes.first_mut()) {
+            crowd.reconnect = Some(tokio::select! {
+                reconnect = reconnect(proxy) => reconnect,
+                // It has nothing to say now but that it gives up.
+                answer = process.answer() => return Err(answer.map_or_else(|error| error, |answer| answer.instead_of("nothing"))),
+            });
         }
         for process in &mut self.processes {
             process.tell(&Request::Go).await?;

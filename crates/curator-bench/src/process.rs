@@ -74,14 +74,14 @@ impl Process {
     pub(crate) async fn done(&mut self) -> Result<Done, BenchError> {
         match self.answer().await? {
             Answer::Done(done) => Ok(done),
-            other => Err(unexpected(&other, "done")),
+            other => Err(other.instead_of("done")),
         }
     }
 
     pub(crate) async fn queued(&mut self) -> Result<Duration, BenchError> {
         match self.answer().await? {
             Answer::Queued { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
-            other => Err(unexpected(&other, "queued")),
+            other => Err(other.instead_of("queued")),
         }
     }
 
@@ -112,6 +112,9 @@ impl Process {
     }
 }
 
-fn unexpected(answer: &Answer, expected: &'static str) -> BenchError {
-    BenchError::Unexpected { answer: answer.to_string(), expected }
+impl Answer {
+    /// What is wrong if this was said.
+    pub(crate) fn instead_of(&self, expected: &'static str) -> BenchError {
+        BenchError::Unexpected { answer: self.to_string(), expected }
+    }
 }

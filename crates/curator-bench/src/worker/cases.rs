@@ -1,7 +1,5 @@
 //! The cases, with any lock.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::crowd;
+use super::locks::Played;
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Act, Done, Play, nanoseconds};
 
@@ -17,18 +16,6 @@ use crate::protocol::{Act, Done, Play, nanoseconds};
 const POLL: Duration = Duration::from_millis(1);
 /// So many re-entries are made between two looks at the clock, which would be what is measured otherwise.
 const UNWATCHED: u64 = 256;
-
-/// What has become of a play.
-pub(super) enum Played {
-    Done(Done),
-    /// All wait, and will be released by this.
-    Queued {
-        nanoseconds: u64,
-        drain: Drain,
-    },
-}
-
-pub(super) type Drain = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Send>>;
 
 /// Plays any case but that of readers and a writer, who have different locks.
 pub(super) async fn play<L: BenchLock>(sessions: &[L::Session], play: &Play) -> Result<Played, Failure> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::cases::Played;
+use super::locks::Played;
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Done, Play, nanoseconds};
 

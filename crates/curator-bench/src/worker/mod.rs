@@ -3,38 +3,28 @@
 mod cases;
 mod crowd;
 mod floor;
+mod locks;
 mod ours;
 mod session;
 mod zookeeper_client;
 
-use std::future::Future;
 use std::io::{self, BufRead, Lines, StdinLock, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use self::cases::Played;
+use self::locks::{Locks, Played};
 use self::ours::Ours;
 use self::session::{Failure, Session};
 use self::zookeeper_client::ZooKeeperClient;
-use crate::protocol::{Act, Answer, Lock, Play, Request};
+use crate::protocol::{Answer, Play, Request};
 
 /// A client that this program has in itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Client {
     Ours,
     ZookeeperClient,
-}
-
-/// The locks of a client.
-trait Locks {
-    type Session: Session;
-
-    /// Says why not, if not.
-    fn supports(act: Act, lock: Lock) -> Result<(), &'static str>;
-
-    fn play(sessions: &[Self::Session], play: &Play) -> impl Future<Output = Result<Played, Failure>>;
 }
 
 /// Serves requests until the input ends.

@@ -8,9 +8,9 @@ use curator_recipes::{
     InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, WriteGuard, WriteLock,
 };
 
-use super::Locks;
-use super::cases::{self, Played};
+use super::cases;
 use super::floor::Floor;
+use super::locks::{Locks, Played};
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Act, Lock, Play};
 

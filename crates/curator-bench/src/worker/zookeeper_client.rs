@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use zookeeper_client::{Acls, Client, CreateMode, Error, LockOptions, LockPrefix, OwnedLockClient};
 
-use super::Locks;
-use super::cases::{self, Played};
+use super::cases;
 use super::floor::Floor;
+use super::locks::{Locks, Played};
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Act, Lock, Play};
 
