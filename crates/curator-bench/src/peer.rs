@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(line(Peer::Ours, &prepared).unwrap(), ["/bench", "worker", "ours"]);
         let missing = line(Peer::Go, &prepared).unwrap_err().to_string();
         assert!(missing.contains("CURATOR_TEST_GO_BENCH is not set"), "{missing}");
+        assert_eq!(Peer::Go.variable(), Some(GO_BENCH));
         prepared.set(GO_BENCH, "/go/bench");
         prepared.set(CURATOR_CLASSPATH, "/classes:/jars/*");
         assert_eq!(line(Peer::Go, &prepared).unwrap(), ["/go/bench"]);

@@ -23,7 +23,7 @@ const COUNTING_DELAY: Duration = Duration::from_millis(5);
 /// Processes that are to begin together get the order so long before, and this for each of them.
 const TOGETHER: Duration = Duration::from_millis(500);
 const TOGETHER_EACH: Duration = Duration::from_millis(20);
-/// A client that has sent nothing for so long after its connection broke has nothing more to send.
+/// A client that has sent nothing for so long has nothing more to send.
 const QUIET: Duration = Duration::from_millis(1500);
 /// How often one looks whether it has.
 const POLL: Duration = Duration::from_millis(1);
@@ -200,25 +200,35 @@ fn lengths(play: &Play) -> [Play; 2] {
     [play.clone(), long]
 }
 
-/// Cuts the connection, and waits until nothing follows from that any more.
+/// Cuts the connection when nothing is under way, and waits until nothing follows from that any more.
 async fn reconnect(proxy: &FaultProxy) -> Reconnect {
-    let total = |requests: &BTreeMap<String, u64>| requests.values().sum::<u64>() + proxy.handshakes();
+    let sent = || without_probes(by_name(proxy)).values().sum::<u64>() + proxy.handshakes();
+    // All have their nodes, but the last may still be looking who is before them: an answer that is lost is another case.
+    last_change(sent, Instant::now()).await;
     let (before, handshakes) = (by_name(proxy), proxy.handshakes());
-    let mut sent = total(&without_probes(before.clone()));
     let cut = Instant::now();
     proxy.cut();
-    let mut last = cut;
     // A client that does not come back at all is found by the limit of the case.
-    while proxy.handshakes() == handshakes || last.elapsed() < QUIET {
+    while proxy.handshakes() == handshakes {
         sleep(POLL).await;
-        let now = total(&without_probes(by_name(proxy)));
-        if now > sent {
-            (sent, last) = (now, Instant::now());
-        }
     }
+    let last = last_change(sent, Instant::now()).await;
     let mut requests = minus(&by_name(proxy), &before);
     requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
     Reconnect { nanoseconds: nanoseconds(last - cut), requests }
+}
+
+/// Waits until a number stays the same, and returns when it last changed, or `begin` if it never did.
+async fn last_change(number: impl Fn() -> u64, begin: Instant) -> Instant {
+    let (mut before, mut last) = (number(), begin);
+    while last.elapsed() < QUIET {
+        sleep(POLL).await;
+        let now = number();
+        if now != before {
+            (before, last) = (now, Instant::now());
+        }
+    }
+    last
 }
 
 fn without_probes(mut requests: BTreeMap<String, u64>) -> BTreeMap<String, u64> {

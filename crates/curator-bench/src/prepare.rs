@@ -65,8 +65,7 @@ mod tests {
 
     #[test]
     fn variables_are_found_between_other_lines() {
-        let text =
-            "xtask: fetching a=b\nCURATOR_TEST_GO_BENCH=/target/go/bench\nCURATOR_TEST_X=a=b\nCURATOR_TEST_ y=1\n";
+        let text = "xtask: fetching a=b\nPATH=/bin\nCURATOR_TEST_GO_BENCH=/target/go/bench\nCURATOR_TEST_X=a=b\nCURATOR_TEST_ y=1\n";
         let found: Vec<_> = variables(text).collect();
         assert_eq!(found, [("CURATOR_TEST_GO_BENCH", "/target/go/bench"), ("CURATOR_TEST_X", "a=b")]);
     }
