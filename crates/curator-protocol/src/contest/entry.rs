@@ -92,7 +92,7 @@ impl Entry {
             State::Joining => self.joined(driver, answers),
             State::PreparingParents => self.parents_prepared(answers),
             State::Recovering => self.recovered(driver, answers),
-            State::Identifying { queue } => self.identified(driver, &queue, answers),
+            State::Identifying { queue } => self.identified(driver, queue, answers),
             State::PlacingWatches { plan } => self.watches_placed(plan, answers),
             State::Looking { expected } => self.looked(driver, expected, answers),
             State::Owned { .. } => self.own_watched(answers),
@@ -219,7 +219,7 @@ impl Entry {
     fn identified(
         &mut self,
         driver: &dyn LockInternalsDriver,
-        queue: &Queue,
+        queue: Queue,
         answers: Vec<(Request, Answer)>,
     ) -> Outcome {
         let mut ours = Vec::new();

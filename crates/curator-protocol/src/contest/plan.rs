@@ -37,23 +37,23 @@ pub(super) enum Next {
 
 impl Plan {
     /// The plan of the node at place `own`; `None` if it owns the lock.
-    pub(super) fn of(driver: &dyn LockInternalsDriver, queue: &Queue, own: usize) -> Result<Option<Self>, End> {
-        let Some(near) = Blocker::of(driver, queue, own)? else { return Ok(None) };
+    pub(super) fn of(driver: &dyn LockInternalsDriver, mut queue: Queue, own: usize) -> Result<Option<Self>, End> {
+        let Some(near) = take_blocker(driver, &mut queue, own)? else { return Ok(None) };
         if !driver.predecessors_are_final() {
             // Whichever node goes away, another may have come before us, so only a look can tell. There is nothing to
             // gain from watching more than one node.
-            return Ok(Some(Self::LookAgain { near: near.name }));
+            return Ok(Some(Self::LookAgain { near }));
         }
-        let Some(far) = Blocker::of(driver, &near.rest, own - 1)? else {
-            return Ok(Some(Self::Outlive { blockers: vec![near.name] }));
+        let Some(far) = take_blocker(driver, &mut queue, own - 1)? else {
+            return Ok(Some(Self::Outlive { blockers: vec![near] }));
         };
         if !driver.looks_ahead() {
             // If the others leave in turn, those before it leave first: one event, and one look, however many there are.
-            return Ok(Some(Self::LookAgain { near: near.name }));
+            return Ok(Some(Self::LookAgain { near }));
         }
-        Ok(Some(match Blocker::of(driver, &far.rest, own - 2)? {
-            None => Self::Outlive { blockers: vec![far.name, near.name] },
-            Some(_) => Self::StepForward { far: far.name, near: near.name },
+        Ok(Some(match take_blocker(driver, &mut queue, own - 2)? {
+            None => Self::Outlive { blockers: vec![far, near] },
+            Some(_) => Self::StepForward { far, near },
         }))
     }
 
@@ -86,21 +86,14 @@ impl Plan {
     }
 }
 
-/// The nearest node that blocks another from owning the lock, and the queue without it.
-struct Blocker {
-    name: String,
-    rest: Queue,
-}
-
-impl Blocker {
-    fn of(driver: &dyn LockInternalsDriver, queue: &Queue, own: usize) -> Result<Option<Self>, End> {
-        let place = match driver.verdict(queue, own) {
-            Verdict::Owns => return Ok(None),
-            Verdict::WaitsFor(place) => place,
-        };
-        match queue.get(place) {
-            Some(entry) if place < own => Ok(Some(Self { name: entry.name.clone(), rest: queue.without(place) })),
-            _ => Err(End::protocol(format!("the driver has place {own} wait for place {place}"))),
-        }
+/// Takes the nearest node that blocks another from owning the lock out of the queue.
+fn take_blocker(driver: &dyn LockInternalsDriver, queue: &mut Queue, own: usize) -> Result<Option<String>, End> {
+    let place = match driver.verdict(queue, own) {
+        Verdict::Owns => return Ok(None),
+        Verdict::WaitsFor(place) => place,
+    };
+    if place >= own || place >= queue.len() {
+        return Err(End::protocol(format!("the driver has place {own} wait for place {place}")));
     }
+    Ok(Some(queue.entries.remove(place).name))
 }

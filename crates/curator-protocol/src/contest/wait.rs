@@ -17,7 +17,7 @@ struct Seen {
 /// Standing in the queue.
 impl Entry {
     /// Decides by a list that is newer than our node.
-    pub(super) fn decide(&mut self, driver: &dyn LockInternalsDriver, queue: &Queue) -> Outcome {
+    pub(super) fn decide(&mut self, driver: &dyn LockInternalsDriver, queue: Queue) -> Outcome {
         let Some(own) = &self.own else { return Err(End::protocol("no own node to decide about")) };
         let Some(place) = queue.position(&own.name) else { return self.restart(RestartReason::NodeMissing) };
         match Plan::of(driver, queue, place)? {
@@ -113,7 +113,7 @@ impl Entry {
         listed: Answer,
     ) -> Outcome {
         match listed {
-            Answer::Children(children) => self.decide(driver, &Queue::of(children, driver)?),
+            Answer::Children(children) => self.decide(driver, Queue::of(children, driver)?),
             Answer::NoParent => self.restart(RestartReason::NodeMissing),
             Answer::Unknown => self.look(expected, Pace::Retry),
             other => Err(End::unfit(&Request::List, &other)),

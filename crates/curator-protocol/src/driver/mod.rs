@@ -187,6 +187,24 @@ fn protected_prefix(id: &Uuid, lock_name: &str) -> String {
 /// sign and digits. A child that someone else has put there must not take part, let alone be first.
 #[must_use]
 pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
+    // Lists are long, and almost all their names end with ten digits. A lock name that is not all digits cannot occur in
+    // those, so it ends where they begin, or else the number has a minus sign.
+    if let Some((name, digits)) = child.len().checked_sub(10).and_then(|at| child.split_at_checked(at))
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && !lock_name.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        if name.ends_with(lock_name) {
+            return digits.parse().ok();
+        }
+        if !name.ends_with('-') {
+            return None;
+        }
+    }
+    spelled_after(child, lock_name)
+}
+
+/// As [`sequence_after`], by the definition.
+fn spelled_after(child: &str, lock_name: &str) -> Option<i32> {
     let (_, text) = child.rsplit_once(lock_name)?;
     let number: i32 = text.parse().ok()?;
     (format!("{number:010}") == text).then_some(number)

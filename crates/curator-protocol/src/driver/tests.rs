@@ -1,4 +1,23 @@
+use proptest::prelude::*;
+
 use super::*;
+
+proptest! {
+    #[test]
+    fn a_number_is_read_as_it_is_defined(
+        parts in prop::collection::vec(
+            prop_oneof![
+                Just("lock-".to_owned()), Just("-".to_owned()), Just("0".to_owned()), Just("k-0".to_owned()), Just("ä".to_owned()),
+                any::<i32>().prop_map(|number| format!("{number:010}")), "[0-9]{8,11}",
+            ],
+            0..5,
+        ),
+        lock_name in prop_oneof![Just("lock-"), Just("k-0"), Just("-"), Just("0-"), Just("0"), Just("00"), Just("ä"), Just("")],
+    ) {
+        let child = parts.concat();
+        prop_assert_eq!(sequence_after(&child, lock_name), spelled_after(&child, lock_name), "{:?} after {:?}", child, lock_name);
+    }
+}
 
 /// Checks the guarantees of [`LockInternalsDriver`] for one queue, at every place in it.
 ///
