@@ -127,18 +127,18 @@ impl Session {
     /// Whether the session is certainly alive now. Reads the clock.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.inner.lease.is_valid() && self.inner.end.borrow().is_none()
+        self.end().is_none()
     }
 
     /// Why the session is over; `None` if it is not.
     #[must_use]
     pub fn end(&self) -> Option<SessionEnd> {
-        let recorded = || *self.inner.end.borrow();
-        if let Some(end) = recorded() {
-            return Some(end);
+        if self.inner.lease.is_valid() {
+            return None;
         }
-        // `finish` records the reason before it revokes the lease, so anyone who finds it revoked also finds the reason.
-        (!self.inner.lease.is_valid()).then(|| recorded().unwrap_or(SessionEnd::LeaseOver))
+        // `finish` revokes the lease while it has this locked, so anyone who finds it revoked also finds the reason.
+        let recorded = *self.inner.end.borrow();
+        Some(recorded.unwrap_or(SessionEnd::LeaseOver))
     }
 
     /// Waits until the session is over. Does not depend on any other task: this returns when the lease runs out.
@@ -303,9 +303,9 @@ impl Session {
         self.inner.end.send_if_modified(|current| {
             let first = current.is_none();
             current.get_or_insert(end);
+            self.inner.lease.revoke();
             first
         });
-        self.inner.lease.revoke();
         self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -2,20 +2,23 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn number() -> impl Strategy<Value = String> {
+    let spelled = |number: i32| format!("{number:010}");
+    // Those from -1,000,000,000 down have ten digits behind the minus sign.
+    prop_oneof![any::<i32>().prop_map(spelled), (i32::MIN..=-1_000_000_000).prop_map(spelled), "[0-9]{8,11}"]
+}
+
 proptest! {
     #[test]
     fn a_number_is_read_as_it_is_defined(
-        parts in prop::collection::vec(
-            prop_oneof![
-                Just("lock-".to_owned()), Just("-".to_owned()), Just("0".to_owned()), Just("k-0".to_owned()), Just("ä".to_owned()),
-                any::<i32>().prop_map(|number| format!("{number:010}")), "[0-9]{8,11}",
-            ],
-            0..5,
-        ),
-        lock_name in prop_oneof![Just("lock-"), Just("k-0"), Just("-"), Just("0-"), Just("0"), Just("00"), Just("ä"), Just("")],
+        before in prop::collection::vec(prop_oneof!["lock-|k-0|-|0-|0|ä", number()], 0..3),
+        lock_name in "lock-|k-0|-|0-|0|00|ä|",
+        is_named in any::<bool>(),
+        number in number(),
     ) {
-        let child = parts.concat();
-        prop_assert_eq!(sequence_after(&child, lock_name), spelled_after(&child, lock_name), "{:?} after {:?}", child, lock_name);
+        let child = [&*before.concat(), if is_named { &*lock_name } else { "" }, &*number].concat();
+        let (read, defined) = (sequence_after(&child, &lock_name), spelled_after(&child, &lock_name));
+        prop_assert_eq!(read, defined, "{:?} after {:?}", child, lock_name);
     }
 }
 

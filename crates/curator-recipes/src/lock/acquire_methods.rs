@@ -1,5 +1,6 @@
 //! The ways to acquire a lock, which all locks share, and how long they wait.
 
+use std::future::pending;
 use std::time::Duration;
 
 use curator_client::{CuratorClient, Deadline, Error as ClientError, SessionEnd};
@@ -34,11 +35,18 @@ impl Wait {
             Self::No => Deadline::NEVER,
             Self::Until(deadline) => deadline,
         };
+        let time_is_up = async {
+            match deadline {
+                // A timer that never runs out would cost memory for each who waits. The end of the runtime closes the client.
+                Deadline::NEVER => pending().await,
+                deadline => client.sleep_until(deadline).await,
+            }
+        };
         let done = tokio::select! {
             biased;
             () = client.closing() => Err(ClientError::Closed.into()),
             done = work => done,
-            () = client.sleep_until(deadline) => Ok(None),
+            () = time_is_up => Ok(None),
         };
         done.map_err(|error| match error {
             // Whichever of the two was seen first, the cause is that the client closes.

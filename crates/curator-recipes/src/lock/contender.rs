@@ -123,10 +123,12 @@ impl<'a> Contender<'a> {
                 self.nodes.set(directory, State::MayExist);
                 continue;
             }
-            let mut paths = Vec::new();
-            for (_, node) in contest.nodes().filter(|(queue, _)| *queue == directory) {
-                paths.push(self.child(directory, &node.name)?);
+            let names = || contest.nodes().filter(|(queue, _)| *queue == directory).map(|(_, node)| node.name.as_str());
+            // Paths are checked when they are made, and most answers bring nothing new.
+            if self.nodes.are_named(directory, names()) {
+                continue;
             }
+            let paths = names().map(|name| self.child(directory, name)).collect::<Result<Vec<_>>>()?;
             if !paths.is_empty() {
                 self.nodes.set(directory, State::Answered(paths));
             } else if !contest.unknown_nodes().any(|unknown| unknown == directory) {
@@ -164,6 +166,9 @@ impl<'a> Contender<'a> {
         let token = |node: &OwnNode| FencingToken::new(node.czxid);
         if self.directories.len() == self.watches.own.len() {
             for (queue, node) in won.iter().enumerate() {
+                if self.nodes.are_named(queue, iter::once(node.name.as_str())) {
+                    continue;
+                }
                 self.nodes.set(queue, State::Answered(vec![self.child(queue, &node.name)?]));
             }
             // An owner has found its place in a list.

@@ -1,9 +1,11 @@
 //! The owners that hold a lock inside this process.
 
+use std::hash::BuildHasherDefault;
 use std::mem;
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 use tracing::Instrument as _;
 
@@ -11,13 +13,13 @@ use super::acquire_methods::Wait;
 use super::hold::{Hold, Whose};
 use super::log::AcquireLog;
 use super::own_nodes::OwnNodes;
-use super::owner::OwnerId;
+use super::owner::{OwnerHasher, OwnerId};
 use crate::error::Result;
 
 /// The holds of one lock, by owner.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
-    slots: DashMap<OwnerId, Slot>,
+    slots: DashMap<OwnerId, Slot, BuildHasherDefault<OwnerHasher>>,
 }
 
 /// What one owner holds of the lock.
@@ -44,9 +46,9 @@ impl Holds {
         self.hold_of(owner).filter(|hold| hold.enter(whose))
     }
 
-    /// Records that `owner` now holds the lock.
-    pub(crate) fn insert(&self, owner: &OwnerId, hold: &Arc<Hold>) {
-        self.slots.entry(owner.clone()).or_default().hold = Some(Arc::clone(hold));
+    /// Records that the owner of `hold` now holds the lock.
+    pub(crate) fn insert(&self, hold: &Arc<Hold>) {
+        self.slots.entry(hold.owner().clone()).or_default().hold = Some(Arc::clone(hold));
     }
 
     /// The gate of `owner`.
@@ -72,7 +74,8 @@ impl Holds {
         self.slots.get(owner)?.hold.clone()
     }
 
-    fn forget(&self, owner: &OwnerId, hold: &Arc<Hold>) {
+    fn forget(&self, hold: &Arc<Hold>) {
+        let owner = hold.owner();
         if let Some(mut slot) = self.slots.get_mut(owner) {
             // After a loss, the owner may have acquired the lock again.
             slot.hold.take_if(|current| Arc::ptr_eq(current, hold));
@@ -121,7 +124,6 @@ impl Drop for Gate<'_> {
 /// One guard's share in a hold.
 pub(crate) struct Share {
     holds: Arc<Holds>,
-    owner: OwnerId,
     hold: Arc<Hold>,
     whose: Whose,
     has_left: bool,
@@ -129,13 +131,13 @@ pub(crate) struct Share {
 
 impl Share {
     /// `hold` already counts this guard.
-    pub(crate) fn new(holds: &Arc<Holds>, owner: &OwnerId, hold: Arc<Hold>) -> Self {
-        Self { holds: Arc::clone(holds), owner: owner.clone(), hold, whose: Whose::User, has_left: false }
+    pub(crate) fn new(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
+        Self { holds: Arc::clone(holds), hold, whose: Whose::User, has_left: false }
     }
 
     /// The same for a share that no user has.
-    pub(crate) fn of_lock(holds: &Arc<Holds>, owner: &OwnerId, hold: Arc<Hold>) -> Self {
-        let mut share = Self::new(holds, owner, hold);
+    pub(crate) fn of_lock(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
+        let mut share = Self::new(holds, hold);
         share.whose = Whose::Lock;
         share
     }
@@ -145,15 +147,14 @@ impl Share {
     }
 
     pub(crate) fn owner(&self) -> &OwnerId {
-        &self.owner
+        self.hold.owner()
     }
 
-    /// See [`LockGuard::release`](super::LockGuard::release).
-    pub(crate) async fn release(mut self) -> Result<()> {
-        match self.leave() {
-            Some(nodes) => nodes.delete(self.hold.loss()).instrument(self.hold.span().clone()).await,
-            None => Ok(()),
-        }
+    /// Gives up this share. If it was the last, returns the deletion of the nodes: see
+    /// [`LockGuard::release`](super::LockGuard::release). Boxed, so that the user's future that contains it stays small.
+    pub(crate) fn release(mut self) -> Option<BoxFuture<'static, Result<()>>> {
+        let nodes = self.leave()?;
+        Some(nodes.delete(self.hold.loss()).instrument(self.hold.span().clone()).boxed())
     }
 
     /// Gives up this share. If it was the last, returns the nodes; dropping them deletes them.
@@ -171,7 +172,7 @@ impl Share {
 
     fn forget_released(&self, nodes: Option<OwnNodes>) -> Option<OwnNodes> {
         if nodes.is_some() {
-            self.holds.forget(&self.owner, &self.hold);
+            self.holds.forget(&self.hold);
         }
         nodes
     }

@@ -65,6 +65,12 @@ impl OwnNodes {
         self.nodes[directory].state = state;
     }
 
+    /// Whether these are the names of the nodes in this directory, as far as is known.
+    pub(super) fn are_named<'n>(&self, directory: usize, names: impl Iterator<Item = &'n str>) -> bool {
+        let known = self.nodes.get(directory).map(|nodes| &nodes.state);
+        matches!(known, Some(State::Answered(paths)) if paths.iter().map(ZPath::name).eq(names))
+    }
+
     /// Records that no nodes exist at the paths in the answer: they were deleted, or the answer was wrong and they have
     /// other paths.
     pub(crate) fn mark_missing(&mut self, directory: usize) {

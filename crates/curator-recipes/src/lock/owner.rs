@@ -1,6 +1,7 @@
 //! The owner of a lock inside this process, which makes a second acquire a re-entry.
 
 use std::borrow::Cow;
+use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
@@ -58,6 +59,30 @@ impl std::fmt::Display for OwnerId {
             Kind::Thread(id) => write!(f, "{id:?}"),
             Kind::Explicit(id) => write!(f, "owner {id}"),
         }
+    }
+}
+
+/// Hashes owners. Nobody from outside chooses their numbers, so it need only spread them.
+#[derive(Debug, Default)]
+pub(crate) struct OwnerHasher(u64);
+
+impl Hasher for OwnerHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Odd, and near 2^64 divided by the golden ratio: numbers in a row go far apart.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number.cast_unsigned() as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        // A map looks at both ends.
+        self.0 ^ (self.0 >> 32)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use futures_util::future::{BoxFuture, FutureExt as _};
 use tracing::Instrument as _;
 
 use super::acquire_methods::Wait;
@@ -62,9 +63,19 @@ impl Reentrant {
         wait: Wait,
         permitted: impl Fn() -> Result<()> + Send + Sync,
     ) -> Result<Option<LockGuard>> {
-        if let Some(guard) = self.enter_again(owner) {
-            return Ok(Some(guard));
+        match self.enter_again(owner) {
+            Some(guard) => Ok(Some(guard)),
+            None => self.acquire(owner, wait, permitted).await,
         }
+    }
+
+    /// Acquires the lock. Boxed, so that the user's future that contains it stays small.
+    fn acquire<'a>(
+        &'a self,
+        owner: &'a OwnerId,
+        wait: Wait,
+        permitted: impl Fn() -> Result<()> + Send + Sync + 'a,
+    ) -> BoxFuture<'a, Result<Option<LockGuard>>> {
         let mut log = self.internals.asked(owner, wait);
         let span = log.span().clone();
         let acquiring = async move {
@@ -72,8 +83,7 @@ impl Reentrant {
             log.ended(acquired.as_ref().map(Option::is_some));
             acquired
         };
-        // Boxed, so that the user's future that contains it stays small.
-        wait.bound(self.internals.client(), Box::pin(acquiring.instrument(span))).await
+        wait.bound(self.internals.client(), Box::pin(acquiring.instrument(span))).boxed()
     }
 
     async fn contend(
@@ -91,25 +101,25 @@ impl Reentrant {
         }
         permitted()?;
         let acquired = self.internals.acquire(wait, None, log).await?;
-        Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| self.hold(owner, hold)))
+        Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| self.hold(hold)))
     }
 
     /// Returns another guard if `owner` already holds the lock.
     pub(crate) fn enter_again(&self, owner: &OwnerId) -> Option<LockGuard> {
         let hold = self.holds.enter(owner, Whose::User)?;
-        Some(LockGuard::new(Share::new(&self.holds, owner, hold)).of_reentry(true))
+        Some(LockGuard::new(Share::new(&self.holds, hold)).of_reentry(true))
     }
 
     /// If `owner` holds the lock, keeps it held until this is dropped.
     pub(crate) fn keep(&self, owner: &OwnerId) -> Option<Share> {
         let hold = self.holds.enter(owner, Whose::Lock)?;
-        Some(Share::of_lock(&self.holds, owner, hold))
+        Some(Share::of_lock(&self.holds, hold))
     }
 
-    /// Records that `owner` now holds the lock.
-    pub(crate) fn hold(&self, owner: &OwnerId, hold: Hold) -> LockGuard {
+    /// Records that the owner of `hold` now holds the lock.
+    pub(crate) fn hold(&self, hold: Hold) -> LockGuard {
         let hold = Arc::new(hold);
-        self.holds.insert(owner, &hold);
-        LockGuard::new(Share::new(&self.holds, owner, hold))
+        self.holds.insert(&hold);
+        LockGuard::new(Share::new(&self.holds, hold))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -69,7 +70,14 @@ pub(crate) type Deleted = Shared<Pin<Box<dyn Future<Output = ZPath> + Send>>>;
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedNode {
     path: ZPath,
-    seen: Arc<Mutex<Seen>>,
+    watching: Arc<Watching>,
+}
+
+#[derive(Debug)]
+struct Watching {
+    /// Whether there has ever been a watch, or the node was found to be gone. If not, there is nothing to look at.
+    has_begun: AtomicBool,
+    seen: Mutex<Seen>,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +97,9 @@ impl WatchedNode {
             revocation.note();
         }
         let watch = own.map(|own| own.watch);
-        Self { path, seen: Arc::new(Mutex::new(Seen { watch, ..Seen::default() })) }
+        let has_begun = AtomicBool::new(watch.is_some());
+        let seen = Mutex::new(Seen { watch, ..Seen::default() });
+        Self { path, watching: Arc::new(Watching { has_begun, seen }) }
     }
 
     pub(crate) fn path(&self) -> &ZPath {
@@ -98,6 +108,9 @@ impl WatchedNode {
 
     /// Whether someone is known to have deleted the node. Sends nothing, and takes no event from the driver.
     pub(crate) fn is_deleted(&self) -> bool {
+        if !self.watching.has_begun.load(Ordering::Acquire) {
+            return false;
+        }
         let mut seen = self.lock();
         // The watch wakes only one waker: the driver's, if there is one.
         let driver = seen.driver.clone();
@@ -117,6 +130,7 @@ impl WatchedNode {
     pub(crate) fn note_deletion(&self) {
         let mut seen = self.lock();
         seen.is_deleted = true;
+        self.watching.has_begun.store(true, Ordering::Release);
         let driver = seen.driver.take();
         drop(seen);
         if let Some(driver) = driver {
@@ -145,10 +159,11 @@ impl WatchedNode {
     /// Watches the node from now on.
     fn watch(&self, watch: Watch) {
         self.lock().watch = Some(watch);
+        self.watching.has_begun.store(true, Ordering::Release);
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watching.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

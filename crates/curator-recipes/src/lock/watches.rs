@@ -1,7 +1,7 @@
 //! The watches of one contender, and the order of what they see.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use curator_client::{Session, SessionEnd, Watch, WatchEvent};
@@ -57,7 +57,7 @@ impl Watches {
         self.others.push(Other { deleted, changed, watch });
     }
 
-    /// Waits for the next event.
+    /// Waits for the next event; `ended` is the end of the session.
     ///
     /// On one connection, events arrive in the order of the server. But each watch has its own channel, so after an
     /// event of another contender's node, this looks at the own nodes again: if one of them was deleted earlier, that is
@@ -66,8 +66,11 @@ impl Watches {
     /// # Errors
     ///
     /// The session is over.
-    pub(crate) async fn next(&mut self, session: &Session) -> Seen {
-        let mut ended = pin!(session.ended());
+    pub(crate) async fn next(
+        &mut self,
+        session: &Session,
+        mut ended: Pin<&mut (impl Future<Output = SessionEnd> + Send)>,
+    ) -> Seen {
         poll_fn(|cx| {
             if let Poll::Ready(end) = ended.as_mut().poll(cx) {
                 return Poll::Ready(Err(end));

@@ -52,6 +52,31 @@ async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
 }
 
+/// Without a timeout, they have no timer that would end with the runtime.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_in_line_are_told_of_the_end_of_the_runtime() {
+    const IN_QUEUE: usize = 16;
+    let (steady, address) = (client().await, TestingServer::shared().await.connect_string());
+    let path = path("runtime-end");
+    let held = mutex(&steady, &path).acquire().await.unwrap();
+    let dying = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let client = dying.spawn(async move { connect(&address).await }).await.unwrap();
+    let mutex = mutex(&client, &path);
+    let waiting: Vec<_> = (0..IN_QUEUE + THREADS)
+        .map(|_| {
+            let mutex = mutex.clone();
+            thread::spawn(move || mutex.blocking_acquire().map(drop))
+        })
+        .collect();
+    queue_of(&steady, &path, IN_QUEUE + 1).await;
+    dying.shutdown_background();
+    let join = move || waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>();
+    for told in soon(tokio::task::spawn_blocking(join)).await.unwrap() {
+        assert!(matches!(told, Err(Error::Client(ClientError::Closed))), "{told:?}");
+    }
+    held.release().await.unwrap();
+}
+
 /// As in a test that fails, or ends without `close`.
 #[tokio::test]
 async fn a_lock_that_a_runtime_held_is_free_at_once() {

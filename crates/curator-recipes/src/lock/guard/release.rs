@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use curator_client::Deadline;
+use futures_util::future::{BoxFuture, FutureExt as _};
 
 use super::LockGuard;
 use crate::error::{Error, Result};
@@ -26,11 +27,27 @@ impl LockGuard {
     ///
     /// A dropped release continues in the background.
     pub async fn release(self) -> Result<()> {
-        let mut failures = Vec::new();
-        for share in self.into_shares() {
-            failures.extend(share.release().await.err());
+        match self.releasing() {
+            Some(releasing) => releasing.await,
+            None => Ok(()),
         }
-        Error::of_releases(failures)
+    }
+
+    /// Gives up this guard, and returns what is left to be done and reported.
+    fn releasing(self) -> Option<BoxFuture<'static, Result<()>>> {
+        if self.others.is_empty() {
+            return self.first.release();
+        }
+        let releasing = async move {
+            let mut failures = Vec::new();
+            for share in self.into_shares() {
+                if let Some(releasing) = share.release() {
+                    failures.extend(releasing.await.err());
+                }
+            }
+            Error::of_releases(failures)
+        };
+        Some(releasing.boxed())
     }
 
     /// As [`release`](Self::release), for a caller that cannot wait long: what is not done after `timeout` continues in
@@ -44,9 +61,10 @@ impl LockGuard {
                 let (operation, path, after) = ("release", path.clone(), timeout);
                 curator_client::Error::OperationTimeout { operation, path, after }
             };
+            let Some(releasing) = share.release() else { continue };
             let released = tokio::select! {
                 biased;
-                released = share.release() => released,
+                released = releasing => released,
                 // The release continues after it is dropped.
                 () = client.closing() => Err(Error::ReleasePending { path, cause: curator_client::Error::Closed }),
                 () = client.sleep_until(deadline) => Err(Error::ReleasePending { cause: overdue(), path }),

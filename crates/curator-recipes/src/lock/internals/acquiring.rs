@@ -1,5 +1,7 @@
 //! One acquire: one contest after another, until one is won.
 
+use std::pin::pin;
+
 use curator_client::{Error as ClientError, Outcome, Session, SessionEnd, Turn};
 use curator_protocol::{Contest, ContestError, Pace, Step, Uuid};
 use futures_util::future::FutureExt as _;
@@ -46,10 +48,15 @@ impl<'a, 'l> Acquiring<'a, 'l> {
     }
 
     /// See [`LockInternals::acquire`].
-    pub(super) async fn run(mut self) -> Result<Option<Vec<Hold>>> {
+    pub(super) async fn run(&mut self) -> Result<Option<Vec<Hold>>> {
+        let in_queue = self.line_up().await?;
+        // Boxed, so that those who are still in the line stay small: there may be many of them.
+        self.contend(in_queue).boxed().await
+    }
+
+    async fn contend(&mut self, mut in_queue: InQueue) -> Result<Option<Vec<Hold>>> {
         let (lock, wait) = (self.lock, self.wait);
         let mut places_lost = lock.failures();
-        let mut in_queue = self.line_up().await?;
         loop {
             self.failures.attempt();
             let session = match (lock.client.try_session(), wait) {
@@ -87,7 +94,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         if self.wait == Wait::No {
             return Ok(InQueue::without_line());
         }
-        let mut entering = std::pin::pin!(self.lock.line.enter());
+        let mut entering = pin!(self.lock.line.enter());
         if let Some(in_queue) = entering.as_mut().now_or_never() {
             return Ok(in_queue);
         }
@@ -97,7 +104,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                 biased;
                 in_queue = &mut entering => return Ok(in_queue),
                 // A contender that waits here fails in the same cases as one in the queue.
-                error = self.without_session() => self.failures.pause(error).await?,
+                error = self.without_session() => self.failures.pause(error).boxed().await?,
             }
         }
     }
@@ -106,13 +113,12 @@ impl<'a, 'l> Acquiring<'a, 'l> {
     async fn without_session(&mut self) -> ClientError {
         loop {
             self.failures.attempt();
-            match self.lock.client.session().await {
-                Ok(session) => {
-                    self.failures.forget();
-                    session.ended().await;
-                }
+            let session = match self.lock.client.session().boxed().await {
+                Ok(session) => session,
                 Err(error) => return error,
-            }
+            };
+            self.failures.forget();
+            session.ended().await;
         }
     }
 
@@ -129,6 +135,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
         self.log.contends();
         let mut refusals = None;
+        // One for all waits, since each has a timer.
+        let mut ended = pin!(session.ended());
         let mut step = contest.start();
         loop {
             step = match step {
@@ -167,7 +175,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     self.failures.forget();
                     tokio::select! {
                         biased;
-                        seen = contender.watches.next(session) => match seen {
+                        seen = contender.watches.next(session, ended.as_mut()) => match seen {
                             Ok(event) => contest.observed(event),
                             Err(end) => return Ok(ContestEnd::SessionOver(end)),
                         },
@@ -231,5 +239,35 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             }
             error => self.lock.protocol(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of_val;
+    use std::sync::Arc;
+
+    use curator_client::{CuratorClient, ZPath};
+    use curator_protocol::StandardLockInternalsDriver;
+
+    use super::*;
+    use crate::InterProcessMutex;
+    use crate::lock::log::LockKind;
+    use crate::lock::owner::OwnerId;
+
+    /// There may be ten thousand of them. What is needed only in the queue is boxed when it is needed.
+    #[tokio::test]
+    async fn a_waiter_in_line_is_small() {
+        // Nobody is asked for anything.
+        let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
+        let path = ZPath::on_server("/lock").unwrap();
+        let driver = Arc::new(StandardLockInternalsDriver::new());
+        let lock = LockInternals::new(&client, LockKind::Mutex, path.clone(), driver).unwrap();
+        let owner = OwnerId::new();
+        let mut log = lock.asked(&owner, Wait::FOREVER);
+        let acquiring = lock.acquire(Wait::FOREVER, None, &mut log);
+        assert!(size_of_val(&acquiring) <= 1_200, "{} bytes", size_of_val(&acquiring));
+        let mutex = InterProcessMutex::new(&client, &path).unwrap();
+        assert!(size_of_val(&mutex.acquire()) <= 320, "{} bytes", size_of_val(&mutex.acquire()));
     }
 }

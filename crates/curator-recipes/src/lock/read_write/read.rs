@@ -2,6 +2,7 @@
 
 use curator_client::CuratorClient;
 use curator_protocol::ParticipantKind;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use tracing::Instrument as _;
 
 use super::Sides;
@@ -65,18 +66,23 @@ impl ReadLock {
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         let read = &self.sides.read;
         let owner = &*read.owner(owner);
-        if let Some(guard) = read.enter_again(owner) {
-            return Ok(Some(guard));
+        match read.enter_again(owner) {
+            Some(guard) => Ok(Some(guard)),
+            None => self.acquire_boxed(owner, wait).await,
         }
-        let mut log = read.internals().asked(owner, wait);
+    }
+
+    /// Acquires the lock. Boxed, so that the user's future that contains it stays small.
+    fn acquire_boxed<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> BoxFuture<'a, Result<Option<LockGuard>>> {
+        let internals = self.sides.read.internals();
+        let mut log = internals.asked(owner, wait);
         let span = log.span().clone();
         let acquiring = async move {
             let acquired = self.contend(owner, wait, &mut log).await;
             log.ended(acquired.as_ref().map(Option::is_some));
             acquired
         };
-        // Boxed, so that the user's future that contains it stays small.
-        wait.bound(read.internals().client(), Box::pin(acquiring.instrument(span))).await
+        wait.bound(internals.client(), Box::pin(acquiring.instrument(span))).boxed()
     }
 
     async fn contend(&self, owner: &OwnerId, wait: Wait, log: &mut AcquireLog<'_>) -> Result<Option<LockGuard>> {
@@ -91,10 +97,10 @@ impl ReadLock {
             match downgrade::take(read.internals(), writing.hold(), wait, log).await {
                 // The write lock had been lost.
                 Err(Error::Lost(_)) => {}
-                taken => return Ok(Some(read.hold(owner, taken?).of_reentry(true))),
+                taken => return Ok(Some(read.hold(taken?).of_reentry(true))),
             }
         }
         let acquired = read.internals().acquire(wait, None, log).await?;
-        Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| read.hold(owner, hold)))
+        Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| read.hold(hold)))
     }
 }

@@ -157,7 +157,7 @@ impl WriteGuard {
         let downgrading =
             Box::pin(async { downgrade::downgrade(read.internals(), guard.into_share()).await.map(Some) });
         let hold = Wait::FOREVER.bound(read.internals().client(), downgrading).await?;
-        Ok(read.hold(&owner, hold.ok_or(curator_client::Error::Closed)?).of_reentry(is_reentry))
+        Ok(read.hold(hold.ok_or(curator_client::Error::Closed)?).of_reentry(is_reentry))
     }
 
     /// Releases this guard, and reports the result: see [`LockGuard::release`].

@@ -108,15 +108,15 @@ impl SemaphoreInternals {
             acquired
         };
         // Boxed, so that the user's future that contains it stays small.
-        let holds = wait.bound(self.client(), Box::pin(acquiring.instrument(span))).await?;
+        let holds = Box::pin(wait.bound(self.client(), Box::pin(acquiring.instrument(span)))).await?;
         Ok(holds.map(|holds| holds.into_iter().map(|hold| self.guard(hold)).collect()))
     }
 
     /// Makes a guard for one lease.
     fn guard(&self, hold: Hold) -> LockGuard {
-        let (owner, hold) = (hold.owner().clone(), Arc::new(hold));
-        self.holds.insert(&owner, &hold);
-        LockGuard::new(Share::new(&self.holds, &owner, hold))
+        let hold = Arc::new(hold);
+        self.holds.insert(&hold);
+        LockGuard::new(Share::new(&self.holds, hold))
     }
 
     /// Lists the holders of leases, followed by the contenders that wait for some.
