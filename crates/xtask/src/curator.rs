@@ -26,9 +26,10 @@ const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
 /// The sources of our programs, in the workspace: the worker of runs under faults, the agent of the interop tests, and the worker
 /// of the bench.
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 4] = [
     "crates/curator-jepsen/peers/CuratorWorker.java",
     "crates/curator-test/tests/interop/CuratorAgent.java",
+    "crates/curator-test/tests/interop/CuratorAgentRecipes.java",
     "crates/curator-bench/peers/CuratorBench.java",
 ];
 

@@ -1,5 +1,4 @@
 import java.io.BufferedReader;
-import java.io.Closeable;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -12,21 +11,10 @@ import java.util.Random;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
-import org.apache.curator.framework.recipes.atomic.AtomicValue;
-import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
-import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
-import org.apache.curator.framework.recipes.cache.ChildData;
-import org.apache.curator.framework.recipes.cache.CuratorCache;
-import org.apache.curator.framework.recipes.cache.PathChildrenCache;
-import org.apache.curator.framework.recipes.leader.LeaderLatch;
-import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
-import org.apache.curator.framework.recipes.leader.LeaderSelector;
-import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -35,24 +23,23 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
-import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.SharedCountListener;
 import org.apache.curator.framework.recipes.shared.SharedCountReader;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
-import org.apache.curator.retry.RetryNTimes;
 import org.apache.curator.utils.ZKPaths;
 import org.apache.zookeeper.CreateMode;
 
 /**
  * Sessions of Java Curator that do what they are told: one command a line, one answer a line.
  *
- * <p>A command is {@code <session> <verb> <argument>...}. Each session has a thread, which does its commands one after another, so
- * one that blocks holds up the commands of its own session only. An answer is {@code <session> ok}, perhaps with words after it,
- * or {@code <session> error} and the name of the exception. {@code <session> open <hosts> <session timeout in milliseconds>} is
- * the first command of a session, and {@code <session> close} the last; {@code <other> share <session>} makes another thread for
- * it. The program ends with its input.
+ * <p>A command is {@code <session> <verb> <argument>...}. Each session has a thread, which does its commands one after
+ * another, so one that blocks holds up the commands of its own session only. An answer is {@code <session> ok}, perhaps with
+ * words after it, or {@code <session> error} and the name of the exception.
+ *
+ * <p>{@code <session> open <hosts> <session timeout in milliseconds>} is the first command of a session, and {@code <session>
+ * close} the last; {@code <other> share <session>} makes another thread for it. The program ends with its input.
  */
 public final class CuratorAgent {
     /** No wait is longer, in seconds. Only a failing test waits so long. */
@@ -88,7 +75,7 @@ public final class CuratorAgent {
         private final Map<String, List<Lease>> leases = new HashMap<>();
         private final BlockingQueue<String> events = new LinkedBlockingQueue<>();
         private volatile CuratorFramework client;
-        private Recipes recipes;
+        private CuratorAgentRecipes recipes;
 
         Session(String name) {
             this.name = name;
@@ -137,7 +124,7 @@ public final class CuratorAgent {
                     roundTrips(Integer.parseInt(with[0]));
                     return null;
                 case "acquire":
-                    return lock(with[0], with[1]).acquire(with.length > 2 ? millis(with[2]) : TIMEOUT * 1000L, TimeUnit.MILLISECONDS);
+                    return lock(with[0], with[1]).acquire(TIMEOUT, TimeUnit.SECONDS);
                 case "release":
                     lock(with[0], with[1]).release();
                     return null;
@@ -148,7 +135,7 @@ public final class CuratorAgent {
                 case "read-write-cycles":
                     return readWriteCycles(with[0], Integer.parseInt(with[1]), with[2], Long.parseLong(with[3]));
                 case "lease":
-                    return lease(with[0], with[1], Integer.parseInt(with[2]), with.length > 3 ? millis(with[3]) : TIMEOUT * 1000L);
+                    return lease(with[0], with[1], Integer.parseInt(with[2]));
                 case "return":
                     return giveBack(with[0]);
                 case "leases":
@@ -185,7 +172,7 @@ public final class CuratorAgent {
             if (!client.blockUntilConnected(TIMEOUT, TimeUnit.SECONDS)) {
                 throw new IllegalStateException("not connected");
             }
-            recipes = new Recipes(client, name, events);
+            recipes = new CuratorAgentRecipes(client, name, events);
             return session();
         }
 
@@ -196,10 +183,6 @@ public final class CuratorAgent {
                 password.append(String.format("%02x", octet));
             }
             return String.format("%x %s", client.getZookeeperClient().getZooKeeper().getSessionId(), password);
-        }
-
-        private static long millis(String text) {
-            return Long.parseLong(text);
         }
 
         // Locks. Each is known by its kind and path, so that it can be released.
@@ -226,7 +209,8 @@ public final class CuratorAgent {
                 // These are names already.
                 return semaphores.get(path).getParticipantNodes();
             }
-            return ((InterProcessMutex) lock(kind, path)).getParticipantNodes().stream().map(ZKPaths::getNodeFromPath).collect(Collectors.toList());
+            Collection<String> paths = ((InterProcessMutex) lock(kind, path)).getParticipantNodes();
+            return paths.stream().map(ZKPaths::getNodeFromPath).collect(Collectors.toList());
         }
 
         /**
@@ -325,8 +309,8 @@ public final class CuratorAgent {
             return known;
         }
 
-        private Object lease(String path, String number, int quantity, long patience) throws Exception {
-            Collection<Lease> taken = semaphore(path, number).acquire(quantity, patience, TimeUnit.MILLISECONDS);
+        private Object lease(String path, String number, int quantity) throws Exception {
+            Collection<Lease> taken = semaphore(path, number).acquire(quantity, TIMEOUT, TimeUnit.SECONDS);
             if (taken == null) {
                 return false;
             }
@@ -347,7 +331,7 @@ public final class CuratorAgent {
             int most = 0;
             for (int cycle = 0; cycle < cycles; cycle++) {
                 roundTrips(random.nextInt(8));
-                if (!Boolean.TRUE.equals(lease(path, number, 1, TIMEOUT * 1000L))) {
+                if (!Boolean.TRUE.equals(lease(path, number, 1))) {
                     throw new IllegalStateException("no lease");
                 }
                 String holder = client.create().withMode(CreateMode.EPHEMERAL_SEQUENTIAL).forPath(holders + "/h-");
@@ -372,119 +356,6 @@ public final class CuratorAgent {
         @Override
         protected byte[] getLockNodeBytes() {
             return name.getBytes(StandardCharsets.UTF_8);
-        }
-    }
-
-    /** Curator's recipes that are no locks. */
-    static final class Recipes {
-        private final CuratorFramework client;
-        private final String name;
-        private final BlockingQueue<String> events;
-        private final Map<String, Closeable> open = new HashMap<>();
-        private final Semaphore terms = new Semaphore(0);
-
-        Recipes(CuratorFramework client, String name, BlockingQueue<String> events) {
-            this.client = client;
-            this.name = name;
-            this.events = events;
-        }
-
-        @SuppressWarnings("deprecation")
-        Object run(String verb, String... with) throws Exception {
-            String path = with[0];
-            switch (verb) {
-                case "latch":
-                    LeaderLatch latch = new LeaderLatch(client, path, name);
-                    latch.addListener(new LeaderLatchListener() {
-                        @Override
-                        public void isLeader() {
-                            events.add("leader");
-                        }
-
-                        @Override
-                        public void notLeader() {
-                            events.add("not-leader");
-                        }
-                    });
-                    latch.start();
-                    return keep(path, latch);
-                case "leader":
-                    return open.get(path) instanceof LeaderLatch one
-                            ? one.getLeader().getId()
-                            : ((LeaderSelector) open.get(path)).getLeader().getId();
-                case "select":
-                    LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
-                        @Override
-                        public void takeLeadership(CuratorFramework same) throws InterruptedException {
-                            events.add("takes");
-                            terms.acquire();
-                        }
-                    });
-                    selector.setId(name);
-                    selector.autoRequeue();
-                    selector.start();
-                    return keep(path, selector);
-                case "end-term":
-                    terms.release();
-                    return null;
-                case "cache":
-                    CuratorCache cache = CuratorCache.build(client, path);
-                    cache.listenable().addListener((type, before, after) -> {
-                        ChildData node = after == null ? before : after;
-                        events.add(type + " " + node.getPath() + " " + new String(node.getData(), StandardCharsets.UTF_8));
-                    });
-                    cache.start();
-                    return keep(path, cache);
-                case "children-cache":
-                    PathChildrenCache children = new PathChildrenCache(client, path, true);
-                    children.getListenable().addListener((same, event) -> {
-                        events.add(event.getType() + (event.getData() == null ? "" : " " + event.getData().getPath()));
-                    });
-                    children.start(PathChildrenCache.StartMode.POST_INITIALIZED_EVENT);
-                    return keep(path, children);
-                case "persistent":
-                    byte[] data = with[1].getBytes(StandardCharsets.UTF_8);
-                    PersistentNode node = new PersistentNode(client, CreateMode.EPHEMERAL, false, path, data);
-                    node.start();
-                    if (!node.waitForInitialCreate(TIMEOUT, TimeUnit.SECONDS)) {
-                        throw new IllegalStateException("not created");
-                    }
-                    return keep(path, node);
-                case "add":
-                    return add(path, Integer.parseInt(with[1]));
-                case "shut":
-                    open.remove(path).close();
-                    return null;
-                case "set-barrier":
-                    new DistributedBarrier(client, path).setBarrier();
-                    return null;
-                case "remove-barrier":
-                    new DistributedBarrier(client, path).removeBarrier();
-                    return null;
-                case "wait-on-barrier":
-                    return new DistributedBarrier(client, path).waitOnBarrier(TIMEOUT, TimeUnit.SECONDS);
-                default:
-                    throw new IllegalArgumentException(verb);
-            }
-        }
-
-        private Object keep(String path, Closeable recipe) {
-            open.put(path, recipe);
-            return null;
-        }
-
-        /** Adds one so many times. Returns the last number. */
-        private Object add(String path, int times) throws Exception {
-            DistributedAtomicLong number = new DistributedAtomicLong(client, path, new RetryNTimes(10_000, 1));
-            long last = 0;
-            for (int i = 0; i < times; i++) {
-                AtomicValue<Long> added = number.increment();
-                if (!added.succeeded()) {
-                    throw new IllegalStateException("not added");
-                }
-                last = added.postValue();
-            }
-            return last;
         }
     }
 }

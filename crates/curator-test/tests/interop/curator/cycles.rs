@@ -95,8 +95,8 @@ pub(super) fn seed() -> Numbers {
 /// What our side of a lock is, made for a session.
 pub(super) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 
-/// Four sessions of each language take a lock by turns, in a random order. `paths` is what each session locks, in its
-/// language's words.
+/// Four sessions of each language take a lock by turns, in a random order. The first of each language takes the first path or
+/// paths, and so on, in turn; without any of ours, there are only Java's sessions.
 pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(&str, Ours)]) -> Counter {
     let (counter, mut seeds) = (Counter::new().await, seed());
     let mut sessions: Vec<(JavaSession, String)> = Vec::new();
@@ -112,6 +112,7 @@ pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(
         tasks.push(tokio::spawn(cycles(client, lock, counter.path.clone(), Numbers(seeds.next()))));
     }
     sessions.iter().for_each(|(session, command)| session.send(command));
+    let holders = (sessions.len() + tasks.len()) * CYCLES;
     for task in tasks {
         soon(task).await.unwrap();
     }
@@ -119,7 +120,7 @@ pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(
         assert_eq!(session.answer().await, "ok");
         session.close().await;
     }
-    counter.is(8 * CYCLES).await;
+    counter.is(holders).await;
     counter
 }
 

@@ -8,7 +8,6 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use curator_test::{DEFAULT_TIMEOUT, SessionCredentials, TestingServer, close_session, until, within};
@@ -62,13 +61,13 @@ impl Java {
         Self { program: Arc::new(Mutex::new(program)), answers }
     }
 
-    /// Opens a session with this timeout on the server that tests share.
-    pub(crate) async fn open(&self, session_timeout: Duration) -> JavaSession {
+    /// Opens a session on the server that tests share. It is so long that it ends only if a test ends it.
+    pub(crate) async fn open(&self) -> JavaSession {
         static OPENED: AtomicUsize = AtomicUsize::new(0);
         let server = TestingServer::shared().await;
         let name = format!("java-{}", OPENED.fetch_add(1, Ordering::Relaxed));
         let mut thread = JavaThread::new(self, &name);
-        let millis = session_timeout.as_millis();
+        let millis = LONG.as_millis();
         let opened = thread.tell(&format!("open {} {millis}", server.connect_string())).await;
         let mut beside = JavaThread::new(self, &format!("{name}-beside"));
         assert_eq!(beside.ask(&format!("share {name}")).await, "ok");
@@ -81,9 +80,9 @@ impl Java {
     }
 }
 
-/// A session that no test means to lose, in the Java process that tests share.
+/// A session in the Java process that tests share.
 pub(crate) async fn java() -> JavaSession {
-    Java::shared().open(LONG).await
+    Java::shared().open().await
 }
 
 /// From the agent's answer: id and password, in hexadecimal digits.

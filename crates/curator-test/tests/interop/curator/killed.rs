@@ -2,17 +2,28 @@
 
 use std::sync::Arc;
 
-use curator_recipes::{InterProcessLock, InterProcessMutex, client::CuratorClient};
+use curator_recipes::{
+    InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex, client::CuratorClient,
+};
 use curator_test::{FaultProxy, TestingServer, close_session, soon, unique_path};
 
 use super::{
+    cycles::Ours,
     java::{Java, java},
-    stage::{connect, id, ours, until_children, until_waits, waiting_for},
+    stage::{connect, id, ours, until_children, until_contends, until_waits, waiting_for},
 };
-use crate::{SHORT, still_waits::still_waits};
+use crate::still_waits::still_waits;
 
 fn mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(InterProcessMutex::new(client, path).unwrap())
+}
+
+fn write(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(InterProcessReadWriteLock::new(client, path).unwrap().write().clone())
+}
+
+fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(InterProcessSemaphoreMutex::new(client, path).unwrap())
 }
 
 /// A session of ours, and the proxy that knows how to end it.
@@ -29,43 +40,66 @@ async fn end(proxy: &FaultProxy) {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_java_process_that_is_killed_goes_to_us() {
+async fn the_lock_of_a_java_process_that_is_killed_goes_to_us_with_the_end_of_its_session() {
     let (process, client, path) = (Java::start(), ours().await, unique_path("killed"));
-    let mut java = process.open(SHORT).await;
+    let mut java = process.open().await;
     assert_eq!(java.ask(&format!("acquire mutex {path}")).await, "ok true");
     let waiting = waiting_for(&mutex(&client, &path));
     until_waits(&path, id(&client)).await;
-    assert!(still_waits(&waiting, &client).await);
     process.kill();
-    soon(waiting).await.unwrap().release().await.unwrap();
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn the_lock_of_a_java_session_that_ends_goes_to_us() {
-    let (mut java, client, path) = (java().await, ours().await, unique_path("killed"));
-    assert_eq!(java.ask(&format!("acquire mutex {path}")).await, "ok true");
-    let waiting = waiting_for(&mutex(&client, &path));
-    until_waits(&path, id(&client)).await;
+    assert!(still_waits(&waiting, &client).await);
+    // The server would do it at the session's timeout.
     java.end().await;
     soon(waiting).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn our_lock_goes_to_java_when_our_session_ends_and_we_know() {
-    let ((proxy, client), mut java, path) = (mortal().await, java().await, unique_path("killed"));
-    let guard = mutex(&client, &path).acquire().await.unwrap();
-    java.send(&format!("acquire mutex {path}"));
-    until_waits(&path, java.id()).await;
-    end(&proxy).await;
-    assert_eq!(java.answer().await, "ok true");
-    soon(guard.lost()).await;
-    assert!(!guard.is_valid());
-    assert!(guard.release().await.is_err());
-    assert_eq!(java.ask(&format!("release mutex {path}")).await, "ok");
-    java.close().await;
+async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends() {
+    let client = ours().await;
+    let cases: [(&str, &str, Ours); 4] = [
+        ("mutex", "", mutex),
+        ("read", "", write),
+        ("write", "", write),
+        ("semaphore-mutex", "/locks", semaphore_mutex),
+    ];
+    for (kind, queue, make) in cases {
+        let (mut java, path) = (java().await, unique_path("killed"));
+        assert_eq!(java.ask(&format!("acquire {kind} {path}")).await, "ok true");
+        let waiting = waiting_for(&make(&client, &path));
+        until_contends(&client, &format!("{path}{queue}"), id(&client)).await;
+        assert!(still_waits(&waiting, &client).await, "{kind}");
+        java.end().await;
+        soon(waiting).await.unwrap().release().await.unwrap();
+        java.close().await;
+    }
     client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_we_know() {
+    let mut java = java().await;
+    let cases: [(&str, &str, Ours); 4] = [
+        ("mutex", "", mutex),
+        ("read", "", write),
+        ("write", "", write),
+        ("semaphore-mutex", "/leases", semaphore_mutex),
+    ];
+    for (kind, queue, make) in cases {
+        let ((proxy, client), path) = (mortal().await, unique_path("killed"));
+        let guard = make(&client, &path).acquire().await.unwrap();
+        java.send(&format!("acquire {kind} {path}"));
+        until_contends(&client, &format!("{path}{queue}"), java.id()).await;
+        assert!(java.still_waits().await, "{kind}");
+        end(&proxy).await;
+        assert_eq!(java.answer().await, "ok true", "{kind}");
+        soon(guard.lost()).await;
+        assert!(!guard.is_valid());
+        assert!(guard.release().await.is_err());
+        assert_eq!(java.ask(&format!("release {kind} {path}")).await, "ok");
+        client.close().await.unwrap();
+    }
+    java.close().await;
 }
 
 #[tokio::test]

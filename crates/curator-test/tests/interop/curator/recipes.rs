@@ -3,9 +3,17 @@
 use curator_test::{unique_path, until};
 
 use super::{
+    cycles::four_of_each,
     java::java,
     stage::{ours, until_children, until_watches},
 };
+
+#[tokio::test]
+async fn four_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
+    let counter = four_of_each("mutex", &[&unique_path("mutex")], &[]).await;
+    counter.is_in_order().await;
+    counter.close().await;
+}
 
 #[tokio::test]
 async fn a_leader_latch_has_one_leader_and_its_successor() {
