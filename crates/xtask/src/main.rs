@@ -45,7 +45,8 @@ cargo xtask <command>
                        `curator`, `go`, `kazoo`
   test [--servers <list>] [-- <args>]
                        run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones;
-                       with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5
+                       with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5;
+                       `-- -p curator-test --test interop curator::` runs the tests with Curator, `kazoo::` those with kazoo
   jepsen [--peers curator,kazoo] <args>
                        prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
                        `cargo xtask jepsen --help` tells which arguments there are
@@ -62,8 +63,8 @@ Java Curator is fetched with Maven and our programs that use it compiled, into t
 CURATOR_TEST_CURATOR_CLASSPATH names a class path with both.
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only; if it is not set, the soak uses a real one.
 Without arguments, the conformance tests also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests
-that need one server, and again on the oldest supported release. The end of the output names what was not run; where CI is set,
-that is a failure.
+that need one server and those with other clients, and again on the oldest supported release. The end of the output names what
+was not run; where CI is set, that is a failure.
 ";
 
 fn main() -> ExitCode {
