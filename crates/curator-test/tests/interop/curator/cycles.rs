@@ -6,7 +6,7 @@ use curator_recipes::{
     InterProcessLock, LockGuard,
     client::{CreateMode, CuratorClient},
 };
-use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
+use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until};
 
 use super::{
     java::{JavaSession, java},
@@ -59,7 +59,7 @@ impl Counter {
         self.is(self.log().await.len()).await;
     }
 
-    /// All of them have held in the order in which the server has made their nodes, those of both languages by turns.
+    /// All of them have held in the order in which the server has made their nodes.
     pub(super) async fn is_in_order(&self) {
         let log = self.log().await;
         for (one, next) in log.iter().zip(&log[1..]) {
@@ -95,9 +95,44 @@ pub(super) fn seed() -> Numbers {
 /// What our side of a lock is, made for a session.
 pub(super) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 
+/// Keeps all sessions out until each of them contends.
+pub(super) struct Gate {
+    client: CuratorClient,
+    guard: LockGuard,
+}
+
+impl Gate {
+    /// Holds this lock.
+    pub(super) async fn shut(lock: Ours, path: &str) -> Self {
+        let client = ours().await;
+        let guard = lock(&client, path).acquire().await.unwrap();
+        Self { client, guard }
+    }
+
+    /// Lets them in, when there are so many nodes in these queues, its own among them.
+    pub(super) async fn open(self, queues: &[&str], nodes: usize) {
+        until(async || {
+            let mut seen = 0;
+            for queue in queues {
+                seen += children(&self.client, queue).await.len();
+            }
+            seen == nodes
+        })
+        .await;
+        self.guard.release().await.unwrap();
+        self.client.close().await.unwrap();
+    }
+}
+
 /// Four sessions of each language take a lock by turns, in a random order. The first of each language takes the first path or
-/// paths, and so on, in turn; without any of ours, there are only Java's sessions.
-pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(&str, Ours)]) -> Counter {
+/// paths, and so on, in turn; without any of ours, there are only Java's sessions. The gate opens when there are so many nodes
+/// in these queues.
+pub(super) async fn four_of_each(
+    kind: &str,
+    java_paths: &[&str],
+    our_locks: &[(&str, Ours)],
+    (gate, queues, nodes): (Gate, &[&str], usize),
+) -> Counter {
     let (counter, mut seeds) = (Counter::new().await, seed());
     let mut sessions: Vec<(JavaSession, String)> = Vec::new();
     for path in java_paths.iter().cycle().take(4) {
@@ -112,6 +147,7 @@ pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(
         tasks.push(tokio::spawn(cycles(client, lock, counter.path.clone(), Numbers(seeds.next()))));
     }
     sessions.iter().for_each(|(session, command)| session.send(command));
+    gate.open(queues, nodes).await;
     let holders = (sessions.len() + tasks.len()) * CYCLES;
     for task in tasks {
         soon(task).await.unwrap();

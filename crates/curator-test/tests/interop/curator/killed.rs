@@ -1,30 +1,16 @@
 //! Sessions that end while they hold a lock or wait for it.
 
-use std::sync::Arc;
-
-use curator_recipes::{
-    InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex, client::CuratorClient,
-};
+use curator_recipes::client::CuratorClient;
 use curator_test::{FaultProxy, TestingServer, close_session, soon, unique_path};
 
 use super::{
     cycles::Ours,
     java::{Java, java},
+    mutex::{mutex, semaphore_mutex},
+    read_write::write,
     stage::{connect, id, ours, until_children, until_contends, until_waits, waiting_for},
 };
 use crate::still_waits::still_waits;
-
-fn mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
-    Arc::new(InterProcessMutex::new(client, path).unwrap())
-}
-
-fn write(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
-    Arc::new(InterProcessReadWriteLock::new(client, path).unwrap().write().clone())
-}
-
-fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
-    Arc::new(InterProcessSemaphoreMutex::new(client, path).unwrap())
-}
 
 /// A session of ours, and the proxy that knows how to end it.
 async fn mortal() -> (FaultProxy, CuratorClient) {

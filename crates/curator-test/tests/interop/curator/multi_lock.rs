@@ -9,8 +9,9 @@ use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessMutex
 use curator_test::{soon, unique_path};
 
 use super::{
-    cycles::four_of_each,
+    cycles::{Gate, four_of_each},
     java::java,
+    mutex::mutex,
     stage::{children, id, ours, until_children, until_waits, until_watches, waiting_for},
 };
 use crate::still_waits::still_waits;
@@ -37,7 +38,10 @@ async fn in_one_order_multi_locks_on_overlapping_paths_exclude_each_other_and_ne
     let ours = [format!("{a},{b},{c}"), format!("{b},{c}")];
     let java: Vec<_> = java.iter().map(String::as_str).collect();
     let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_order as fn(&_, &_) -> _)).collect();
-    four_of_each("multi", &java, &ours).await.close().await;
+    let gate = Gate::shut(mutex, &b).await;
+    // One has the first path, three wait for it, and all others wait for the second.
+    let gate: (_, &[&str], _) = (gate, &[&a, &b, &c], 10);
+    four_of_each("multi", &java, &ours, gate).await.close().await;
 }
 
 #[tokio::test]
@@ -46,7 +50,8 @@ async fn ours_that_takes_all_at_once_excludes_javas_mutexes_and_never_deadlocks(
     let [a, b, c] = three_paths();
     let ours = [format!("{b},{a}"), format!("{a},{c}")];
     let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), at_once as fn(&_, &_) -> _)).collect();
-    four_of_each("mutex", &[&a], &ours).await.close().await;
+    let gate = Gate::shut(mutex, &a).await;
+    four_of_each("mutex", &[&a], &ours, (gate, &[&a], 9)).await.close().await;
 }
 
 #[tokio::test]

@@ -6,24 +6,25 @@ use curator_recipes::{InterProcessLock, InterProcessMutex, InterProcessSemaphore
 use curator_test::{soon, unique_path};
 
 use super::{
-    cycles::{Ours, four_of_each},
+    cycles::{Gate, Ours, four_of_each},
     java::java,
     stage::{children, id, ours, until_children, until_contends, waiting_for},
 };
 use crate::still_waits::still_waits;
 
-fn mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+pub(super) fn mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(InterProcessMutex::new(client, path).unwrap())
 }
 
-fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+pub(super) fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(InterProcessSemaphoreMutex::new(client, path).unwrap())
 }
 
 #[tokio::test]
 async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("mutex");
-    let counter = four_of_each("mutex", &[&path], &[(&path, mutex)]).await;
+    let gate = Gate::shut(mutex, &path).await;
+    let counter = four_of_each("mutex", &[&path], &[(&path, mutex)], (gate, &[&path], 9)).await;
     counter.is_in_order().await;
     counter.close().await;
 }
@@ -31,7 +32,10 @@ async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes()
 #[tokio::test]
 async fn eight_sessions_hold_a_semaphore_mutex_one_at_a_time() {
     let path = unique_path("semaphore-mutex");
-    four_of_each("semaphore-mutex", &[&path], &[(&path, semaphore_mutex)]).await.close().await;
+    let (gate, queue) = (Gate::shut(semaphore_mutex, &path).await, format!("{path}/locks"));
+    // It has a lease, and is in the queue no more.
+    let gate: (_, &[&str], _) = (gate, &[&queue], 8);
+    four_of_each("semaphore-mutex", &[&path], &[(&path, semaphore_mutex)], gate).await.close().await;
 }
 
 /// Java holds and we wait, then we hold and Java waits; contenders have nodes in `queue`, below the path.

@@ -7,11 +7,16 @@ use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
 use tokio::task::JoinHandle;
 
 use super::{
-    cycles::{CYCLES, Counter, four_of_each, hold, read, round_trips, seed},
+    cycles::{CYCLES, Counter, Gate, four_of_each, hold, read, round_trips, seed},
     java::java,
     stage::{id, ours, until_children, until_waits, until_watches, waiting},
 };
 use crate::{numbers::Numbers, still_waits::still_waits};
+
+/// Its exclusive side.
+pub(super) fn write(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(lock(client, path).write().clone())
+}
 
 const SIDES: [&str; 2] = ["read", "write"];
 
@@ -33,10 +38,8 @@ fn waiting_for(lock: &InterProcessReadWriteLock, side: &str) -> JoinHandle<LockG
 #[tokio::test]
 async fn eight_writers_hold_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("read-write");
-    let write = |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> {
-        Arc::new(lock(client, path).write().clone())
-    };
-    let counter = four_of_each("write", &[&path], &[(&path, write)]).await;
+    let gate = Gate::shut(write, &path).await;
+    let counter = four_of_each("write", &[&path], &[(&path, write)], (gate, &[&path], 9)).await;
     counter.is_in_order().await;
     counter.close().await;
 }
@@ -44,6 +47,7 @@ async fn eight_writers_hold_one_at_a_time_in_the_order_of_their_nodes() {
 #[tokio::test]
 async fn eight_sessions_that_read_and_write_see_no_writer_beside_them() {
     let (counter, path, mut seeds) = (Counter::new().await, unique_path("read-write"), seed());
+    let gate = Gate::shut(write, &path).await;
     let mut sessions = Vec::new();
     for _ in 0..4 {
         let (session, seed) = (java().await, seeds.next() >> 1);
@@ -56,6 +60,7 @@ async fn eight_sessions_that_read_and_write_see_no_writer_beside_them() {
         let lock = lock(&client, &path);
         tasks.push(tokio::spawn(read_and_write(client, lock, counter.path.clone(), Numbers(seeds.next()))));
     }
+    gate.open(&[&path], 9).await;
     for mut session in sessions {
         assert_eq!(session.answer().await, "ok");
         session.close().await;

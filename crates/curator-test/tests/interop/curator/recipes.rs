@@ -3,14 +3,17 @@
 use curator_test::{unique_path, until};
 
 use super::{
-    cycles::four_of_each,
+    cycles::{Gate, four_of_each},
     java::java,
+    mutex::mutex,
     stage::{ours, until_children, until_watches},
 };
 
 #[tokio::test]
 async fn four_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
-    let counter = four_of_each("mutex", &[&unique_path("mutex")], &[]).await;
+    let path = unique_path("mutex");
+    let gate = Gate::shut(mutex, &path).await;
+    let counter = four_of_each("mutex", &[&path], &[], (gate, &[&path], 5)).await;
     counter.is_in_order().await;
     counter.close().await;
 }

@@ -31,6 +31,7 @@ fn waiting_for(semaphore: &InterProcessSemaphoreV2) -> JoinHandle<SemaphoreLease
 async fn eight_sessions_never_have_more_leases_than_there_are() {
     let (client, path, holders) = (ours().await, unique_path("semaphore"), unique_path("holders"));
     client.create().for_path(&holders, "").await.unwrap();
+    let gate = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap().acquire_many(NUMBER).await.unwrap();
     let mut seeds = seed();
     let mut sessions = Vec::new();
     for _ in 0..4 {
@@ -45,6 +46,9 @@ async fn eight_sessions_never_have_more_leases_than_there_are() {
         let semaphore = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap();
         tasks.push(tokio::spawn(async move { leases(client, semaphore, &holders, seed).await }));
     }
+    // They begin when all of them wait.
+    until_children(&client, &format!("{path}/locks"), 8).await;
+    SemaphoreLease::release_all(gate).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let observer = tokio::spawn(most_children(client, format!("{path}/leases"), done.clone()));
     let mut most = 0;
