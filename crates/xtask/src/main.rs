@@ -46,7 +46,7 @@ cargo xtask <command>
   test [--servers <list>] [-- <args>]
                        run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones;
                        with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5;
-                       `-- -p curator-test --test interop curator::` runs the tests with Curator, `kazoo::` those with kazoo
+                       `-- -p curator-test --test interop curator::` runs the tests with Curator; also `go::`, `kazoo::`
   jepsen [--peers curator,kazoo] <args>
                        prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
                        `cargo xtask jepsen --help` tells which arguments there are
