@@ -59,7 +59,7 @@ pub(crate) struct RunArguments {
     /// Leave out the one server without a delay.
     #[arg(long)]
     no_loopback: bool,
-    /// Which cases: those whose names begin with one of these. All by default.
+    /// Which cases, by name, or by the beginning of several names. All by default.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     cases: Vec<String>,
     /// How often each peer has its turn in each case.

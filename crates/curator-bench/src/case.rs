@@ -84,14 +84,17 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     cases
 }
 
-/// Those whose names begin with one of these, or all if there is none. An unknown beginning is returned as an error.
+/// Those that have one of these names, or begin with it if none has it; all if no name is given. An unknown beginning is returned as an error.
 pub(crate) fn chosen(names: &[String], quick: bool) -> Result<Vec<Case>, String> {
     let all = all(quick);
-    let fits = |case: &Case, name: &String| case.name.starts_with(name.as_str());
+    let fits = |case: &Case, name: &String| {
+        let is_whole = all.iter().any(|case| case.name == *name);
+        if is_whole { case.name == *name } else { case.name.starts_with(name.as_str()) }
+    };
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|case| fits(case, name))) {
         return Err(unknown.clone());
     }
-    Ok(all.into_iter().filter(|case| names.is_empty() || names.iter().any(|name| fits(case, name))).collect())
+    Ok(all.iter().filter(|case| names.is_empty() || names.iter().any(|name| fits(case, name))).cloned().collect())
 }
 
 /// What a peer plays first, for nothing: the same, but a crowd is a small one.
@@ -162,6 +165,8 @@ mod tests {
             names(&chosen(&["crowd-each", "fleet"]).unwrap()),
             ["fleet-200", "crowd-each-1000", "crowd-each-10000"]
         );
+        // Not those with ten thousand.
+        assert_eq!(names(&chosen(&["crowd-1000"]).unwrap()), ["crowd-1000"]);
         assert_eq!(chosen(&[]).unwrap().len(), all(false).len());
         assert_eq!(chosen(&["cycle", "wheel"]).unwrap_err(), "wheel");
     }
