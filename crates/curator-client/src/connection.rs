@@ -219,6 +219,8 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
             };
             // A server may keep the connection open forever.
             let task = AbortOnDrop(link.task().clone());
+            // Nobody probes it any more.
+            task.0.keep(limit);
             // The last handle, apart from those in requests that no one has awaited or dropped yet. This sends the close
             // request, even to a server whose answers do not arrive.
             drop(link);

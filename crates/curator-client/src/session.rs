@@ -236,8 +236,13 @@ impl Session {
 
     /// Calls `send`, and writes all requests that it makes to the connection at once.
     ///
-    /// Requests that are made one after another are a pipeline in any case, and take one round trip; here they also go out in
-    /// one packet, if they fit.
+    /// Requests that are made one after another are a pipeline in any case, and take one round trip; here the connection is
+    /// woken for all of them together.
+    ///
+    /// # Caveats
+    ///
+    /// `send` must do nothing but make requests. The connection stands still until it returns: what waits for an answer in it
+    /// waits forever.
     ///
     /// ```no_run
     /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {

@@ -183,8 +183,8 @@ impl Session {
         let sent = ClockInstant::now();
         let answer = match self.link() {
             Some(link) => {
-                // Whoever probes it wants it.
-                link.task().keep(self.inner.timeout);
+                // Whoever probes it wants it. After the end of the lease, nobody here can use it; but answers may be late.
+                link.task().keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
                 let answer = link.task().together(|| link.probe());
                 self.answer_to(NAME, &root, answer, self.inner.timeout, ())
             }

@@ -152,10 +152,10 @@ impl Hold {
 
     /// Why the lock is lost, as far as that is known. Reads the clock, and sends nothing.
     pub(crate) fn loss(&self) -> Option<LockLost> {
-        let lost = self.session_loss().or_else(|| {
-            let deleted = self.watched.iter().find(|node| node.is_deleted())?;
-            Some(LockLost { path: deleted.path().clone(), reason: LossReason::NodeDeleted })
-        })?;
+        let deleted = self.watched.iter().find(|node| node.is_deleted());
+        let deleted = deleted.map(|node| LockLost { path: node.path().clone(), reason: LossReason::NodeDeleted });
+        // The clock is read last: what is true of it now must be true for the caller.
+        let lost = self.session_loss().or(deleted)?;
         self.note_end(&lost);
         Some(lost)
     }
