@@ -234,15 +234,15 @@ impl Session {
         }
     }
 
-    /// Calls `send`, and writes all requests that it makes to the connection at once.
+    /// Calls `send`, and writes the requests that it makes to the connection together.
     ///
-    /// Requests that are made one after another are a pipeline in any case, and take one round trip; here the connection is
-    /// woken for all of them together.
+    /// Requests that are made one after another are a pipeline in any case, and take one round trip. Made in here, they wake the
+    /// connection once, and not one by one. A request is made when its method is called, not when its future is awaited.
     ///
     /// # Caveats
     ///
-    /// `send` must do nothing but make requests. The connection stands still until it returns: what waits for an answer in it
-    /// waits forever.
+    /// `send` must neither block nor wait: until it returns, nothing is read from the connection or written to it, for anyone.
+    /// Whatever waits for an answer in it waits forever.
     ///
     /// ```no_run
     /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {

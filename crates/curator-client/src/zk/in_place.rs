@@ -37,7 +37,7 @@ impl InPlace {
         Arc::new(Self { state: AtomicU8::new(IDLE), future: Mutex::new(Some(work)) })
     }
 
-    /// Polls the future, or has the thread do it that is polling at this moment.
+    /// Polls the future now, or, if another thread is polling it, leaves it to that thread.
     pub(super) fn run(self: &Arc<Self>) {
         // Written even where it does not change: only then does the thread that polls see what this wake is about.
         let claim = |state| match state {

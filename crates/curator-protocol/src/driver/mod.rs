@@ -187,8 +187,8 @@ fn protected_prefix(id: &Uuid, lock_name: &str) -> String {
 /// sign and digits. A child that someone else has put there must not take part, let alone be first.
 #[must_use]
 pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
-    // Lists are long, and almost all their names end with ten digits. A lock name that is not all digits cannot occur in
-    // those, so it ends where they begin, or else the number has a minus sign.
+    // Lists are long, and almost all their names end with ten digits, which cannot contain a lock name that has anything but
+    // digits in it. So the lock name ends right before them, or before a minus sign, or the child has no such number.
     if let Some((name, digits)) = child.len().checked_sub(10).and_then(|at| child.split_at_checked(at))
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && !lock_name.bytes().all(|byte| byte.is_ascii_digit())

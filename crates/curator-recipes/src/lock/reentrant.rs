@@ -83,6 +83,7 @@ impl Reentrant {
             log.ended(acquired.as_ref().map(Option::is_some));
             acquired
         };
+        // Boxed in there as well: a future that is awaited inside another one may be there twice.
         wait.bound(self.internals.client(), Box::pin(acquiring.instrument(span))).boxed()
     }
 
