@@ -8,7 +8,7 @@ use curator_client::{
     TransactionResult, Watch,
 };
 use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
-use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
+use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
 
 use super::contender::Contender;
 use super::log::pipeline_sent;
@@ -164,7 +164,12 @@ impl Contender<'_> {
     pub(crate) async fn answers(&mut self, requests: &[(usize, Request)], pipeline: Pipeline) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(requests.len());
         let is_early = matches!(requests, [(_, Request::Create), ..]);
-        for (count, sent) in pipeline.0 {
+        // Answers come in the order of the requests. Whoever waits for the last one is woken once, and finds the others there.
+        let mut sent = pipeline.0;
+        let Some((last_count, last)) = sent.pop() else { return Ok(answers) };
+        let last = last.await;
+        let last = (last_count, ready(last).boxed());
+        for (count, sent) in sent.into_iter().chain([last]) {
             let together = &requests[answers.len()..][..count];
             for (index, ((directory, request), reply)) in together.iter().zip(sent.await).enumerate() {
                 answers.push(self.answer(Place { directory: *directory, index, is_early }, request, reply)?);
