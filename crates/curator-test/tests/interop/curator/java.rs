@@ -18,12 +18,34 @@ use crate::{LONG, agent::Program};
 /// Names a class path with Curator and the agent.
 const CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
+/// Where the answers to each session go.
+#[derive(Clone, Default)]
+struct Answers(Arc<Mutex<HashMap<String, UnboundedSender<String>>>>);
+
+/// What reads a process's answers, and is dropped when there will be no more.
+struct Reader(Answers);
+
+impl Reader {
+    fn pass(&self, session: &str, answer: &str) {
+        if let Some(sender) = self.0.0.lock().unwrap().get(session) {
+            // A test that has failed does not listen any more.
+            drop(sender.send(answer.to_owned()));
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // Whoever waits for an answer gets none.
+        self.0.0.lock().unwrap().clear();
+    }
+}
+
 /// A Java process, which may have many sessions. It ends with its last clone, or with the test process.
 #[derive(Clone)]
 pub(crate) struct Java {
     program: Arc<Mutex<Program>>,
-    /// Where the answers to each session go.
-    answers: Arc<Mutex<HashMap<String, UnboundedSender<String>>>>,
+    answers: Answers,
 }
 
 impl Java {
@@ -46,17 +68,12 @@ impl Java {
         // A short life.
         command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-cp"]).arg(classpath);
         command.arg("CuratorAgent");
-        let answers: Arc<Mutex<HashMap<String, UnboundedSender<String>>>> = Arc::default();
-        let program = Program::start(command, {
-            let answers = answers.clone();
-            move |line| {
-                let (session, answer) = line.split_once(' ').unwrap_or((&line, ""));
-                if let Some(sender) = answers.lock().unwrap().get(session) {
-                    // A test that has failed does not listen any more.
-                    drop(sender.send(answer.to_owned()));
-                }
-                true
-            }
+        let answers = Answers::default();
+        let reader = Reader(answers.clone());
+        let program = Program::start(command, move |line| {
+            let (session, answer) = line.split_once(' ').unwrap_or((&line, ""));
+            reader.pass(session, answer);
+            true
         });
         Self { program: Arc::new(Mutex::new(program)), answers }
     }
@@ -105,7 +122,7 @@ struct JavaThread {
 impl JavaThread {
     fn new(java: &Java, name: &str) -> Self {
         let (sender, answers) = unbounded_channel();
-        java.answers.lock().unwrap().insert(name.to_owned(), sender);
+        java.answers.0.lock().unwrap().insert(name.to_owned(), sender);
         Self { java: java.clone(), name: name.to_owned(), answers }
     }
 
