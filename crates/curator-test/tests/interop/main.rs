@@ -13,6 +13,7 @@ mod kazoo;
 #[path = "../support/numbers.rs"]
 mod numbers;
 mod ours;
+mod sharing;
 #[path = "../../../curator-recipes/tests/support/still_waits.rs"]
 mod still_waits;
 mod turns;
@@ -21,10 +22,20 @@ use std::time::Duration;
 
 use curator_test::{TestingServer, until};
 
-/// A session that no test means to lose.
+use self::{
+    environment::{new_seed, number, say},
+    numbers::Numbers,
+};
+
+/// A session's timeout: so long that a session ends only when a test ends it.
 const LONG: Duration = Duration::from_secs(30);
-/// A session that a test means to lose.
-const SHORT: Duration = Duration::from_secs(2);
+
+/// A seed for all that a test draws: that of the environment, or a new one, which is printed.
+fn seed() -> Numbers {
+    let seed = number("INTEROP_SEED", new_seed());
+    say(&format!("INTEROP_SEED={seed}"));
+    Numbers(seed)
+}
 
 /// Waits until somebody watches a node of the queue in `dir`: whoever does has looked, and found that it is not its turn.
 async fn until_watched(server: &TestingServer, dir: &str) {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use curator_recipes::{InterProcessMutex, LockGuard, client::CuratorClient};
+use curator_recipes::{
+    InterProcessMutex, LockGuard,
+    client::{CuratorClient, RetryNTimes},
+};
 use curator_test::{DEFAULT_TIMEOUT, FaultProxy, TestingServer, close_session, until};
 use tokio::task::JoinHandle;
 
@@ -13,7 +16,12 @@ pub(crate) async fn client(server: &TestingServer) -> CuratorClient {
 }
 
 async fn connect(connect_string: &str) -> CuratorClient {
-    CuratorClient::builder(connect_string).session_timeout(LONG).connect().await.unwrap()
+    CuratorClient::builder(connect_string)
+        .session_timeout(LONG)
+        .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
+        .connect()
+        .await
+        .unwrap()
 }
 
 /// A client whose session can come to an end as that of a process that crashes.

@@ -12,10 +12,7 @@ use super::{
     java::{JavaSession, java},
     stage::{children, ours},
 };
-use crate::{
-    environment::{new_seed, number, say},
-    numbers::Numbers,
-};
+use crate::{numbers::Numbers, seed};
 
 /// How often each session takes the lock.
 pub(super) const CYCLES: usize = 8;
@@ -83,13 +80,6 @@ impl Counter {
     pub(super) async fn close(self) {
         self.client.close().await.unwrap();
     }
-}
-
-/// A seed for all sessions of a test: that of the environment, or a new one, which is printed.
-pub(super) fn seed() -> Numbers {
-    let seed = number("INTEROP_SEED", new_seed());
-    say(&format!("INTEROP_SEED={seed}"));
-    Numbers(seed)
 }
 
 /// What our side of a lock is, made for a session.

@@ -7,11 +7,11 @@ use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
 use tokio::task::JoinHandle;
 
 use super::{
-    cycles::{CYCLES, Counter, Gate, four_of_each, hold, read, round_trips, seed},
+    cycles::{CYCLES, Counter, Gate, four_of_each, hold, read, round_trips},
     java::java,
     stage::{id, ours, until_children, until_waits, until_watches, waiting},
 };
-use crate::{numbers::Numbers, still_waits::still_waits};
+use crate::{numbers::Numbers, seed, still_waits::still_waits};
 
 /// Its exclusive side.
 pub(super) fn write(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {

@@ -13,11 +13,11 @@ use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
 use tokio::task::JoinHandle;
 
 use super::{
-    cycles::{CYCLES, round_trips, seed},
+    cycles::{CYCLES, round_trips},
     java::java,
     stage::{children, id, ours, until_children, until_contends, waiting},
 };
-use crate::{numbers::Numbers, still_waits::still_waits};
+use crate::{numbers::Numbers, seed, still_waits::still_waits};
 
 /// How many leases there are, where that does not change.
 const NUMBER: usize = 3;

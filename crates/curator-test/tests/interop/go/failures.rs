@@ -4,7 +4,7 @@ use curator_recipes::{InterProcessMutex, client::CuratorClient};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session, soon, unique_path};
 
 use super::{connect, start};
-use crate::{LONG, ours::client};
+use crate::ours::client;
 
 fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
     InterProcessMutex::compatible_with_go_zookeeper(client, path).unwrap()
@@ -13,7 +13,7 @@ fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
 #[tokio::test]
 async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut go = start("go", server, LONG);
+    let mut go = start("go", server);
     let client = client(server).await;
     let mutex = mutex(&client, &path);
 
@@ -34,7 +34,7 @@ async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its
 async fn as_its_connection_breaks_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let mut go = connect("go", &proxy.connect_string(), LONG);
+    let mut go = connect("go", &proxy.connect_string());
     let client = client(server).await;
     let mutex = mutex(&client, &path);
 
@@ -54,7 +54,7 @@ async fn as_its_connection_breaks_go_zookeepers_lock_fails_and_leaves_its_node_i
 async fn after_the_end_of_its_session_go_zookeepers_lock_neither_releases_nor_acquires() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let mut go = connect("go", &proxy.connect_string(), LONG);
+    let mut go = connect("go", &proxy.connect_string());
     let client = client(server).await;
     let mutex = mutex(&client, &path);
 

@@ -1,9 +1,9 @@
 //! Kazoo's locks, between two processes.
 
-use curator_test::TestingServer;
+use curator_test::{FaultProxy, TestingServer, close_session};
 
-use super::{start, two_clients};
-use crate::{LONG, SHORT, until_watched};
+use super::{connect, start, two_clients};
+use crate::until_watched;
 
 #[tokio::test]
 async fn a_lock_is_handed_over() {
@@ -30,12 +30,15 @@ async fn a_lock_is_handed_over() {
 #[tokio::test]
 async fn the_lock_of_a_killed_holder_goes_to_the_next() {
     let server = TestingServer::start().await.unwrap();
-    let (mut a, mut b) = (start("a", &server, SHORT), start("b", &server, LONG));
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (mut a, mut b) = (connect("a", &proxy.connect_string()), start("b", &server));
     assert_eq!(a.ask("acquire lock /lock"), "ok True");
     assert_eq!(a.ask("create_ephemeral /alive"), "ok /alive");
     b.send("acquire lock /lock");
     a.ask_until("contenders lock /lock", "ok a b");
     a.kill();
+    // The server would do it at the session's timeout.
+    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
     assert_eq!(b.answer(), "ok True");
     assert_eq!(b.ask("contenders lock /lock"), "ok b");
     // One session, one end.
@@ -65,7 +68,7 @@ async fn readers_share_and_a_writer_waits() {
 #[tokio::test]
 async fn a_semaphore_gives_no_more_than_its_leases() {
     let (server, mut a, mut b) = two_clients().await;
-    let mut c = start("c", &server, LONG);
+    let mut c = start("c", &server);
     assert_eq!(a.ask("acquire semaphore /semaphore"), "ok True");
     assert_eq!(b.ask("acquire semaphore /semaphore"), "ok True");
     assert_eq!(a.ask("lease_holders /semaphore"), "ok a b");

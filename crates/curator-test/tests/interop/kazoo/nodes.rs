@@ -1,7 +1,6 @@
 //! Kazoo's nodes, watches, transactions and identities.
 
 use super::{start, two_clients};
-use crate::LONG;
 
 #[tokio::test]
 async fn nodes_are_what_the_other_client_wrote() {
@@ -80,7 +79,7 @@ async fn a_node_is_for_those_who_know_the_password() {
     assert_eq!(b.ask("add_auth owner:wrong"), "ok True");
     assert_eq!(b.ask("get /private"), "error NoAuthError");
     assert_eq!(b.ask("set /private open"), "error NoAuthError");
-    let mut c = start("c", &server, LONG);
+    let mut c = start("c", &server);
     assert_eq!(c.ask("add_auth owner:right"), "ok True");
     assert_eq!(c.ask("get /private"), "ok secret 0");
     for client in [a, b, c] {

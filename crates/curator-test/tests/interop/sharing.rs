@@ -1,0 +1,128 @@
+//! Another client's lock and our mutex in one queue, whichever of the clients it is that have a program for each session.
+
+use curator_recipes::{InterProcessMutex, client::CuratorClient};
+use curator_test::{FaultProxy, TestingServer, close_session, soon, unique_path};
+
+use crate::{
+    agent::Agent,
+    ours::{Mortal, await_nodes, client, until_another_watches, wait_in_queue},
+    still_waits::still_waits,
+};
+
+/// Another client.
+pub(crate) struct Peer {
+    /// Starts a program with this name, which is the data of its nodes, and with a session on these servers.
+    pub(crate) start: fn(&str, &str) -> Agent,
+    /// The command to which the path is added, and what the answer begins with.
+    pub(crate) acquire: (&'static str, &'static str),
+    /// The same.
+    pub(crate) release: (&'static str, &'static str),
+    /// The command that acquires and releases many times.
+    pub(crate) cycles: &'static str,
+    /// Our mutex for its paths.
+    pub(crate) mutex: fn(&CuratorClient, &str) -> InterProcessMutex,
+}
+
+impl Peer {
+    pub(crate) fn start(&self, name: &str, server: &TestingServer) -> Agent {
+        (self.start)(name, &server.connect_string())
+    }
+
+    fn begin_to_acquire(&self, agent: &mut Agent, path: &str) {
+        agent.send(&format!("{} {path}", self.acquire.0));
+    }
+
+    fn has_acquired(&self, agent: &Agent) {
+        let answer = agent.answer();
+        assert!(answer.starts_with(self.acquire.1), "{answer}");
+    }
+
+    fn acquire(&self, agent: &mut Agent, path: &str) {
+        self.begin_to_acquire(agent, path);
+        self.has_acquired(agent);
+    }
+
+    fn release(&self, agent: &mut Agent, path: &str) {
+        assert_eq!(agent.ask(&format!("{} {path}", self.release.0)), self.release.1);
+    }
+}
+
+/// Two sessions of each client wait for one another, in turn.
+pub(crate) async fn stand_in_one_queue(peer: &Peer) {
+    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let (mut a, mut b) = (peer.start("a", server), peer.start("b", server));
+    let client = client(server).await;
+    let mutex = (peer.mutex)(&client, &path);
+
+    peer.acquire(&mut a, &path);
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let second = wait_in_queue(&mutex, 2).await;
+    peer.begin_to_acquire(&mut b, &path);
+    await_nodes(&mutex, 3).await;
+    let fourth = wait_in_queue(&mutex, 4).await;
+
+    let seen = mutex.participants().await.unwrap();
+    assert_eq!([&seen[0].data, &seen[2].data], [b"a", b"b"]);
+    assert_eq!(seen.iter().map(|one| one.owns).collect::<Vec<_>>(), [true, false, false, false]);
+    assert!(still_waits(&second, &client).await);
+    peer.release(&mut a, &path);
+    let guard = soon(second).await.unwrap();
+    until_another_watches(server, &guard).await;
+    assert!(b.is_silent() && still_waits(&fourth, &client).await);
+    guard.release().await.unwrap();
+    peer.has_acquired(&b);
+    assert!(still_waits(&fourth, &client).await);
+    peer.release(&mut b, &path);
+    soon(fourth).await.unwrap().release().await.unwrap();
+    assert_eq!(a.ask(&format!("children {path}")), "ok");
+    for agent in [a, b] {
+        agent.stop();
+    }
+    client.close().await.unwrap();
+}
+
+/// The lock of a program that is killed goes to us with the end of its session, and a waiter that is killed is passed over.
+pub(crate) async fn killed_programs_give_way(peer: &Peer) {
+    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let [mut holder, mut waiter] = ["holder", "waiter"].map(|name| (peer.start)(name, &proxy.connect_string()));
+    let client = client(server).await;
+    let mutex = (peer.mutex)(&client, &path);
+
+    peer.acquire(&mut holder, &path);
+    peer.begin_to_acquire(&mut waiter, &path);
+    await_nodes(&mutex, 2).await;
+    let third = wait_in_queue(&mutex, 3).await;
+    waiter.kill();
+    holder.kill();
+    assert!(still_waits(&third, &client).await);
+    // The server would do it at the sessions' timeout.
+    for session in proxy.sessions() {
+        close_session(server.address(), &session).await.unwrap();
+    }
+    let guard = soon(third).await.unwrap();
+    assert_eq!(mutex.participants().await.unwrap().len(), 1);
+    guard.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// The same the other way round.
+pub(crate) async fn lost_sessions_of_ours_give_way(peer: &Peer) {
+    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let mut agent = peer.start("agent", server);
+    let (holder, waiter) = (Mortal::connect(server).await, Mortal::connect(server).await);
+    let [held, waited_for] = [&holder, &waiter].map(|session| (peer.mutex)(&session.client, &path));
+
+    let guard = held.acquire().await.unwrap();
+    let second = wait_in_queue(&waited_for, 2).await;
+    peer.begin_to_acquire(&mut agent, &path);
+    await_nodes(&waited_for, 3).await;
+    waiter.end_session(server).await;
+    holder.end_session(server).await;
+    peer.has_acquired(&agent);
+    soon(guard.lost()).await;
+    peer.release(&mut agent, &path);
+    // It has gone on in a session after that.
+    soon(second).await.unwrap().release().await.unwrap();
+    agent.stop();
+}
