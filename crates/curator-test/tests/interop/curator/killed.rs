@@ -1,28 +1,35 @@
 //! Sessions that end while they hold a lock or wait for it.
 
-use curator_recipes::client::CuratorClient;
-use curator_test::{FaultProxy, TestingServer, close_session, soon, unique_path};
+use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
+use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, unique_path};
 
 use super::{
     cycles::Ours,
     java::{Java, java},
+    multi_lock::{at_once, in_order},
     mutex::{mutex, semaphore_mutex},
     read_write::write,
-    stage::{connect, id, ours, until_children, until_contends, until_waits, waiting_for},
+    stage::{id, ours, until_children, until_contends, until_waits, waiting, waiting_for},
 };
-use crate::still_waits::still_waits;
+use crate::{ours::Mortal, still_waits::still_waits};
 
-/// A session of ours, and the proxy that knows how to end it.
-async fn mortal() -> (FaultProxy, CuratorClient) {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
-    (proxy, client)
-}
+/// A kind in Java, where contenders of ours and of Java have nodes, below the path, and what of ours shares it.
+type Kind = (&'static str, [&'static str; 2], Ours);
 
-/// Ends our session on the server, behind its back.
-async fn end(proxy: &FaultProxy) {
-    let address = TestingServer::shared().await.address();
-    close_session(address, &proxy.sessions().pop().unwrap()).await.unwrap();
+const EXCLUSIVE: [Kind; 6] = [
+    ("mutex", ["", ""], mutex),
+    ("read", ["", ""], write),
+    ("write", ["", ""], write),
+    ("semaphore-mutex", ["/locks", "/leases"], semaphore_mutex),
+    ("multi", ["", ""], at_once),
+    ("multi", ["", ""], in_order),
+];
+
+/// A lock's path, or the paths of a multi-lock; and the first of them.
+fn paths(kind: &str) -> (String, String) {
+    let first = unique_path("killed");
+    let all = if kind == "multi" { format!("{first},{}", unique_path("killed")) } else { first.clone() };
+    (all, first)
 }
 
 #[tokio::test]
@@ -41,19 +48,13 @@ async fn the_lock_of_a_java_process_that_is_killed_goes_to_us_with_the_end_of_it
 }
 
 #[tokio::test]
-async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends() {
+async fn an_exclusive_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends() {
     let client = ours().await;
-    let cases: [(&str, &str, Ours); 4] = [
-        ("mutex", "", mutex),
-        ("read", "", write),
-        ("write", "", write),
-        ("semaphore-mutex", "/locks", semaphore_mutex),
-    ];
-    for (kind, queue, make) in cases {
-        let (mut java, path) = (java().await, unique_path("killed"));
+    for (kind, [our_queue, _], make) in EXCLUSIVE {
+        let (mut java, (path, first)) = (java().await, paths(kind));
         assert_eq!(java.ask(&format!("acquire {kind} {path}")).await, "ok true");
         let waiting = waiting_for(&make(&client, &path));
-        until_contends(&client, &format!("{path}{queue}"), id(&client)).await;
+        until_contends(&client, &format!("{first}{our_queue}"), id(&client)).await;
         assert!(still_waits(&waiting, &client).await, "{kind}");
         java.end().await;
         soon(waiting).await.unwrap().release().await.unwrap();
@@ -63,21 +64,16 @@ async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends(
 }
 
 #[tokio::test]
-async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_we_know() {
-    let mut java = java().await;
-    let cases: [(&str, &str, Ours); 4] = [
-        ("mutex", "", mutex),
-        ("read", "", write),
-        ("write", "", write),
-        ("semaphore-mutex", "/leases", semaphore_mutex),
-    ];
-    for (kind, queue, make) in cases {
-        let ((proxy, client), path) = (mortal().await, unique_path("killed"));
-        let guard = make(&client, &path).acquire().await.unwrap();
+async fn our_exclusive_lock_of_any_kind_goes_to_java_when_our_session_ends_and_we_know() {
+    let (server, mut java) = (TestingServer::shared().await, java().await);
+    for (kind, [_, javas_queue], make) in EXCLUSIVE {
+        let (mortal, (path, first)) = (Mortal::connect(server).await, paths(kind));
+        let client = &mortal.client;
+        let guard = make(client, &path).acquire().await.unwrap();
         java.send(&format!("acquire {kind} {path}"));
-        until_contends(&client, &format!("{path}{queue}"), java.id()).await;
+        until_contends(client, &format!("{first}{javas_queue}"), java.id()).await;
         assert!(java.still_waits().await, "{kind}");
-        end(&proxy).await;
+        mortal.end_session(server).await;
         assert_eq!(java.answer().await, "ok true", "{kind}");
         soon(guard.lost()).await;
         assert!(!guard.is_valid());
@@ -89,24 +85,60 @@ async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_we_know() {
 }
 
 #[tokio::test]
+async fn leases_go_to_us_when_the_java_session_that_has_them_ends() {
+    let (client, mut java, path) = (ours().await, java().await, unique_path("killed"));
+    let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
+    assert_eq!(java.ask(&format!("lease {path} 2 2")).await, "ok true");
+    let waiting = waiting(async move { semaphore.acquire_many_timeout(2, DEFAULT_TIMEOUT).await });
+    until_contends(&client, &format!("{path}/locks"), id(&client)).await;
+    assert!(still_waits(&waiting, &client).await);
+    java.end().await;
+    SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
+    java.close().await;
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn our_leases_go_to_java_when_our_session_ends_and_we_know() {
+    let (server, path) = (TestingServer::shared().await, unique_path("killed"));
+    let (mut java, mortal) = (java().await, Mortal::connect(server).await);
+    let semaphore = InterProcessSemaphoreV2::new(&mortal.client, &path, 2).unwrap();
+    let leases = semaphore.acquire_many(2).await.unwrap();
+    java.send(&format!("lease {path} 2 2"));
+    until_contends(&mortal.client, &format!("{path}/leases"), java.id()).await;
+    assert!(java.still_waits().await);
+    mortal.end_session(server).await;
+    assert_eq!(java.answer().await, "ok true");
+    for lease in &leases {
+        soon(lease.lost()).await;
+        assert!(!lease.is_valid());
+    }
+    assert!(SemaphoreLease::release_all(leases).await.is_err());
+    assert_eq!(java.ask(&format!("return {path}")).await, "ok 2");
+    java.close().await;
+    mortal.client.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn waiters_of_both_languages_that_end_are_passed_over() {
-    let (holder, (proxy, mortal), path) = (ours().await, mortal().await, unique_path("killed"));
+    let (server, holder, path) = (TestingServer::shared().await, ours().await, unique_path("killed"));
+    let mortal = Mortal::connect(server).await;
     let (mut first, mut last) = (java().await, java().await);
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     first.send(&format!("acquire mutex {path}"));
     until_waits(&path, first.id()).await;
-    let second = waiting_for(&mutex(&mortal, &path));
-    until_waits(&path, id(&mortal)).await;
+    let second = waiting_for(&mutex(&mortal.client, &path));
+    until_waits(&path, id(&mortal.client)).await;
     last.send(&format!("acquire mutex {path}"));
     until_waits(&path, last.id()).await;
 
     first.end().await;
-    end(&proxy).await;
+    mortal.end_session(server).await;
     guard.release().await.unwrap();
     assert_eq!(last.answer().await, "ok true");
     // They have come back with new sessions, and stand behind it.
     until_children(&holder, &path, 3).await;
-    assert!(first.still_waits().await && still_waits(&second, &mortal).await);
+    assert!(first.still_waits().await && still_waits(&second, &mortal.client).await);
     assert_eq!(last.ask(&format!("release mutex {path}")).await, "ok");
     // In either order.
     let java = async {
@@ -117,7 +149,7 @@ async fn waiters_of_both_languages_that_end_are_passed_over() {
     for session in [first, last] {
         session.close().await;
     }
-    for client in [holder, mortal] {
+    for client in [holder, mortal.client] {
         client.close().await.unwrap();
     }
 }

@@ -17,12 +17,12 @@ use super::{
 use crate::still_waits::still_waits;
 
 /// Ours, which takes all at once.
-fn at_once(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
+pub(super) fn at_once(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(InterProcessMultiLock::new(client, paths.split(',')).unwrap())
 }
 
 /// Ours, which takes one after another.
-fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
+pub(super) fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
     let mutex = |path| -> Arc<dyn InterProcessLock> { Arc::new(InterProcessMutex::new(client, path).unwrap()) };
     Arc::new(InterProcessMultiLock::of(paths.split(',').map(mutex)).unwrap())
 }

@@ -1,28 +1,16 @@
 //! What these tests share. They use one server, each with its own paths.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc};
 
-use curator_recipes::{
-    InterProcessLock, LockGuard,
-    client::{CuratorClient, RetryNTimes},
-};
+use curator_recipes::{InterProcessLock, LockGuard, client::CuratorClient};
 use curator_test::{DEFAULT_TIMEOUT, TestingServer, until};
 use tokio::task::JoinHandle;
 
-use crate::LONG;
+use crate::ours::client;
 
 /// One of our sessions.
 pub(super) async fn ours() -> CuratorClient {
-    connect(&TestingServer::shared().await.connect_string()).await
-}
-
-pub(super) async fn connect(connect_string: &str) -> CuratorClient {
-    CuratorClient::builder(connect_string)
-        .session_timeout(LONG)
-        .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
-        .connect()
-        .await
-        .unwrap()
+    client(TestingServer::shared().await).await
 }
 
 pub(super) fn id(client: &CuratorClient) -> i64 {
