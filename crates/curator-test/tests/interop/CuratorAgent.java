@@ -215,7 +215,8 @@ public final class CuratorAgent {
 
         /**
          * Acquires and releases so many times. What it does as a holder is wrong if there is another one: it reads the number
-         * in the node {@code <counter>} and writes the next one. It adds a node {@code <counter>/log-<number>} with a name for itself.
+         * in the node {@code <counter>} and writes the next one. It adds a node {@code <counter>/log-<number>} with a name for
+         * itself.
          */
         private Object cycles(String kind, String path, int cycles, String counter, long seed) throws Exception {
             Random random = new Random(seed);
