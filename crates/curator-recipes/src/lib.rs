@@ -44,7 +44,8 @@
 //! | mutexes on several paths at once, in any order | [`InterProcessMultiLock::new`] |
 //! | several exclusive locks as one: mutexes, semaphore mutexes, write locks | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
 //! | to share a path with Java Curator | the lock of the same name: [`guide::interop`] |
-//! | to share a path with kazoo's `Lock` (Python), or with go-zookeeper's lock (Go) | [`InterProcessMutex::compatible_with_kazoo`], [`InterProcessMutex::compatible_with_go_zookeeper`] |
+//! | to share a path with kazoo's `Lock` (Python) | [`InterProcessMutex::compatible_with_kazoo`] |
+//! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::compatible_with_go_zookeeper`], the same as `new` |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
 //! Besides the locks, there is [`SharedCount`]: a number that all processes share, and its changes as a stream.

@@ -103,12 +103,12 @@ impl InterProcessMutex {
     ///
     /// - All Rust programs on this path have to make their mutex in this way. It does not exclude one made by
     ///   [`new`](Self::new), nor the locks of Java Curator and go-zookeeper, a multi-lock of paths, or kazoo's `ReadLock`.
-    /// - What this type guarantees, it guarantees to the holders of its guards. Kazoo's lock has no fencing token, and does
-    ///   not tell its holder that it is lost: a Python program that is cut off has to listen to its connection's states, or
-    ///   may still work when a guard here is valid.
+    /// - The guarantees of this type hold for its own guards only. Kazoo's lock has no fencing token, and does not tell its
+    ///   holder that it is lost: a Python program has to listen to connection states; if it does not, it may go on working
+    ///   while a guard here is valid.
     /// - Kazoo's lock takes no notice of [`revoke`](crate::revoke).
     ///
-    /// The page [Other clients](crate::guide::interop) says what was tested, and with which releases.
+    /// The page [Other clients on the same path](crate::guide::interop) says what was tested, and with which releases.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl InterProcessMutex {
     /// Makes a mutex for a path that Go programs lock with go-zookeeper's `zk.NewLock`.
     ///
     /// That lock has Curator's names, so this is the mutex that [`new`](Self::new) makes, under a name that tells the reader
-    /// who else is on the path. It, go-zookeeper's lock and Java Curator's `InterProcessMutex` exclude each other, and stand
-    /// in one queue in the order of their arrival.
+    /// who else is on the path. It and go-zookeeper's lock exclude each other, and stand in one queue in the order of their
+    /// arrival; so do it and Java Curator's `InterProcessMutex`.
     ///
     /// ```no_run
     /// use curator_recipes::InterProcessMutex;
@@ -138,14 +138,15 @@ impl InterProcessMutex {
     ///
     /// # Caveats
     ///
-    /// - The directory must contain nothing but lock nodes. On any other child, go-zookeeper's `Lock` fails and leaves its own
-    ///   node in the queue, where everybody waits for it until that Go session ends.
-    /// - What this type guarantees, it guarantees to the holders of its guards. go-zookeeper's lock has no fencing token, and
-    ///   does not tell its holder that it is lost: a Go program has to listen to its session's events, or may still work when
-    ///   a guard here is valid.
+    /// - The directory must contain nothing but lock nodes. On a child whose name, or what follows the last `lock-` or `__` in
+    ///   it, is no number, go-zookeeper's `Lock` fails and leaves its own node in the queue, where everybody waits for it until
+    ///   that Go session ends; it waits for any other.
+    /// - The guarantees of this type hold for its own guards only. go-zookeeper's lock has no fencing token, and does not tell
+    ///   its holder that it is lost: a Go program has to listen to its session's events; if it does not, it may go on working
+    ///   while a guard here is valid.
     /// - go-zookeeper's lock takes no notice of [`revoke`](crate::revoke).
     ///
-    /// The page [Other clients](crate::guide::interop) says what was tested, and with which releases.
+    /// The page [Other clients on the same path](crate::guide::interop) says what was tested, and with which releases.
     ///
     /// # Errors
     ///
