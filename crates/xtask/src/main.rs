@@ -39,10 +39,10 @@ use std::{env, path::PathBuf, process::ExitCode};
 const HELP: &str = "\
 cargo xtask <command>
 
-  prepare              make sure that Java, ZooKeeper, kazoo and Curator are available; quick if they are
+  prepare              make sure that Java, ZooKeeper, Curator, kazoo and go-zookeeper are available; quick if they are
   environment <client>...
-                       prepare ZooKeeper and these clients for the bench, and print the variables that name them:
-                       `curator`, `go`, `kazoo`
+                       prepare ZooKeeper and these clients, and print the variables that name them, for the bench:
+                       `curator`, `go`, `kazoo`; curator-bench calls it itself
   test [--servers <list>] [-- <args>]
                        run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones;
                        with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5;
