@@ -1,6 +1,8 @@
 //! Sessions that end while they hold a lock or wait for it.
 
-use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
+use curator_recipes::{
+    InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard, Result, SemaphoreLease, client::CuratorClient,
+};
 use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, unique_path};
 
 use super::{
@@ -13,16 +15,36 @@ use super::{
 };
 use crate::{ours::Mortal, still_waits::still_waits};
 
-/// A kind in Java, where contenders of ours and of Java have nodes, below the path, and what of ours shares it.
-type Kind = (&'static str, [&'static str; 2], Ours);
+/// What of ours shares a path with Java's.
+#[derive(Clone, Copy)]
+enum Side {
+    Exclusive(Ours),
+    /// The shared side of a read-write lock.
+    Reader,
+}
 
-const EXCLUSIVE: [Kind; 6] = [
-    ("mutex", ["", ""], mutex),
-    ("read", ["", ""], write),
-    ("write", ["", ""], write),
-    ("semaphore-mutex", ["/locks", "/leases"], semaphore_mutex),
-    ("multi", ["", ""], at_once),
-    ("multi", ["", ""], in_order),
+impl Side {
+    async fn acquire(self, client: CuratorClient, path: String) -> Result<Option<LockGuard>> {
+        match self {
+            Self::Exclusive(lock) => lock(&client, &path).acquire_timeout(DEFAULT_TIMEOUT).await,
+            Self::Reader => {
+                InterProcessReadWriteLock::new(&client, &path)?.read().acquire_timeout(DEFAULT_TIMEOUT).await
+            }
+        }
+    }
+}
+
+/// A kind in Java, where contenders of ours and of Java have nodes, below the path, and ours.
+type Kind = (&'static str, [&'static str; 2], Side);
+
+const KINDS: [Kind; 7] = [
+    ("mutex", ["", ""], Side::Exclusive(mutex)),
+    ("read", ["", ""], Side::Exclusive(write)),
+    ("write", ["", ""], Side::Exclusive(write)),
+    ("write", ["", ""], Side::Reader),
+    ("semaphore-mutex", ["/locks", "/leases"], Side::Exclusive(semaphore_mutex)),
+    ("multi", ["", ""], Side::Exclusive(at_once)),
+    ("multi", ["", ""], Side::Exclusive(in_order)),
 ];
 
 /// A lock's path, or the paths of a multi-lock; and the first of them.
@@ -48,12 +70,12 @@ async fn the_lock_of_a_java_process_that_is_killed_goes_to_us_with_the_end_of_it
 }
 
 #[tokio::test]
-async fn an_exclusive_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends() {
+async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends() {
     let client = ours().await;
-    for (kind, [our_queue, _], make) in EXCLUSIVE {
+    for (kind, [our_queue, _], ours) in KINDS {
         let (mut java, (path, first)) = (java().await, paths(kind));
         assert_eq!(java.ask(&format!("acquire {kind} {path}")).await, "ok true");
-        let waiting = waiting_for(&make(&client, &path));
+        let waiting = waiting(ours.acquire(client.clone(), path));
         until_contends(&client, &format!("{first}{our_queue}"), id(&client)).await;
         assert!(still_waits(&waiting, &client).await, "{kind}");
         java.end().await;
@@ -64,12 +86,12 @@ async fn an_exclusive_lock_of_any_kind_goes_to_us_when_the_java_session_that_hol
 }
 
 #[tokio::test]
-async fn our_exclusive_lock_of_any_kind_goes_to_java_when_our_session_ends_and_we_know() {
+async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_we_know() {
     let (server, mut java) = (TestingServer::shared().await, java().await);
-    for (kind, [_, javas_queue], make) in EXCLUSIVE {
+    for (kind, [_, javas_queue], ours) in KINDS {
         let (mortal, (path, first)) = (Mortal::connect(server).await, paths(kind));
         let client = &mortal.client;
-        let guard = make(client, &path).acquire().await.unwrap();
+        let guard = ours.acquire(client.clone(), path.clone()).await.unwrap().unwrap();
         java.send(&format!("acquire {kind} {path}"));
         until_contends(client, &format!("{first}{javas_queue}"), java.id()).await;
         assert!(java.still_waits().await, "{kind}");
