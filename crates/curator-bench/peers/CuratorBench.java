@@ -36,11 +36,19 @@ public final class CuratorBench {
     /** So many re-entries are made between two looks at the clock, which would be what is measured otherwise. */
     private static final int UNWATCHED = 256;
 
-    /** How often one looks whether others have come, in milliseconds. */
+    /** How often one looks whether others have come, in milliseconds: of readers, and of a crowd. */
     private static final int POLL = 1;
 
-    /** So many threads look at a path each. */
+    private static final int CROWD_POLL = 10;
+
+    /** All waiters of a crowd on one path share one lock's object, and do not have one each. */
+    private static final boolean IS_SHARED = Boolean.getBoolean("curator-bench.shared");
+
+    /** So many threads look at a path each, or take a lock. */
     private static final int LOOKING = 64;
+
+    /** Threads whose tasks are done wait for it: the system forgets the context switches of a thread that has ended. */
+    private static volatile CountDownLatch nextRequest = new CountDownLatch(1);
 
     private final String connect;
     private final int timeout;
@@ -59,6 +67,8 @@ public final class CuratorBench {
 
     private void serve() throws IOException {
         for (String line = input.readLine(); line != null; line = input.readLine()) {
+            nextRequest.countDown();
+            nextRequest = new CountDownLatch(1);
             say(answer(line));
         }
         sessions.forEach(CuratorFramework::close);
@@ -137,6 +147,9 @@ public final class CuratorBench {
                 return lock.equals("read") ? null : "readers have the lock `read`";
             case "crowd":
             case "reconnect":
+                if (IS_SHARED && (!lock.equals("mutex") || "each".equals(request.values.get("paths")))) {
+                    return "only a mutex on one path is shared";
+                }
                 boolean listed = lock.equals("mutex") || lock.equals("write");
                 return listed ? null : "its queue is not a list of the path's children";
             default:
@@ -215,13 +228,14 @@ public final class CuratorBench {
         int count = request.number("sessions");
         long length = request.nanoseconds();
         session(count - 1);
-        all(1, task -> {
-            cycle(lock(session(0), request, request.text("path")));
-            return null;
-        });
-        long left = request.start() - System.currentTimeMillis();
-        if (left > 0) {
-            Thread.sleep(left);
+        if (request.start() == 0) {
+            all(1, task -> {
+                cycle(lock(session(0), request, request.text("path")));
+                return null;
+            });
+        } else {
+            // Several processes have made everything when they warmed up.
+            Thread.sleep(Math.max(0, request.start() - System.currentTimeMillis()));
         }
         CountDownLatch ready = new CountDownLatch(count);
         List<Long> results = all(count, task -> {
@@ -261,7 +275,7 @@ public final class CuratorBench {
                     reader.release();
                     return acquired;
                 });
-                awaitNodes(writing, path, count + 1, reading);
+                awaitNodes(writing, path, count + 1, reading, POLL);
                 long released = System.nanoTime();
                 writer.release();
                 long last = released;
@@ -287,32 +301,42 @@ public final class CuratorBench {
         } else {
             paths.add(request.text("path"));
         }
-        List<String> held = new ArrayList<>();
-        for (String path : paths) {
-            held.add(hold(holding, request, path));
-        }
+        String[] held = new String[paths.size()];
+        all(Math.min(LOOKING, paths.size()), first -> {
+            for (int path = first; path < paths.size(); path += LOOKING) {
+                held[path] = hold(holding, request, paths.get(path));
+            }
+            return null;
+        });
+        say("held");
+        awaitGo();
+        BenchLock shared = IS_SHARED ? lock(waiting, request, request.text("path")) : null;
         long begin = System.nanoTime();
         Tasks<Void> tasks = new Tasks<>(waiters, task -> {
-            cycle(lock(waiting, request, paths.get(task % paths.size())));
+            cycle(IS_SHARED ? shared : lock(waiting, request, paths.get(task % paths.size())));
             return null;
         });
         all(Math.min(LOOKING, paths.size()), first -> {
             for (int path = first; path < paths.size(); path += LOOKING) {
-                awaitNodes(holding, paths.get(path), 1 + waiters / paths.size(), tasks);
+                awaitNodes(holding, paths.get(path), 1 + waiters / paths.size(), tasks, CROWD_POLL);
             }
             return null;
         });
         say("queued nanoseconds=" + (System.nanoTime() - begin));
-        String line = input.readLine();
-        if (!"go".equals(line)) {
-            throw new IllegalStateException(line + " came in place of `go`");
-        }
+        awaitGo();
         begin = System.nanoTime();
         for (String node : held) {
             holding.delete().inBackground().forPath(node);
         }
         tasks.results();
         return done(waiters, System.nanoTime() - begin);
+    }
+
+    private void awaitGo() throws IOException {
+        String line = input.readLine();
+        if (!"go".equals(line)) {
+            throw new IllegalStateException(line + " came in place of `go`");
+        }
     }
 
     /**
@@ -329,14 +353,15 @@ public final class CuratorBench {
     }
 
     /** Looks until there are so many nodes. That somebody waits no more is an error. */
-    private static void awaitNodes(CuratorFramework client, String path, int nodes, Tasks<?> tasks) throws Exception {
+    private static void awaitNodes(CuratorFramework client, String path, int nodes, Tasks<?> tasks, int poll)
+            throws Exception {
         while (true) {
             Stat stat = client.checkExists().forPath(path);
             if (stat != null && stat.getNumChildren() >= nodes) {
                 return;
             }
             tasks.mustAllRun();
-            Thread.sleep(POLL);
+            Thread.sleep(poll);
         }
     }
 
@@ -366,8 +391,7 @@ public final class CuratorBench {
             case "write":
                 return exclusive(new InterProcessReadWriteLock(client, path).writeLock());
             case "semaphore":
-                int max = request.values.containsKey("max") ? request.number("max") : 1;
-                return semaphore(new InterProcessSemaphoreV2(client, path, max));
+                return semaphore(new InterProcessSemaphoreV2(client, path, 1));
             case "semaphore-mutex":
                 return exclusive(new InterProcessSemaphoreMutex(client, path));
             default:
@@ -434,7 +458,16 @@ public final class CuratorBench {
                         ended.add(this);
                     }
                 };
-                Thread thread = new Thread(started, "task-" + i);
+                CountDownLatch next = nextRequest;
+                Runnable stay = () -> {
+                    started.run();
+                    try {
+                        next.await();
+                    } catch (InterruptedException error) {
+                        // It need not stay.
+                    }
+                };
+                Thread thread = new Thread(stay, "task-" + i);
                 thread.setDaemon(true);
                 thread.start();
             }

@@ -15,8 +15,11 @@ import uuid
 
 from kazoo.client import KazooClient
 
-# Between two looks whether others have come, in seconds.
+# Between two looks whether others have come, in seconds: of readers, and of a crowd.
 POLL = 0.001
+CROWD_POLL = 0.01
+# So many look at a path each, or take a lock.
+LOOKING = 64
 NANOSECONDS = 1_000_000_000
 
 # The session is not what is measured.
@@ -32,9 +35,20 @@ logging.disable(logging.CRITICAL)
 
 
 class Tasks:
-    """Threads, each with a number, and what they return."""
+    """Threads, each with a number, and what they return.
+
+    They stay until the next request comes: the system forgets the context switches of a thread that has ended.
+    """
+
+    next_request = threading.Event()
+
+    @classmethod
+    def end_all(cls):
+        cls.next_request.set()
+        cls.next_request = threading.Event()
 
     def __init__(self, count, task):
+        self.next_request = Tasks.next_request
         self.results = [None] * count
         self.error = None
         self.ends = queue.SimpleQueue()
@@ -49,6 +63,7 @@ class Tasks:
             self.error = error
         finally:
             self.ends.put(number)
+        self.next_request.wait()
 
     def join(self):
         """Returns when the last one has ended, or one has failed: others may wait for that one for ever."""
@@ -88,7 +103,7 @@ def unsupported(request):
 def make(client, request, path):
     lock = request["lock"]
     if lock == "semaphore":
-        return client.Semaphore(path, max_leases=int(request.get("max", 1)))
+        return client.Semaphore(path, max_leases=1)
     return {"mutex": client.Lock, "read": client.ReadLock, "write": client.WriteLock}[lock](path)
 
 
@@ -113,6 +128,7 @@ class Worker:
 
     def serve(self):
         for line in sys.stdin:
+            Tasks.end_all()
             try:
                 answer = self.answer(line)
             except Exception as error:
@@ -172,8 +188,11 @@ class Worker:
     def handover(self, request):
         length, count = float(request["seconds"]) * NANOSECONDS, int(request["sessions"])
         self.need(count)
-        cycle(make(self.sessions[0], request, request["path"]))
-        time.sleep(max(0, int(request.get("start", 0)) / 1000 - time.time()))
+        if "start" in request:
+            # Several processes have made everything when they warmed up.
+            time.sleep(max(0, int(request["start"]) / 1000 - time.time()))
+        else:
+            cycle(make(self.sessions[0], request, request["path"]))
         ready = threading.Barrier(count)
 
         def task(number):
@@ -204,7 +223,7 @@ class Worker:
         for _ in range(rounds):
             writer.acquire()
             reading = Tasks(count, task)
-            self.until_queued(writing, [path], count + 1, reading)
+            self.until_queued(writing, [path], count + 1, reading, POLL)
             released = time.monotonic_ns()
             writer.release()
             total += max(reading.join()) - released
@@ -216,14 +235,20 @@ class Worker:
         waiting, holding = self.sessions[:2]
         count = int(request["waiters"])
         paths = members(request["path"], count) if request.get("paths") == "each" else [request["path"]]
-        held = [self.hold(holding, path) for path in paths]
+        held = [None] * len(paths)
+
+        def hold(first):
+            for number in range(first, len(paths), LOOKING):
+                held[number] = self.hold(holding, paths[number])
+
+        run_all(min(LOOKING, len(paths)), hold)
+        print("held", flush=True)
+        self.await_go()
         begin = time.monotonic_ns()
         tasks = Tasks(count, lambda number: cycle(make(waiting, request, paths[number % len(paths)])))
-        self.until_queued(holding, paths, 1 + count // len(paths), tasks)
+        self.until_queued(holding, paths, 1 + count // len(paths), tasks, CROWD_POLL)
         print("queued nanoseconds=%d" % (time.monotonic_ns() - begin), flush=True)
-        line = sys.stdin.readline().strip()
-        if line != "go":
-            raise ValueError("%r came in place of `go`" % line)
+        self.await_go()
         begin = time.monotonic_ns()
         for deleted in [holding.delete_async(node) for node in held]:
             deleted.get()
@@ -231,19 +256,27 @@ class Worker:
         return done(count, time.monotonic_ns() - begin)
 
     @staticmethod
+    def await_go():
+        line = sys.stdin.readline().strip()
+        if line != "go":
+            raise ValueError("%r came in place of `go`" % line)
+
+    @staticmethod
     def hold(client, path):
         """Puts a node into the directory that has the lock as long as it is there."""
         return client.create(path + "/" + uuid.uuid4().hex + "__lock__", ephemeral=True, sequence=True, makepath=True)
 
     @staticmethod
-    def until_queued(client, paths, nodes, tasks):
+    def until_queued(client, paths, nodes, tasks, poll):
         """Looks until there are so many nodes in each directory. That somebody waits no more is an error."""
-        while paths:
-            stats = [client.exists_async(path) for path in paths]
-            paths = [path for path, stat in zip(paths, stats) if stat.get() is None or stat.get().numChildren < nodes]
-            tasks.must_all_run()
-            if paths:
-                time.sleep(POLL)
+        for first in range(0, len(paths), LOOKING):
+            left = paths[first : first + LOOKING]
+            while left:
+                stats = [client.exists_async(path) for path in left]
+                left = [path for path, stat in zip(left, stats) if stat.get() is None or stat.get().numChildren < nodes]
+                tasks.must_all_run()
+                if left:
+                    time.sleep(poll)
 
     def need(self, count):
         if len(self.sessions) < count:

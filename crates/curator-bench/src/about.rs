@@ -20,7 +20,8 @@ pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)
     lines.extend(["tokio", "async-io"].map(|name| (name, locked_version(name))));
     for peer in peers {
         match peer {
-            Peer::Curator => lines.push(("Curator", of(*peer, prepared, curator_version))),
+            Peer::CuratorShared if peers.contains(&Peer::Curator) => {}
+            Peer::Curator | Peer::CuratorShared => lines.push(("Curator", of(*peer, prepared, curator_version))),
             Peer::Kazoo => lines.push(("kazoo", of(*peer, prepared, kazoo_version))),
             Peer::Go => {
                 lines.push(("go-zookeeper", of(*peer, prepared, |program| go_version(&program.to_string_lossy()))));

@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -10,7 +10,7 @@ use curator_test::ServerKind;
 use crate::case;
 use crate::peer::Peer;
 use crate::place::Wanted;
-use crate::run::{Options, default_disk};
+use crate::run::Options;
 use crate::worker::Client;
 
 /// Measures the locks of several clients of ZooKeeper on the same servers, in turns.
@@ -47,37 +47,43 @@ pub(crate) enum Program {
 /// What to measure.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// The other clients, by name, with commas between.
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "curator,kazoo,go,zookeeper-client")]
+    /// The clients to compare with, separated by commas. Ours is always measured.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        default_value = "curator,curator-shared,kazoo,go,zookeeper-client"
+    )]
     peers: Vec<Peer>,
-    /// Measure through a proxy as well that delays each frame by so many milliseconds, in each direction.
+    /// Also measure through a proxy that delays every frame by this many milliseconds, in each direction.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
     delay_ms: Option<u64>,
-    /// Measure on an ensemble of so many servers as well, with fsync.
+    /// Also measure on an ensemble of this many servers, with fsync.
     #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u8).range(1..=9))]
     ensemble: Option<u8>,
-    /// Leave out the one server without a delay.
+    /// Do not measure on the single server without a delay.
     #[arg(long)]
     no_loopback: bool,
-    /// Which cases, by name, or by the beginning of several names. All by default.
+    /// Which cases, by name, or by the beginning of several names. By default all on the first kind of server, and fewer on
+    /// the others.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     cases: Vec<String>,
     /// How often each peer has its turn in each case.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// How long a turn is, where it is not a number of waiters that is played.
+    /// How long a turn lasts, in cases that last for a time.
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     seconds: f64,
-    /// The longest turn: a peer that takes longer is said to.
-    #[arg(long, default_value_t = 200, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// How long a turn may take. A client that takes longer is stopped, and the table says so.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
     /// A smoke run: small numbers, one short round.
     #[arg(long)]
     quick: bool,
-    /// The kind of server where there is one: `real` or `embedded`.
+    /// The kind of the single server: `real` or `embedded`; an ensemble is always real.
     #[arg(long, default_value = "real", value_name = "KIND", value_parser = kind)]
     server: ServerKind,
-    /// Where the servers of the ensemble have their data. By default where temporary files are.
+    /// Where the servers of the ensemble have their data. By default beside this program.
     #[arg(long, value_name = "DIRECTORY")]
     disk: Option<PathBuf>,
     /// Print the cases, and measure nothing.
@@ -105,6 +111,11 @@ fn kind(text: &str) -> Result<ServerKind, String> {
     known.ok_or_else(|| format!("give one of {}", ServerKind::ALL.map(ServerKind::name).join(", ")))
 }
 
+/// The directory of temporary files may be in memory; that of a build seldom is.
+fn beside(program: &Path) -> PathBuf {
+    program.parent().map_or_else(std::env::temp_dir, Path::to_owned)
+}
+
 impl RunArguments {
     /// What is wrong is said in a sentence.
     pub(crate) fn options(&self, program: PathBuf) -> Result<Options, String> {
@@ -114,7 +125,7 @@ impl RunArguments {
         places.extend((!self.no_loopback).then_some(Wanted::Loopback));
         places.extend(self.delay_ms.map(|delay| Wanted::Delayed(Duration::from_millis(delay))));
         places.extend(self.ensemble.map(|members| Wanted::Ensemble(members.into())));
-        if places.is_empty() {
+        if places.is_empty() && !self.list {
             return Err("--no-loopback leaves nothing: give --delay-ms or --ensemble".to_owned());
         }
         let cases = case::chosen(&self.cases, self.quick)
@@ -122,15 +133,16 @@ impl RunArguments {
         let mut peers = vec![Peer::Ours];
         peers.extend(Peer::ALL.into_iter().filter(|peer| self.peers.contains(peer)));
         Ok(Options {
-            program,
             peers,
             cases,
             places,
             kind: self.server,
-            disk: self.disk.clone().unwrap_or_else(default_disk),
+            disk: self.disk.clone().unwrap_or_else(|| beside(&program)),
+            is_selection: !self.cases.is_empty(),
             rounds: if self.quick { 1 } else { self.rounds },
             time: if self.quick { time.min(QUICK) } else { time },
             limit: Duration::from_secs(self.limit),
+            program,
         })
     }
 }

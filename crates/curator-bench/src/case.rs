@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::peer::Peer;
 use crate::protocol::{Act, Lock, Play};
 
 /// One of them.
@@ -84,7 +85,8 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     cases
 }
 
-/// Those that have one of these names, or begin with it if none has it; all if no name is given. An unknown beginning is returned as an error.
+/// Those that have one of these names, or begin with it if none has it; all if no name is given. An unknown beginning is
+/// returned as an error.
 pub(crate) fn chosen(names: &[String], quick: bool) -> Result<Vec<Case>, String> {
     let all = all(quick);
     let fits = |case: &Case, name: &String| {
@@ -103,6 +105,33 @@ pub(crate) fn warm_up(play: &Play) -> Play {
 }
 
 impl Case {
+    /// Whether a peer is asked at all. What a worker does not support it says itself.
+    pub(crate) fn is_for(&self, peer: Peer) -> bool {
+        match peer {
+            // The time grows with the square of their number: more of them would take hours.
+            Peer::CuratorShared => self.play.act == Act::Crowd && !self.play.each && self.play.waiters <= CROWDS[0],
+            _ => self.play.lock != Lock::Floor || peer.has_floor(),
+        }
+    }
+
+    /// Whether it is played where each round trip takes long: not if nothing is sent, if the machine is what bounds it, or if
+    /// it would take minutes there. Of two clients one kind of lock is enough.
+    pub(crate) fn is_for_far(&self, peer: Peer) -> bool {
+        let Play { act, lock, waiters, .. } = &self.play;
+        let is_played = *act != Act::Reentry && self.processes == 1 && *waiters <= CROWDS[0];
+        let is_of_peer = match peer {
+            Peer::Kazoo | Peer::Go => *act != Act::Cycle || *lock == Lock::Mutex,
+            Peer::CuratorShared => false,
+            Peer::Ours | Peer::Curator | Peer::ZookeeperClient => true,
+        };
+        is_played && is_of_peer
+    }
+
+    /// Counting is playing once more, so it is done with the smaller ones only.
+    pub(crate) fn is_counted(&self, peer: Peer) -> bool {
+        self.play.waiters <= CROWDS[0] && peer != Peer::CuratorShared
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         match self.play.act {
             Act::Crowd | Act::Reconnect => Kind::Crowd,

@@ -20,6 +20,9 @@ pub(crate) struct Document {
 pub(crate) struct PlaceResults {
     pub(crate) name: String,
     pub(crate) description: String,
+    /// What was not played here, so that a run does not take too long.
+    #[serde(default)]
+    pub(crate) left_out: Vec<String>,
     pub(crate) cases: Vec<CaseResults>,
 }
 
@@ -56,14 +59,24 @@ pub(crate) struct Round {
     pub(crate) voluntary_switches: u64,
     pub(crate) involuntary_switches: u64,
     pub(crate) crowd: Option<Crowd>,
+    /// Creations and deletions of a node over the same session, right after the operations.
+    #[serde(default)]
+    pub(crate) floor: Option<Floor>,
 }
 
-/// What else is measured of a crowd. The round is about the drain.
+/// What no lock can do with less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Floor {
+    pub(crate) operations: u64,
+    pub(crate) nanoseconds: u64,
+}
+
+/// What else is measured of a crowd. The round's time is that of the drain; what else it has is from the first waiter on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Crowd {
     /// Until all waited.
     pub(crate) queueing: u64,
-    /// How much more memory the process had then than before the first waiter.
+    /// How much more memory the process had then than when only the holder was there.
     pub(crate) memory: u64,
     pub(crate) reconnect: Option<Reconnect>,
 }
@@ -118,6 +131,12 @@ impl PeerResults {
         self.per_operation(|round| round.nanoseconds)
     }
 
+    /// Nanoseconds of the floor, if it was played in the same rounds.
+    pub(crate) fn floor(&self) -> Option<f64> {
+        let floors = self.rounds.iter().filter_map(|round| round.floor).filter(|floor| floor.operations > 0);
+        Some(Spread::of(floors.map(|floor| floor.nanoseconds as f64 / floor.operations as f64))?.median)
+    }
+
     /// Nanoseconds of processor time per operation.
     pub(crate) fn processor(&self) -> Option<Spread> {
         self.per_operation(|round| round.processor)
@@ -163,6 +182,7 @@ mod tests {
             voluntary_switches: 3 * operations,
             involuntary_switches: operations,
             crowd: None,
+            floor: None,
         };
         PeerResults { rounds: times.iter().map(round).collect(), ..PeerResults::new(peer) }
     }
@@ -202,7 +222,8 @@ mod tests {
                 ..results(Peer::ZookeeperClient, &[(1, 2)])
             }],
         };
-        let place = PlaceResults { name: "p".to_owned(), description: "P".to_owned(), cases: vec![case] };
+        let place =
+            PlaceResults { name: "p".to_owned(), description: "P".to_owned(), left_out: Vec::new(), cases: vec![case] };
         let document = Document { about: vec![("date".to_owned(), "2026-11-22".to_owned())], places: vec![place] };
         let text = serde_json::to_string(&document).unwrap();
         assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);

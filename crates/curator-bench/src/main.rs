@@ -60,7 +60,7 @@ use crate::arguments::{Arguments, Program, RunArguments};
 use crate::document::Document;
 use crate::error::BenchError;
 
-/// Bad arguments, as everywhere.
+/// The exit status for bad arguments, as is customary.
 const USAGE: u8 = 2;
 /// A session through a proxy takes five open files here, and there are hundreds.
 const FILES: u64 = 65_536;

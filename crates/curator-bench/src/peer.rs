@@ -28,6 +28,8 @@ pub(crate) enum Peer {
     Ours,
     /// Apache Curator, in Java.
     Curator,
+    /// The same, where the threads of a crowd share one lock's object.
+    CuratorShared,
     /// Kazoo, in Python.
     Kazoo,
     /// go-zookeeper, in Go.
@@ -41,16 +43,32 @@ pub(crate) enum Peer {
 pub(crate) struct Prepared(BTreeMap<String, OsString>);
 
 impl Peer {
-    pub(crate) const ALL: [Self; 5] = [Self::Ours, Self::Curator, Self::Kazoo, Self::Go, Self::ZookeeperClient];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Ours, Self::Curator, Self::CuratorShared, Self::Kazoo, Self::Go, Self::ZookeeperClient];
 
     /// What names its worker. Without one, this program is the worker.
     pub(crate) fn variable(self) -> Option<&'static str> {
         match self {
-            Self::Curator => Some(CURATOR_CLASSPATH),
+            Self::Curator | Self::CuratorShared => Some(CURATOR_CLASSPATH),
             Self::Kazoo => Some(KAZOO_PYTHON),
             Self::Go => Some(GO_BENCH),
             Self::Ours | Self::ZookeeperClient => None,
         }
+    }
+
+    /// By which name `cargo xtask` prepares it.
+    pub(crate) fn prepared_as(self) -> String {
+        if self == Self::CuratorShared { Self::Curator } else { self }.to_string()
+    }
+
+    /// Its worker can play the floor.
+    pub(crate) fn has_floor(self) -> bool {
+        matches!(self, Self::Ours | Self::ZookeeperClient)
+    }
+
+    /// It runs on a machine that compiles a program while it runs, as far as it is worth it.
+    pub(crate) fn compiles(self) -> bool {
+        matches!(self, Self::Curator | Self::CuratorShared)
     }
 
     /// A worker, without its arguments. `program` is this one.
@@ -70,6 +88,11 @@ impl Peer {
                 with(program.as_os_str(), &["worker".as_ref(), client.as_ref()])
             }
             Self::Curator => with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?, "CuratorBench".as_ref()]),
+            Self::CuratorShared => {
+                let mut command = with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?]);
+                command.args(["-Dcurator-bench.shared=true", "CuratorBench"]);
+                command
+            }
             Self::Kazoo => with(found(KAZOO_PYTHON)?, &[KAZOO_WORKER.as_ref()]),
             Self::Go => with(found(GO_BENCH)?, &[]),
         })
@@ -97,6 +120,7 @@ impl fmt::Display for Peer {
         f.write_str(match self {
             Self::Ours => "ours",
             Self::Curator => "curator",
+            Self::CuratorShared => "curator-shared",
             Self::Kazoo => "kazoo",
             Self::Go => "go",
             Self::ZookeeperClient => "zookeeper-client",
@@ -132,6 +156,7 @@ mod tests {
         prepared.set(GO_BENCH, "/go/bench");
         prepared.set(CURATOR_CLASSPATH, "/classes:/jars/*");
         assert_eq!(line(Peer::Go, &prepared).unwrap(), ["/go/bench"]);
+        assert!(line(Peer::CuratorShared, &prepared).unwrap().contains(&"-Dcurator-bench.shared=true".to_owned()));
         assert_eq!(line(Peer::Curator, &prepared).unwrap()[1..], ["-cp", "/classes:/jars/*", "CuratorBench"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Where cases are played: servers, and the network before them.
 
+use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::error::BenchError;
 const RAM_DISK: &str = "/dev/shm";
 /// What servers for tests do without: a compiler that optimizes, and memory for a crowd.
 const JAVA: [&str; 2] = ["-XX:TieredStopAtLevel=4", "-Xmx1g"];
-/// Longer than any crowd keeps a server busy.
+/// A member is given up after twenty of them: no crowd keeps one busy for so long.
 const TICK: Duration = Duration::from_secs(1);
 
 /// What place is wanted.
@@ -43,6 +44,16 @@ enum Servers {
     One(TestingServer),
     /// Clients are connected to this member, which does not lead.
     Ensemble(TestingCluster, usize),
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Loopback => f.write_str("loopback"),
+            Self::Delayed(delay) => write!(f, "delay-{}ms", delay.as_millis()),
+            Self::Ensemble(members) => write!(f, "ensemble-{members}"),
+        }
+    }
 }
 
 impl Wanted {
@@ -74,12 +85,12 @@ async fn one(delay: Duration, kind: ServerKind) -> Result<Place, BenchError> {
     let version = server.version().map_or("unknown".to_owned(), |version| version.to_string());
     let server_is = format!("one {} server {version}, {on}, without fsync", server.kind());
     let (name, description, delay) = if delay.is_zero() {
-        ("loopback".to_owned(), server_is, None)
+        (Wanted::Loopback.to_string(), server_is, None)
     } else {
         let proxy = FaultProxy::start(server.address())?;
         proxy.set_delay(delay);
-        let description = format!("{server_is}, behind a proxy that delays each frame by {delay:?}");
-        (format!("delay-{}ms", delay.as_millis()), description, Some((proxy, delay)))
+        let description = format!("{server_is}, behind a proxy that delays each frame by {} ms", delay.as_millis());
+        (Wanted::Delayed(delay).to_string(), description, Some((proxy, delay)))
     };
     Ok(Place { name, description, servers: Servers::One(server), delay })
 }
@@ -97,7 +108,7 @@ async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
         file_system(disk),
     );
     Ok(Place {
-        name: format!("ensemble-{members}"),
+        name: Wanted::Ensemble(members).to_string(),
         description,
         servers: Servers::Ensemble(cluster, member),
         delay: None,

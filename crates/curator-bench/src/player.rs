@@ -17,14 +17,17 @@ use crate::protocol::{Act, Done, Play, Request, nanoseconds};
 use crate::usage::Usage;
 
 /// No session may end while a crowd comes, or while a machine is busy.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// What a frame takes while round trips are counted: long enough that all requests of a pipeline come before the first answer.
 const COUNTING_DELAY: Duration = Duration::from_millis(5);
 /// Processes that are to begin together get the order so long before, and this for each of them.
 const TOGETHER: Duration = Duration::from_millis(500);
 const TOGETHER_EACH: Duration = Duration::from_millis(20);
 /// A client that has sent nothing for so long has nothing more to send.
-const QUIET: Duration = Duration::from_millis(1500);
+/// Curator's clients pause for up to three seconds before their second attempt, with the retry policy of its examples.
+const QUIET: Duration = Duration::from_secs(4);
+/// Before a cut it is enough that no request is under way.
+const REST: Duration = Duration::from_secs(1);
 /// How often one looks whether it has.
 const POLL: Duration = Duration::from_millis(1);
 
@@ -83,15 +86,22 @@ impl Player {
 
     /// Plays it once.
     pub(crate) async fn play(&mut self, play: &Play) -> Result<Round, BenchError> {
-        let before = self.usage()?;
-        let resident = *self.resident.get_or_insert(before.resident);
+        let mut before = self.usage()?;
         let play = Play { start: self.start_together(), ..play.clone() };
         for process in &mut self.processes {
             process.tell(&Request::Run(play.clone())).await?;
         }
         let mut crowd = None;
         if matches!(play.act, Act::Crowd | Act::Reconnect) {
+            for process in &mut self.processes {
+                process.held().await?;
+            }
+            // Whoever holds the locks is not measured.
+            before = self.usage()?;
+            let resident = *self.resident.get_or_insert(before.resident);
+            self.go().await?;
             crowd = Some(self.crowd(&play, resident).await?);
+            self.go().await?;
         }
         let mut all = Done::default();
         for process in &mut self.processes {
@@ -100,23 +110,25 @@ impl Player {
             all.nanoseconds = all.nanoseconds.max(done.nanoseconds);
         }
         let used = self.usage()? - before;
+        let switches = used.switches();
         Ok(Round {
             operations: all.operations,
             nanoseconds: all.nanoseconds,
             processor: nanoseconds(used.processor),
-            voluntary_switches: used.voluntary,
-            involuntary_switches: used.involuntary,
+            voluntary_switches: switches.voluntary,
+            involuntary_switches: switches.involuntary,
             crowd,
+            floor: None,
         })
     }
 
     /// Forgets the memory that it has now: what it was warmed up for is over.
-    pub(crate) fn is_warm(&mut self) {
+    pub(crate) fn forget_memory(&mut self) {
         self.resident = None;
     }
 
-    /// Counts what each operation costs at the proxy. A case that lasts for a time is played twice: what is sent for other
-    /// reasons than the operations is the same both times.
+    /// Counts what each operation costs at the proxy. A case that lasts for a time is played twice: what is sent to
+    /// prepare it is the same both times, as the timed rounds have made all directories.
     pub(crate) async fn count(&mut self, play: &Play, case: &Case) -> Result<Counts, BenchError> {
         if case.kind() == Kind::Crowd {
             self.play(&warm_up(play)).await?;
@@ -174,10 +186,14 @@ impl Player {
                 answer = process.answer() => return Err(answer.map_or_else(|error| error, |answer| answer.instead_of("nothing"))),
             });
         }
+        Ok(crowd)
+    }
+
+    async fn go(&mut self) -> Result<(), BenchError> {
         for process in &mut self.processes {
             process.tell(&Request::Go).await?;
         }
-        Ok(crowd)
+        Ok(())
     }
 
     /// What the proxy has counted until now.
@@ -204,7 +220,7 @@ fn lengths(play: &Play) -> [Play; 2] {
 async fn reconnect(proxy: &FaultProxy) -> Reconnect {
     let sent = || without_probes(by_name(proxy)).values().sum::<u64>() + proxy.handshakes();
     // All have their nodes, but the last may still be looking who is before them: an answer that is lost is another case.
-    last_change(sent, Instant::now()).await;
+    last_change(sent, Instant::now(), REST).await;
     let (before, handshakes) = (by_name(proxy), proxy.handshakes());
     let cut = Instant::now();
     proxy.cut();
@@ -212,16 +228,16 @@ async fn reconnect(proxy: &FaultProxy) -> Reconnect {
     while proxy.handshakes() == handshakes {
         sleep(POLL).await;
     }
-    let last = last_change(sent, Instant::now()).await;
-    let mut requests = minus(&by_name(proxy), &before);
+    let last = last_change(sent, Instant::now(), QUIET).await;
+    let mut requests = minus(&without_probes(by_name(proxy)), &before);
     requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
     Reconnect { nanoseconds: nanoseconds(last - cut), requests }
 }
 
 /// Waits until a number stays the same, and returns when it last changed, or `begin` if it never did.
-async fn last_change(number: impl Fn() -> u64, begin: Instant) -> Instant {
+async fn last_change(number: impl Fn() -> u64, begin: Instant, rest: Duration) -> Instant {
     let (mut before, mut last) = (number(), begin);
-    while last.elapsed() < QUIET {
+    while last.elapsed() < rest {
         sleep(POLL).await;
         let now = number();
         if now != before {

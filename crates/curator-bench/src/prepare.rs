@@ -1,10 +1,12 @@
 //! Makes sure that the peers and the servers are there.
 
+use std::collections::BTreeMap;
 use std::env;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use curator_test::{Distribution, ServerKind};
+use curator_test::Distribution;
 
 use crate::error::BenchError;
 use crate::peer::{Peer, Prepared};
@@ -14,21 +16,22 @@ const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// What the environment names, and else what `cargo xtask` finds or fetches. A peer that cannot be had is told of by the
 /// error that follows from that; it does not keep the others from being measured.
-pub(crate) fn prepare(peers: &[Peer], kind: ServerKind) -> Result<Prepared, BenchError> {
+pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> Result<Prepared, BenchError> {
     let mut prepared = Prepared::default();
-    let mut missing = Vec::new();
+    // Several may be prepared by the same name.
+    let mut missing = BTreeMap::new();
     for peer in peers {
         let Some(variable) = peer.variable() else { continue };
-        match env::var_os(variable) {
+        match env::var_os(variable).filter(|value| !value.is_empty()) {
             Some(value) => prepared.set(variable, value),
-            None => missing.push(*peer),
+            None => drop(missing.insert(peer.prepared_as(), *peer)),
         }
     }
-    if kind == ServerKind::Real && Distribution::find().is_err() {
-        ask(&[], &mut prepared)?;
+    if needs_servers && Distribution::find().is_err() {
+        ask(None, &mut prepared)?;
     }
-    for peer in missing {
-        if let Err(error) = ask(&[peer], &mut prepared) {
+    for peer in missing.into_values() {
+        if let Err(error) = ask(Some(peer), &mut prepared) {
             eprintln!("curator-bench: {peer} is not measured: {error}");
         }
     }
@@ -36,27 +39,36 @@ pub(crate) fn prepare(peers: &[Peer], kind: ServerKind) -> Result<Prepared, Benc
 }
 
 /// Quick if everything has been prepared before.
-fn ask(peers: &[Peer], prepared: &mut Prepared) -> Result<(), BenchError> {
-    let names = peers.iter().map(ToString::to_string);
+fn ask(peer: Option<Peer>, prepared: &mut Prepared) -> Result<(), BenchError> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", "xtask", "--", "environment"]).args(names);
+    command.args(["run", "--quiet", "--package", "xtask", "--", "environment"]).args(peer.map(Peer::prepared_as));
     command.current_dir(Path::new(WORKSPACE)).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = command.output().map_err(BenchError::io("run `cargo xtask environment`"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    for (variable, value) in variables(&text) {
-        prepared.set(variable, value);
-    }
-    if output.status.success() {
+    let failed = || BenchError::io("run `cargo xtask environment`");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed())?;
+    let read = child.stdout.take().map_or(Ok(()), |output| listen(BufReader::new(output), prepared));
+    let status = child.wait().map_err(failed())?;
+    read.map_err(failed())?;
+    if status.success() {
         return Ok(());
     }
-    Err(BenchError::NotPrepared(format!("`cargo xtask environment` has ended with {}", output.status)))
+    Err(BenchError::NotPrepared(format!("`cargo xtask environment` has ended with {status}")))
 }
 
-/// The variables among the lines that say what is being done.
-fn variables(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let lines = text.lines().filter_map(|line| line.split_once('='));
-    lines.filter(|(name, _)| name.starts_with("CURATOR_TEST_") && !name.contains(' '))
+/// Keeps the variables, and passes on the lines that say what is being done: that may take minutes.
+fn listen(output: impl BufRead, prepared: &mut Prepared) -> io::Result<()> {
+    for line in output.lines() {
+        let line = line?;
+        match variable(&line) {
+            Some((name, value)) => prepared.set(name, value),
+            None => eprintln!("{line}"),
+        }
+    }
+    Ok(())
+}
+
+fn variable(line: &str) -> Option<(&str, &str)> {
+    line.split_once('=').filter(|(name, _)| name.starts_with("CURATOR_TEST_") && !name.contains(' '))
 }
 
 #[cfg(test)]
@@ -66,7 +78,7 @@ mod tests {
     #[test]
     fn variables_are_found_between_other_lines() {
         let text = "xtask: fetching a=b\nPATH=/bin\nCURATOR_TEST_GO_BENCH=/target/go/bench\nCURATOR_TEST_X=a=b\nCURATOR_TEST_ y=1\n";
-        let found: Vec<_> = variables(text).collect();
+        let found: Vec<_> = text.lines().filter_map(variable).collect();
         assert_eq!(found, [("CURATOR_TEST_GO_BENCH", "/target/go/bench"), ("CURATOR_TEST_X", "a=b")]);
     }
 }

@@ -78,6 +78,13 @@ impl Process {
         }
     }
 
+    pub(crate) async fn held(&mut self) -> Result<(), BenchError> {
+        match self.answer().await? {
+            Answer::Held => Ok(()),
+            other => Err(other.instead_of("held")),
+        }
+    }
+
     pub(crate) async fn queued(&mut self) -> Result<Duration, BenchError> {
         match self.answer().await? {
             Answer::Queued { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),

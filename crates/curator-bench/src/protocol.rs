@@ -1,8 +1,8 @@
 //! The lines that the bench and a worker exchange, whatever client the worker uses.
 //!
 //! A worker is started with a connect string and a session timeout in milliseconds. It answers each line of its standard
-//! input with one line on its standard output, and ends when the input does. A crowd's `run` is answered twice: it is
-//! `queued`, and after a line `go` it is `done`.
+//! input with one line on its standard output, and ends when the input does. A crowd's `run` is answered three times:
+//! the locks are `held`, after a line `go` all are `queued`, and after another one it is `done`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,6 +84,7 @@ pub(crate) enum Answer {
     Ok,
     Yes,
     No(String),
+    Held,
     Queued { nanoseconds: u64 },
     Done(Done),
     Error(String),
@@ -140,7 +141,7 @@ impl Done {
     }
 }
 
-/// More than five centuries are not measured.
+/// Saturates, after five centuries.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -198,6 +199,7 @@ impl fmt::Display for Answer {
             Self::Ok => f.write_str("ok"),
             Self::Yes => f.write_str("yes"),
             Self::No(why) => write!(f, "no {}", one_line(why)),
+            Self::Held => f.write_str("held"),
             Self::Queued { nanoseconds } => write!(f, "queued nanoseconds={nanoseconds}"),
             Self::Done(Done { operations, nanoseconds }) => {
                 write!(f, "done operations={operations} nanoseconds={nanoseconds}")
@@ -238,6 +240,7 @@ impl FromStr for Answer {
             "ok" => Ok(Self::Ok),
             "yes" => Ok(Self::Yes),
             "no" => Ok(Self::No(rest())),
+            "held" => Ok(Self::Held),
             "queued" => Ok(Self::Queued { nanoseconds: words.number("nanoseconds")? }),
             "done" => Ok(Self::Done(Done {
                 operations: words.number("operations")?,
@@ -338,6 +341,7 @@ mod tests {
             Answer::Ok,
             Answer::Yes,
             Answer::No("its lock is not reentrant".to_owned()),
+            Answer::Held,
             Answer::Queued { nanoseconds: 5 },
             Answer::Done(Done { operations: 3, nanoseconds: 1_000_000_007 }),
             Answer::Error("connection lost".to_owned()),

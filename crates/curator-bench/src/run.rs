@@ -5,21 +5,31 @@ use std::process::Command;
 use std::time::Duration;
 
 use curator_test::ServerKind;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::about::about;
 use crate::case::{Case, Kind, warm_up};
-use crate::document::{CaseResults, Counts, Document, PeerResults, PlaceResults};
+use crate::document::{CaseResults, Counts, Document, Floor, PeerResults, PlaceResults, Round};
 use crate::error::BenchError;
 use crate::peer::{Peer, Prepared};
 use crate::place::{Place, Wanted};
-use crate::player::{Player, Purpose};
+use crate::player::{Player, Purpose, SESSION_TIMEOUT};
 use crate::prepare::prepare;
 use crate::progress::Progress;
-use crate::protocol::{Act, Play};
+use crate::protocol::{Act, Lock, Play};
 
 /// What takes longer is not repeated.
-const ONCE: Duration = Duration::from_secs(20);
+const ONCE: Duration = Duration::from_secs(10);
+/// A server that runs for the first time in its life is slow, and would be so in the first cases only.
+const SERVER_WARM_UP: Duration = Duration::from_secs(10);
+/// The same of a client that is compiled while it runs, at full speed.
+const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
+/// Where the network or the disk is what takes time.
+const FAR_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
+/// Curator's threads that share a lock have so many times the limit: two minutes is what is to be seen.
+const PATIENCE: u32 = 3;
+/// What a client has left behind that was stopped, its server still deletes for so long.
+const LEFT_BEHIND: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 /// How long all processes of a case may take to start. Sixty-four virtual machines on two cores need most of it.
 const START: Duration = Duration::from_secs(180);
 
@@ -40,6 +50,8 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// Of one play of one peer.
     pub(crate) limit: Duration,
+    /// The cases were named: they are played everywhere.
+    pub(crate) is_selection: bool,
 }
 
 /// Runs everything. `saved` gets the document whenever a case is done.
@@ -47,16 +59,31 @@ pub(crate) async fn run(
     options: &Options,
     mut saved: impl FnMut(&Document) -> Result<(), BenchError>,
 ) -> Result<Document, BenchError> {
-    let prepared = prepare(&options.peers, options.kind)?;
+    let is_real = |place: &Wanted| options.kind == ServerKind::Real || matches!(place, Wanted::Ensemble(_));
+    let prepared = prepare(&options.peers, options.places.iter().any(is_real))?;
     let mut document = Document { about: about(&options.peers, &prepared), places: Vec::new() };
     let stage = Stage { options, prepared, progress: Progress::new(options.places.len() * options.cases.len()) };
     for (number, wanted) in options.places.iter().enumerate() {
-        let place = wanted.start(options.kind, &options.disk).await?;
+        let is_first = number == 0;
+        let place = match wanted.start(options.kind, &options.disk).await {
+            Ok(place) => place,
+            // What was measured elsewhere is not lost.
+            Err(error) if !is_first => {
+                let description = format!("its servers could not be started: {error}");
+                let (name, left_out, cases) = (wanted.to_string(), Vec::new(), Vec::new());
+                document.places.push(PlaceResults { name, description, left_out, cases });
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let (name, description) = (place.name.clone(), place.description.clone());
-        document.places.push(PlaceResults { name, description, cases: Vec::new() });
+        let left_out = if is_first || options.is_selection { Vec::new() } else { left_out(options) };
+        document.places.push(PlaceResults { name, description, left_out, cases: Vec::new() });
+        if is_real(wanted) && options.time >= Duration::from_secs(1) {
+            stage.warm_server(&place).await;
+        }
         for case in &options.cases {
-            // What is sent does not depend on the place.
-            let results = stage.play(case, &place, number == 0).await;
+            let Some(results) = stage.play(case, &place, is_first).await else { continue };
             if let Some(place) = document.places.last_mut() {
                 place.cases.push(results);
             }
@@ -65,6 +92,21 @@ pub(crate) async fn run(
     }
     stage.progress.finish();
     Ok(document)
+}
+
+/// What is played on the first kind of server only.
+fn left_out(options: &Options) -> Vec<String> {
+    let mut left_out = Vec::new();
+    for case in &options.cases {
+        let all = options.peers.iter().filter(|peer| case.is_for(**peer));
+        let missing: Vec<_> = all.filter(|peer| !case.is_for_far(**peer)).map(ToString::to_string).collect();
+        if !case.is_for_far(Peer::Ours) {
+            left_out.push(case.name.clone());
+        } else if !missing.is_empty() {
+            left_out.push(format!("{} of {}", case.name, missing.join(" and ")));
+        }
+    }
+    left_out
 }
 
 /// What all cases need.
@@ -81,17 +123,22 @@ struct Part {
 }
 
 impl Stage<'_> {
-    /// Plays one case: all peers warm up, and then take turns.
-    async fn play(&self, case: &Case, place: &Place, counts: bool) -> CaseResults {
+    /// Plays one case: all peers warm up, and then take turns. None if nobody plays it here.
+    async fn play(&self, case: &Case, place: &Place, is_first: bool) -> Option<CaseResults> {
         let mut parts = Vec::new();
-        for peer in &self.options.peers {
+        let is_played = |peer: Peer| is_first || self.options.is_selection || case.is_for_far(peer);
+        for peer in self.options.peers.iter().filter(|peer| case.is_for(**peer) && is_played(**peer)) {
             self.progress.tell(&place.name, &case.name, *peer, "starts");
             let mut part = Part { results: PeerResults::new(*peer), player: None };
-            match self.warm(*peer, case, place).await {
+            match self.warm(*peer, case, place, is_first).await {
                 Ok(player) => part.player = Some(player),
                 Err(error) => part.results.note = Some(error.to_string()),
             }
             parts.push(part);
+        }
+        if parts.is_empty() {
+            self.progress.done(&place.name, &case.name);
+            return None;
         }
         let play = self.timed(&case.play, &format!("/bench/{case}"));
         for round in 1..=self.options.rounds {
@@ -104,9 +151,11 @@ impl Stage<'_> {
             if let Some(player) = part.player.take() {
                 player.end().await;
             }
-            // In several processes it is the same, and a reconnect has been counted.
-            let is_counted = counts && case.processes == 1 && case.play.act != Act::Reconnect;
-            if is_counted && !part.results.rounds.is_empty() {
+            // What is sent does not depend on the place. In several processes it is the same, and a reconnect has been counted.
+            let is_counted = is_first && case.processes == 1 && case.play.act != Act::Reconnect;
+            if is_counted && !part.results.rounds.is_empty() && !case.is_counted(part.results.peer) {
+                part.results.counts_note = Some("it would take too long".to_owned());
+            } else if is_counted && !part.results.rounds.is_empty() {
                 self.progress.tell(&place.name, &case.name, part.results.peer, "is counted");
                 match self.count(part.results.peer, case, place).await {
                     Ok(counts) => part.results.counts = Some(counts),
@@ -115,21 +164,35 @@ impl Stage<'_> {
             }
         }
         self.progress.done(&place.name, &case.name);
-        CaseResults {
+        Some(CaseResults {
             name: case.name.clone(),
             title: case.title(),
             is_crowd: case.kind() == Kind::Crowd,
             peers: parts.into_iter().map(|part| part.results).collect(),
-        }
+        })
     }
 
     /// Starts a peer, and lets it play once for nothing.
-    async fn warm(&self, peer: Peer, case: &Case, place: &Place) -> Result<Player, BenchError> {
+    async fn warm(&self, peer: Peer, case: &Case, place: &Place, is_first: bool) -> Result<Player, BenchError> {
         let mut player = self.start(peer, case, place, Purpose::Time).await?;
-        let play = path_of(self.timed(&warm_up(&case.play), &format!("/bench/{case}-warm")), peer);
-        self.limited(player.play(&play)).await?;
-        player.is_warm();
+        let mut play = path_of(self.timed(&warm_up(&case.play), &format!("/bench/{case}")), peer);
+        if peer.compiles() && self.options.time >= Duration::from_secs(1) {
+            play.time = play.time.max(if is_first { COMPILER_WARM_UP } else { FAR_COMPILER_WARM_UP });
+        }
+        self.limited(peer, player.play(&play)).await?;
+        player.forget_memory();
         Ok(player)
+    }
+
+    /// Has a new server do what it will do. If that fails, the first case says why.
+    async fn warm_server(&self, place: &Place) {
+        let play = Play { tasks: 16, time: SERVER_WARM_UP, ..Play::new(Act::Distinct, Lock::Mutex, "/bench/warm-up") };
+        let case = Case { name: "warm-up".to_owned(), processes: 1, play };
+        self.progress.tell(&place.name, &case.name, Peer::Ours, "warms the server up");
+        if let Ok(mut player) = self.start(Peer::Ours, &case, place, Purpose::Time).await {
+            drop(self.limited(Peer::Ours, player.play(&case.play)).await);
+            player.end().await;
+        }
     }
 
     async fn start(&self, peer: Peer, case: &Case, place: &Place, purpose: Purpose) -> Result<Player, BenchError> {
@@ -141,8 +204,8 @@ impl Stage<'_> {
     /// One turn. A peer that fails plays no more.
     async fn round(&self, part: &mut Part, play: &Play) {
         let Some(mut player) = part.player.take() else { return };
-        let begin = Instant::now();
-        match self.limited(player.play(&path_of(play.clone(), part.results.peer))).await {
+        let (begin, peer) = (Instant::now(), part.results.peer);
+        match self.limited(peer, self.turn(&mut player, peer, play)).await {
             Ok(round) => {
                 part.results.rounds.push(round);
                 if begin.elapsed() > ONCE.max(self.options.time * 3) {
@@ -153,14 +216,31 @@ impl Stage<'_> {
                     part.player = Some(player);
                 }
             }
-            Err(error) => part.results.note = Some(error.to_string()),
+            Err(error) => {
+                drop(player);
+                if play.waiters > 0 && matches!(error, BenchError::TooLong(_)) {
+                    sleep(LEFT_BEHIND).await;
+                }
+                part.results.note = Some(error.to_string());
+            }
         }
+    }
+
+    /// A lock's cycle is compared with the floor, which is played over the same session at the same time.
+    async fn turn(&self, player: &mut Player, peer: Peer, play: &Play) -> Result<Round, BenchError> {
+        let mut round = player.play(&path_of(play.clone(), peer)).await?;
+        if play.act == Act::Cycle && play.lock != Lock::Floor && peer.has_floor() {
+            let floor = Play { lock: Lock::Floor, path: format!("{}-floor", play.path), ..play.clone() };
+            let Round { operations, nanoseconds, .. } = player.play(&path_of(floor, peer)).await?;
+            round.floor = Some(Floor { operations, nanoseconds });
+        }
+        Ok(round)
     }
 
     async fn count(&self, peer: Peer, case: &Case, place: &Place) -> Result<Counts, BenchError> {
         let mut player = self.start(peer, case, place, Purpose::Count).await?;
         let play = path_of(self.timed(&case.play, &format!("/bench/{case}")), peer);
-        let counts = self.limited(player.count(&play, case)).await?;
+        let counts = self.limited(peer, player.count(&play, case)).await?;
         player.end().await;
         Ok(counts)
     }
@@ -169,17 +249,13 @@ impl Stage<'_> {
         Play { time: self.options.time, path: path.to_owned(), ..play.clone() }
     }
 
-    async fn limited<T>(&self, play: impl Future<Output = Result<T, BenchError>>) -> Result<T, BenchError> {
-        timeout(self.options.limit, play).await.unwrap_or(Err(BenchError::TooLong(self.options.limit)))
+    async fn limited<T>(&self, peer: Peer, play: impl Future<Output = Result<T, BenchError>>) -> Result<T, BenchError> {
+        let limit = self.options.limit * if peer == Peer::CuratorShared { PATIENCE } else { 1 };
+        timeout(limit, play).await.unwrap_or(Err(BenchError::TooLong(limit)))
     }
 }
 
 /// Locks of different clients do not share a path: their nodes mean different things.
 fn path_of(play: Play, peer: Peer) -> Play {
     Play { path: format!("{}/{peer}", play.path), ..play }
-}
-
-/// Where temporary files are, which is a disk on most machines.
-pub(crate) fn default_disk() -> PathBuf {
-    std::env::temp_dir()
 }

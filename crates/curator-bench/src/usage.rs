@@ -1,21 +1,30 @@
 //! What a process uses, as the system sees it from outside.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::ops::{AddAssign, Sub};
 use std::time::Duration;
 
 /// Since the process began; of several processes, the sum.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// In user mode and in the kernel. The system tells it in hundredths of a second.
     pub(crate) processor: Duration,
-    /// Threads have waited for something. Those of threads that are over are not known.
-    pub(crate) voluntary: u64,
-    /// Threads had to give way to others.
-    pub(crate) involuntary: u64,
+    /// Of each thread that is alive, by its number. What a thread did that is over is not known, so workers keep theirs until
+    /// they are asked for something else.
+    threads: BTreeMap<u32, Switches>,
     /// Memory that is in use now, in bytes.
     pub(crate) resident: u64,
+}
+
+/// Context switches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Switches {
+    /// The thread has waited for something.
+    pub(crate) voluntary: u64,
+    /// It had to give way to others.
+    pub(crate) involuntary: u64,
 }
 
 impl Usage {
@@ -28,34 +37,57 @@ impl Usage {
             ..Self::default()
         };
         for task in fs::read_dir(format!("{folder}/task"))? {
+            let task = task?;
+            let Some(number) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             // It may be over by now.
-            let Ok(status) = fs::read_to_string(task?.path().join("status")) else { continue };
-            usage.voluntary += field(&status, "voluntary_ctxt_switches");
-            usage.involuntary += field(&status, "nonvoluntary_ctxt_switches");
+            let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
+            let voluntary = field(&status, "voluntary_ctxt_switches");
+            let involuntary = field(&status, "nonvoluntary_ctxt_switches");
+            usage.threads.insert(number, Switches { voluntary, involuntary });
         }
         Ok(usage)
+    }
+
+    /// The switches of all threads.
+    pub(crate) fn switches(&self) -> Switches {
+        self.threads.values().fold(Switches::default(), |all, thread| Switches {
+            voluntary: all.voluntary + thread.voluntary,
+            involuntary: all.involuntary + thread.involuntary,
+        })
     }
 }
 
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.processor += other.processor;
-        self.voluntary += other.voluntary;
-        self.involuntary += other.involuntary;
+        self.threads.extend(other.threads);
         self.resident += other.resident;
     }
 }
 
-/// What was used between two looks. Nothing is less than before, unless a thread has ended; then it is taken as 0.
+/// What was used between two looks. What a thread did before that has ended between them is in neither.
 impl Sub for Usage {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
         Self {
             processor: self.processor.saturating_sub(earlier.processor),
+            threads: self
+                .threads
+                .into_iter()
+                .map(|(number, thread)| (number, thread.since(earlier.threads.get(&number))))
+                .collect(),
+            resident: self.resident.saturating_sub(earlier.resident),
+        }
+    }
+}
+
+impl Switches {
+    fn since(self, earlier: Option<&Self>) -> Self {
+        let earlier = earlier.copied().unwrap_or_default();
+        Self {
             voluntary: self.voluntary.saturating_sub(earlier.voluntary),
             involuntary: self.involuntary.saturating_sub(earlier.involuntary),
-            resident: self.resident.saturating_sub(earlier.resident),
         }
     }
 }
@@ -103,20 +135,31 @@ mod tests {
         let before = Usage::of(process).unwrap();
         let begin = Instant::now();
         // Until the system has told of it, which it does in hundredths of a second.
-        while (Usage::of(process).unwrap() - before).processor.is_zero() {
+        while (Usage::of(process).unwrap() - before.clone()).processor.is_zero() {
             assert!(begin.elapsed() < Duration::from_secs(30));
         }
         assert!(before.resident > 0);
         assert!(Usage::of(u32::MAX).is_err());
     }
 
+    fn usage(threads: &[(u32, u64)], resident: u64) -> Usage {
+        let switches = |&(number, voluntary): &(u32, u64)| (number, Switches { voluntary, involuntary: 2 * voluntary });
+        let threads = threads.iter().map(switches).collect();
+        Usage { processor: Duration::from_secs(1), threads, resident }
+    }
+
     #[test]
     fn several_processes_are_one() {
-        let one = Usage { processor: Duration::from_secs(1), voluntary: 2, involuntary: 1, resident: 10 };
-        let mut both = one;
-        both += one;
-        assert_eq!((both.voluntary, both.involuntary), (4, 2));
+        let mut both = usage(&[(1, 2)], 10);
+        both += usage(&[(7, 3)], 10);
+        assert_eq!((both.switches().voluntary, both.switches().involuntary), (5, 10));
         assert_eq!((both.resident, both.processor), (20, Duration::from_secs(2)));
-        assert_eq!(one - both, Usage::default());
+    }
+
+    #[test]
+    fn a_thread_that_ends_takes_nothing_from_the_others() {
+        let before = usage(&[(1, 100), (2, 50)], 10);
+        let after = usage(&[(1, 103), (3, 4)], 10);
+        assert_eq!((after - before).switches().voluntary, 3 + 4);
     }
 }

@@ -34,7 +34,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
         "cycle-floor,cycle-mutex,cycle-semaphore-mutex,reentry-mutex,distinct,handover,readers,crowd,reconnect",
     ];
     let files = ["--json", &json, "--markdown", &markdown, "--svg", &svg];
-    let (is_done, text) = bench(&[&["--quick", "--seconds", "0.05"][..], &cases, &files].concat());
+    let (is_done, text) = bench(&[&["--quick", "--seconds", "0.15"][..], &cases, &files].concat());
     assert!(is_done, "{text}");
 
     let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();

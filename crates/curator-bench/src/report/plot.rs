@@ -99,6 +99,7 @@ fn colour(peer: Peer) -> RGBColor {
     match peer {
         Peer::Ours => RGBColor(0, 114, 178),
         Peer::Curator => RGBColor(213, 94, 0),
+        Peer::CuratorShared => RGBColor(204, 121, 167),
         Peer::Kazoo => RGBColor(0, 158, 115),
         Peer::Go => RGBColor(230, 159, 0),
         Peer::ZookeeperClient => RGBColor(150, 150, 150),
@@ -275,7 +276,12 @@ mod tests {
             is_crowd: *is_crowd,
             peers: vec![peer(Peer::Ours, 1_000), peer(Peer::Curator, 5_000_000), PeerResults::new(Peer::Kazoo)],
         };
-        PlaceResults { name: "here".to_owned(), description: String::new(), cases: cases.iter().map(case).collect() }
+        PlaceResults {
+            name: "here".to_owned(),
+            description: String::new(),
+            left_out: Vec::new(),
+            cases: cases.iter().map(case).collect(),
+        }
     }
 
     #[test]

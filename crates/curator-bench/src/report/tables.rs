@@ -7,11 +7,23 @@ use crate::document::{CaseResults, Counts, Document, PeerResults, PlaceResults, 
 use crate::peer::Peer;
 
 /// What else a reader of the tables has to know of a client.
-const REMARKS: [(Peer, &str); 1] = [(
-    Peer::ZookeeperClient,
-    "`zookeeper-client` releases by a drop: its delete is sent, and nobody waits for the answer. A cycle of any other client \
-     ends when its delete is answered.",
-)];
+const REMARKS: [(Peer, &str); 2] = [
+    (
+        Peer::CuratorShared,
+        "`curator-shared` is Curator where all threads of a crowd share one `InterProcessMutex`; in `curator` each has its own. \
+         Only `crowd-1000` is played: the time grows with the square of the number of threads.",
+    ),
+    (
+        Peer::ZookeeperClient,
+        "`zookeeper-client` releases by a drop: its delete is sent, and nobody waits for the answer. A cycle of any other \
+         client ends when its delete is answered.",
+    ),
+];
+
+/// What one has to know of crowds.
+const REMARK_ON_CROWDS: &str = "At most 16 waiters of one client of ours have nodes; the others wait in the process, and make \
+                                theirs while the crowd drains. So `to queue` is the time until 16 nodes are there and all \
+                                others wait in the process; of the other clients, until all nodes are there.";
 
 /// The case that is the floor of all others.
 const FLOOR: &str = "cycle-floor";
@@ -72,8 +84,14 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
             text += &format!("\n{remark}\n");
         }
     }
+    if document.places.iter().flat_map(|place| &place.cases).any(|case| case.is_crowd) {
+        text += &format!("\n{REMARK_ON_CROWDS}\n");
+    }
     for place in &document.places {
         text += &format!("\n### {}\n\n{}.\n", place.name, place.description);
+        if !place.left_out.is_empty() {
+            text += &format!("\nNot played here: {}.\n", place.left_out.join(", "));
+        }
         for rows in [timed(place), crowds(place)].iter().flatten() {
             text.push('\n');
             text += &table(rows);
@@ -90,7 +108,7 @@ fn timed(place: &PlaceResults) -> Option<Table> {
         for results in &case.peers {
             is_empty = false;
             let time = results.time();
-            let floor = floor(place, results.peer);
+            let floor = floor(place, case, results.peer);
             let cells = [
                 optional(time.map(|time| time.median / 1e3)),
                 range(time, 1e-3),
@@ -114,7 +132,7 @@ fn timed(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// Each number but the first two is for one waiter, and those about a reconnect are for all.
+/// Times to queue and to drain, and the range, are of the whole crowd; so is the reconnect. The rest is for one waiter.
 fn crowds(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&CROWDS);
     let mut is_empty = true;
@@ -148,11 +166,12 @@ fn crowds(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// The time of a node's creation and deletion by the same client, or else by ours.
-fn floor(place: &PlaceResults, peer: Peer) -> Option<f64> {
-    let case = place.case(FLOOR)?;
-    let time = |peer| Some(case.of(peer)?.time()?.median);
-    time(peer).or_else(|| time(Peer::Ours))
+/// The time of a node's creation and deletion in the same case, or else in the case of the floor; by the same client, or else
+/// by ours.
+fn floor(place: &PlaceResults, case: &CaseResults, peer: Peer) -> Option<f64> {
+    let beside = |peer| case.of(peer)?.floor();
+    let apart = |peer| Some(place.case(FLOOR)?.of(peer)?.time()?.median);
+    beside(peer).or_else(|| beside(Peer::Ours)).or_else(|| apart(peer)).or_else(|| apart(Peer::Ours))
 }
 
 /// How often one goes into the other.
@@ -187,6 +206,7 @@ mod tests {
             voluntary_switches: 6000,
             involuntary_switches: 0,
             crowd: None,
+            floor: None,
         };
         PeerResults { rounds: vec![round(1), round(2), round(3)], ..PeerResults::new(peer) }
     }
@@ -217,7 +237,12 @@ mod tests {
             case("cycle-write", false, vec![ours, peer(Peer::Curator, 300_000), slow]),
             case("reconnect-1000", true, vec![waiting, peer(Peer::Curator, 1_000_000)]),
         ];
-        let place = PlaceResults { name: "loopback".to_owned(), description: "one server".to_owned(), cases };
+        let place = PlaceResults {
+            name: "loopback".to_owned(),
+            description: "one server".to_owned(),
+            left_out: vec!["reentry-mutex".to_owned()],
+            cases,
+        };
         Document { about: vec![("date".to_owned(), "2026-11-22".to_owned())], places: vec![place] }
     }
 

@@ -9,11 +9,11 @@ use tokio::time::sleep;
 
 use super::locks::Played;
 use super::session::{BenchLock, Failure, Session};
-use crate::protocol::{Done, Play, nanoseconds};
+use crate::protocol::{Done, Lock, Play, nanoseconds};
 
-/// How often one looks whether all have come.
-const POLL: Duration = Duration::from_millis(5);
-/// How many tasks look at a lock each.
+/// How often one looks whether all have come: as often as the workers in `peers/` do.
+const POLL: Duration = Duration::from_millis(10);
+/// How many tasks look at a lock each, or take one.
 const LOOKING: usize = 64;
 
 type Tasks<T> = JoinSet<Result<T, Failure>>;
@@ -29,7 +29,31 @@ pub(super) async fn queue<L: BenchLock>(
     } else {
         [play.path.clone()].into()
     };
-    let held = hold::<L>(holding, &paths, play).await?;
+    let held = hold(holding, &paths, play.lock).await?;
+    let raw = holding.raw().await?;
+    let (waiting, holding, play) = (waiting.clone(), holding.clone(), play.clone());
+    let wait = async move { wait::<L, _>(&waiting, &holding, &paths, &play, Held { raw, nodes: held }).await };
+    Ok(Played::Held { wait: Box::pin(wait) })
+}
+
+/// The nodes that have the locks.
+struct Held<R> {
+    raw: R,
+    nodes: Vec<String>,
+}
+
+/// Lets all wait for what is held; `holding` looks after them.
+async fn wait<L: BenchLock, R>(
+    waiting: &L::Session,
+    holding: &L::Session,
+    paths: &Arc<[String]>,
+    play: &Play,
+    held: Held<R>,
+) -> Result<Played, Failure>
+where
+    L::Session: Session<Raw = R>,
+    R: Clone + Send + Sync + 'static,
+{
     let (begin, begun) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     let mut waiters = JoinSet::new();
     for path in paths.iter().cycle().take(play.waiters) {
@@ -43,19 +67,29 @@ pub(super) async fn queue<L: BenchLock>(
         sleep(POLL).await;
     }
     let in_queue = if play.each { 1 } else { play.waiters.min(L::Session::MOST_IN_QUEUE) };
-    look(holding, &paths, in_queue + 1).await?;
+    look(holding, paths, in_queue + 1).await?;
     let nanoseconds = nanoseconds(begin.elapsed());
     let operations = play.waiters as u64;
-    Ok(Played::Queued { nanoseconds, drain: Box::pin(drain::<L>(held, waiters, operations)) })
+    Ok(Played::Queued { nanoseconds, drain: Box::pin(drain::<L::Session>(held, waiters, operations)) })
 }
 
-async fn hold<L: BenchLock>(session: &L::Session, paths: &[String], play: &Play) -> Result<Vec<L::Guard>, Failure> {
+/// Puts a node into each directory that has the lock as long as it is there: a guard for each is more than what is measured
+/// needs.
+async fn hold<S: Session>(session: &S, paths: &Arc<[String]>, lock: Lock) -> Result<Vec<String>, Failure> {
+    let name = if lock == Lock::Write { "__WRIT__" } else { "lock-" };
     let mut holders = Tasks::new();
-    for path in paths {
-        let lock = L::new(session, path, play)?;
-        holders.spawn(async move { lock.lock().await });
+    for first in 0..LOOKING.min(paths.len()) {
+        let (session, paths) = (session.clone(), Arc::clone(paths));
+        holders.spawn(async move {
+            let (raw, mut nodes) = (session.raw().await?, Vec::new());
+            for path in paths.iter().skip(first).step_by(LOOKING) {
+                session.make_directory(path).await?;
+                nodes.push(S::create(&raw, &format!("{path}/{name}")).await?);
+            }
+            Ok(nodes)
+        });
     }
-    all(holders).await
+    Ok(all(holders).await?.into_iter().flatten().collect())
 }
 
 /// Waits until each path has so many nodes.
@@ -75,11 +109,12 @@ async fn look<S: Session>(session: &S, paths: &Arc<[String]>, nodes: usize) -> R
     all(looking).await.map(drop)
 }
 
-async fn drain<L: BenchLock>(held: Vec<L::Guard>, waiters: Tasks<()>, operations: u64) -> Result<Done, Failure> {
+async fn drain<S: Session>(held: Held<S::Raw>, waiters: Tasks<()>, operations: u64) -> Result<Done, Failure> {
     let begin = Instant::now();
     let mut releases = Tasks::new();
-    for guard in held {
-        releases.spawn(L::unlock(guard));
+    for node in held.nodes {
+        let raw = held.raw.clone();
+        releases.spawn(async move { S::delete(&raw, &node).await });
     }
     all(releases).await?;
     all(waiters).await?;

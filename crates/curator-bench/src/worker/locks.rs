@@ -19,6 +19,10 @@ pub(super) trait Locks {
 /// What has become of a play.
 pub(super) enum Played {
     Done(Done),
+    /// The locks are held, and all will wait for them by this.
+    Held {
+        wait: Wait,
+    },
     /// All wait, and will be released by this.
     Queued {
         nanoseconds: u64,
@@ -26,4 +30,5 @@ pub(super) enum Played {
     },
 }
 
+pub(super) type Wait = Pin<Box<dyn Future<Output = Result<Played, Failure>> + Send>>;
 pub(super) type Drain = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Send>>;

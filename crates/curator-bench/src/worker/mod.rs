@@ -88,14 +88,28 @@ fn run_once<L: Locks>(
     input: &mut Lines<StdinLock<'_>>,
 ) -> Result<Answer, Failure> {
     L::supports(play.act, play.lock)?;
-    match runtime.block_on(L::play(sessions, play))? {
-        Played::Done(done) => Ok(Answer::Done(done)),
-        Played::Queued { nanoseconds, drain } => {
-            say(&Answer::Queued { nanoseconds })?;
-            // Whatever it says, it is `go`: nothing else may come now.
-            input.next().transpose()?;
-            Ok(Answer::Done(runtime.block_on(drain)?))
+    let mut played = runtime.block_on(L::play(sessions, play))?;
+    loop {
+        match played {
+            Played::Done(done) => return Ok(Answer::Done(done)),
+            Played::Held { wait } => {
+                say(&Answer::Held)?;
+                go(input)?;
+                played = runtime.block_on(wait)?;
+            }
+            Played::Queued { nanoseconds, drain } => {
+                say(&Answer::Queued { nanoseconds })?;
+                go(input)?;
+                played = Played::Done(runtime.block_on(drain)?);
+            }
         }
+    }
+}
+
+fn go(input: &mut Lines<StdinLock<'_>>) -> Result<(), Failure> {
+    match input.next().transpose()?.map(|line| line.parse()) {
+        Some(Ok(Request::Go)) => Ok(()),
+        other => Err(format!("{other:?} came in place of `go`").into()),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Our client, and all our locks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{CreateMode, CuratorClient, Error};
+use curator_recipes::client::{Acl, CreateMode, CuratorClient, Error, NodeSpec, Session as RawSession, ZPath};
 use curator_recipes::{
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
     InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, WriteGuard, WriteLock,
@@ -45,29 +46,41 @@ impl Locks for Ours {
 }
 
 impl Session for CuratorClient {
-    // `docs/adr/0025`.
+    // `IN_QUEUE` in curator-recipes, `lock/line.rs`, which is private (`docs/adr/0025`).
     const MOST_IN_QUEUE: usize = 16;
+
+    type Raw = (RawSession, Arc<[Acl]>);
 
     async fn connect(connect: &str, timeout: Duration) -> Result<Self, Failure> {
         Ok(Self::builder(connect).session_timeout(timeout).connect().await?)
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {
-        match self.get_children(path).await {
-            Ok(children) => Ok(children.len()),
-            Err(Error::NoNode { .. }) => Ok(0),
+        // A stat has their number: the list is long while many wait.
+        let stat = CuratorClient::session(self).await?.exists(&self.resolve(path)?).await?;
+        Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+    }
+
+    async fn make_directory(&self, directory: &str) -> Result<(), Failure> {
+        let create = CuratorClient::create(self).with_mode(CreateMode::Persistent).creating_parent_containers();
+        match create.for_path(directory, b"").await {
+            Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn create(&self, directory: &str) -> Result<String, Failure> {
-        let create = CuratorClient::create(self).with_mode(CreateMode::EphemeralSequential);
-        let node = create.creating_parent_containers().for_path(format!("{directory}/node-"), b"").await?;
-        Ok(node.to_string())
+    async fn raw(&self) -> Result<Self::Raw, Failure> {
+        Ok((CuratorClient::session(self).await?, Arc::clone(self.default_acl())))
     }
 
-    async fn delete(&self, node: &str) -> Result<(), Failure> {
-        Ok(CuratorClient::delete(self).for_path(node).await?)
+    async fn create((session, acl): &Self::Raw, prefix: &str) -> Result<String, Failure> {
+        let (path, data, acl) = (ZPath::on_server(prefix)?, [].into(), Arc::clone(acl));
+        let created = session.create(&NodeSpec { path, data, mode: CreateMode::EphemeralSequential, acl }).await?;
+        Ok(created.path.to_string())
+    }
+
+    async fn delete((session, _): &Self::Raw, node: &str) -> Result<(), Failure> {
+        Ok(session.delete(&ZPath::on_server(node)?, None).await?)
     }
 
     async fn close(self) -> Result<(), Failure> {

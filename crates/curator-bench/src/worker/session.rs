@@ -14,15 +14,23 @@ pub(super) trait Session: Clone + Send + Sync + 'static {
     /// How many waiters of one session have nodes in one queue at a time; the others wait within the client.
     const MOST_IN_QUEUE: usize;
 
+    /// What sends requests without anything else being done for them.
+    type Raw: Clone + Send + Sync + 'static;
+
     fn connect(connect: &str, timeout: Duration) -> impl Future<Output = Result<Self, Failure>> + Send;
 
     /// How many nodes are below this one; 0 if it is not there.
     fn children(&self, path: &str) -> impl Future<Output = Result<usize, Failure>> + Send;
 
-    /// Makes an ephemeral, sequential node below a directory, and the directory if it is not there. Returns the node's path.
-    fn create(&self, directory: &str) -> impl Future<Output = Result<String, Failure>> + Send;
+    /// Makes a directory, and those above it, where they are not there.
+    fn make_directory(&self, directory: &str) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    fn delete(&self, node: &str) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn raw(&self) -> impl Future<Output = Result<Self::Raw, Failure>> + Send;
+
+    /// Makes an ephemeral, sequential node whose path begins so, and returns that path.
+    fn create(raw: &Self::Raw, prefix: &str) -> impl Future<Output = Result<String, Failure>> + Send;
+
+    fn delete(raw: &Self::Raw, node: &str) -> impl Future<Output = Result<(), Failure>> + Send;
 
     fn close(self) -> impl Future<Output = Result<(), Failure>> + Send;
 }

@@ -34,33 +34,37 @@ impl Locks for ZooKeeperClient {
 impl Session for Client {
     const MOST_IN_QUEUE: usize = usize::MAX;
 
+    type Raw = Self;
+
     async fn connect(connect: &str, timeout: Duration) -> Result<Self, Failure> {
         Ok(Self::connector().with_session_timeout(timeout).connect(connect).await?)
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {
-        match self.list_children(path).await {
-            Ok(children) => Ok(children.len()),
-            Err(Error::NoNode) => Ok(0),
+        // A stat has their number: the list is long while many wait.
+        let stat = self.check_stat(path).await?;
+        Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+    }
+
+    async fn make_directory(&self, directory: &str) -> Result<(), Failure> {
+        match self.mkdir(directory, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
+            Ok(()) | Err(Error::NodeExists) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn create(&self, directory: &str) -> Result<String, Failure> {
-        let prefix = format!("{directory}/node-");
+    async fn raw(&self) -> Result<Self, Failure> {
+        Ok(self.clone())
+    }
+
+    async fn create(raw: &Self, prefix: &str) -> Result<String, Failure> {
         let ephemeral = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-        let (_, sequence) = match Client::create(self, &prefix, b"", &ephemeral).await {
-            Err(Error::NoNode) => {
-                self.mkdir(directory, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
-                Client::create(self, &prefix, b"", &ephemeral).await?
-            }
-            created => created?,
-        };
+        let (_, sequence) = Client::create(raw, prefix, b"", &ephemeral).await?;
         Ok(format!("{prefix}{sequence}"))
     }
 
-    async fn delete(&self, node: &str) -> Result<(), Failure> {
-        Ok(Client::delete(self, node, None).await?)
+    async fn delete(raw: &Self, node: &str) -> Result<(), Failure> {
+        Ok(Client::delete(raw, node, None).await?)
     }
 
     async fn close(self) -> Result<(), Failure> {
