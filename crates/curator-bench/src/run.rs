@@ -24,6 +24,8 @@ const ONCE: Duration = Duration::from_secs(10);
 const SERVER_WARM_UP: Duration = Duration::from_secs(10);
 /// The same of a client that is compiled while it runs, at full speed.
 const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
+/// And by so many times the rounds, where those are what is played.
+const COMPILER_ROUNDS: usize = 5;
 /// Where the network or the disk is what takes time.
 const FAR_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
 /// Curator's threads that share a lock have so many times the limit: two minutes is what is to be seen.
@@ -177,6 +179,7 @@ impl Stage<'_> {
         let mut player = self.start(peer, case, place, Purpose::Time).await?;
         let mut play = path_of(self.timed(&warm_up(&case.play), &format!("/bench/{case}")), peer);
         if peer.compiles() && self.options.time >= Duration::from_secs(1) {
+            play.rounds *= COMPILER_ROUNDS;
             play.time = play.time.max(if is_first { COMPILER_WARM_UP } else { FAR_COMPILER_WARM_UP });
         }
         self.limited(peer, player.play(&play)).await?;
