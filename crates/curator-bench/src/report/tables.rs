@@ -196,7 +196,7 @@ fn note(results: &PeerResults) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Crowd, Round};
+    use crate::document::{Crowd, Floor, Round};
 
     fn peer(peer: Peer, nanoseconds: u64) -> PeerResults {
         let round = |factor| Round {
@@ -265,10 +265,21 @@ mod tests {
     }
 
     #[test]
+    fn the_floor_of_the_same_rounds_comes_first() {
+        let mut document = document();
+        for round in &mut document.places[0].cases[1].peers[0].rounds {
+            round.floor = Some(Floor { operations: 2000, nanoseconds: 400_000_000 });
+        }
+        let text = markdown(&document);
+        assert_eq!((row(&text, "cycle-write", "ours")[7], row(&text, "cycle-write", "curator")[7]), ("2.50", "3.00"));
+    }
+
+    #[test]
     fn what_was_not_measured_is_said_to_be_so() {
         let text = markdown(&document());
         let slow = row(&text, "cycle-write", "kazoo");
         assert_eq!((slow[3], slow[14]), (NOTHING, "took longer than 200 s"));
+        assert!(text.contains("Not played here: reentry-mutex."), "{text}");
         // Of a client that takes no part, nothing is said.
         assert!(!text.contains("zookeeper-client"), "{text}");
     }
