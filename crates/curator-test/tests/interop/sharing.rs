@@ -2,6 +2,7 @@
 
 use curator_recipes::{InterProcessMutex, client::CuratorClient};
 use curator_test::{FaultProxy, TestingServer, close_session, soon, unique_path};
+use tokio::task::spawn_blocking;
 
 use crate::{
     agent::Agent,
@@ -107,7 +108,7 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
 }
 
 /// The same the other way round.
-pub(crate) async fn lost_sessions_of_ours_give_way(peer: &Peer) {
+pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let mut agent = peer.start("agent", server);
     let (holder, waiter) = (Mortal::connect(server).await, Mortal::connect(server).await);
@@ -117,9 +118,15 @@ pub(crate) async fn lost_sessions_of_ours_give_way(peer: &Peer) {
     let second = wait_in_queue(&waited_for, 2).await;
     peer.begin_to_acquire(&mut agent, &path);
     await_nodes(&waited_for, 3).await;
+    assert!(still_waits(&second, &waiter.client).await && agent.is_silent());
     waiter.end_session(server).await;
     holder.end_session(server).await;
-    peer.has_acquired(&agent);
+    // Not on this thread, without which our sessions would end by themselves.
+    let answered = spawn_blocking(move || {
+        peer.has_acquired(&agent);
+        agent
+    });
+    let mut agent = soon(answered).await.unwrap();
     soon(guard.lost()).await;
     peer.release(&mut agent, &path);
     // It has gone on in a session after that.
