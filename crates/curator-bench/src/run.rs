@@ -29,7 +29,7 @@ const COMPILER_ROUNDS: usize = 5;
 /// Where the network or the disk is what takes time.
 const FAR_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
 /// Curator's threads that share a lock have so many times the limit: two minutes is what is to be seen.
-const PATIENCE: u32 = 3;
+const PATIENCE: u32 = 4;
 /// What a client has left behind that was stopped, its server still deletes for so long.
 const LEFT_BEHIND: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 /// How long all processes of a case may take to start. Sixty-four virtual machines on two cores need most of it.
