@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::Duration;
 
 use curator_test::{
@@ -15,7 +16,7 @@ use crate::error::BenchError;
 /// The memory that the system has as a file system.
 const RAM_DISK: &str = "/dev/shm";
 /// What servers for tests do without: a compiler that optimizes, and memory for a crowd.
-const JAVA: [&str; 2] = ["-XX:TieredStopAtLevel=4", "-Xmx1g"];
+const JAVA: [&str; 2] = ["-XX:TieredStopAtLevel=4", "-Xmx4g"];
 /// A member is given up after twenty of them: no crowd keeps one busy for so long.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -128,6 +129,22 @@ impl Place {
             proxy.set_delay(*delay);
         }
         Ok(proxy)
+    }
+
+    /// Starts servers again that do not answer any more: a crowd may be too much for one. Returns whether there were any.
+    pub(crate) async fn revive(&self) -> Result<bool, BenchError> {
+        let servers = match &self.servers {
+            Servers::One(server) => slice::from_ref(server),
+            Servers::Ensemble(cluster, _) => cluster.members(),
+        };
+        let mut has_revived = false;
+        for server in servers {
+            if server.four_letter_word("ruok").await.is_err() {
+                server.restart().await?;
+                has_revived = true;
+            }
+        }
+        Ok(has_revived)
     }
 
     fn server(&self) -> SocketAddr {

@@ -96,6 +96,15 @@ pub(crate) async fn run(
     Ok(document)
 }
 
+/// What is said of a peer that plays no more. What it did may have been too much for its server, which the others need.
+async fn after(error: &BenchError, place: &Place) -> String {
+    match place.revive().await {
+        Ok(false) => error.to_string(),
+        Ok(true) => format!("{error}; its server was gone, and was started again"),
+        Err(gone) => format!("{error}; its server is gone: {gone}"),
+    }
+}
+
 /// What is played on the first kind of server only.
 fn left_out(options: &Options) -> Vec<String> {
     let mut left_out = Vec::new();
@@ -134,7 +143,7 @@ impl Stage<'_> {
             let mut part = Part { results: PeerResults::new(*peer), player: None };
             match self.warm(*peer, case, place, is_first).await {
                 Ok(player) => part.player = Some(player),
-                Err(error) => part.results.note = Some(error.to_string()),
+                Err(error) => part.results.note = Some(after(&error, place).await),
             }
             parts.push(part);
         }
@@ -146,7 +155,7 @@ impl Stage<'_> {
         for round in 1..=self.options.rounds {
             for part in &mut parts {
                 self.progress.tell(&place.name, &case.name, part.results.peer, &format!("round {round}"));
-                self.round(part, &play).await;
+                self.round(part, &play, place).await;
             }
         }
         for part in &mut parts {
@@ -205,7 +214,7 @@ impl Stage<'_> {
     }
 
     /// One turn. A peer that fails plays no more.
-    async fn round(&self, part: &mut Part, play: &Play) {
+    async fn round(&self, part: &mut Part, play: &Play, place: &Place) {
         let Some(mut player) = part.player.take() else { return };
         let (begin, peer) = (Instant::now(), part.results.peer);
         match self.limited(peer, self.turn(&mut player, peer, play)).await {
@@ -224,7 +233,7 @@ impl Stage<'_> {
                 if play.waiters > 0 && matches!(error, BenchError::TooLong(_)) {
                     sleep(LEFT_BEHIND).await;
                 }
-                part.results.note = Some(error.to_string());
+                part.results.note = Some(after(&error, place).await);
             }
         }
     }
