@@ -5,7 +5,7 @@
 //! as many such servers as a runtime has threads, nothing happens on it any more: no timer, no lease, no close.
 //!
 //! None of these threads can help: those of the runtime, and that of `async-io`, which polls whatever its events wake. So this
-//! is done by a thread of its own, one for the process, which looks at all connections once a second. When it has seen the
+//! is done by a thread of its own, one for the process, which looks at all connections twice a second. When it has seen the
 //! same poll twice, it has the sockets shut down; the crate reads what they have received by then, and finds its connection
 //! broken.
 
@@ -20,7 +20,7 @@ use crate::connect_string::HostPort;
 
 /// How often the watchdog looks. A poll takes microseconds, and on a machine that is busy, milliseconds; one that takes this
 /// long is hung up on before it has taken twice as long.
-static PATROL: Patrol = Patrol::every(Duration::from_secs(1));
+static PATROL: Patrol = Patrol::every(Duration::from_millis(500));
 
 /// Looks at everything that is watched over, on a thread that ends when nothing is.
 struct Patrol {

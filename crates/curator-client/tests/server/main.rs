@@ -14,7 +14,6 @@ mod data;
 mod deadlines;
 mod deletes;
 mod health;
-mod hostile;
 mod joint_deletes;
 mod lease;
 mod limits;

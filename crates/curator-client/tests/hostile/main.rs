@@ -1,4 +1,10 @@
 //! A server that is broken, or not one at all.
+//!
+//! In a process of their own: one that sends without a pause holds up the thread that reads for all sessions of the process.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use curator_client::ConnectionState::Lost;
 use curator_client::{Error, RetryNTimes, SessionEnd, ZPath};
-
 use tokio::runtime::Builder;
 
 use crate::support::log::{all_lines_of, listen};
