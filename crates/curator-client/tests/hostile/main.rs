@@ -1,6 +1,6 @@
 //! A server that is broken, or not one at all.
 //!
-//! In a process of their own: one that sends without a pause holds up the thread that reads for all sessions of the process.
+//! In a process of its own: a server that sends without a pause holds up the thread that reads for all sessions of the process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 #[path = "../support/mod.rs"]
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use curator_client::ConnectionState::Lost;
 use curator_client::{Error, RetryNTimes, SessionEnd, ZPath};
 use tokio::runtime::Builder;
+use tokio::sync::RwLock;
 
 use crate::support::log::{all_lines_of, listen};
 use crate::support::{builder, soon};
@@ -22,6 +23,10 @@ use crate::support::{builder, soon};
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a server talks if nobody hangs up on it.
 const LONG: Duration = Duration::from_secs(20);
+
+/// For the tests with a server that sends without a pause, which are alone in the process for their time; the others are
+/// together.
+static ALONE: RwLock<()> = RwLock::const_new(());
 
 fn read_frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     let mut length = [0; 4];
@@ -94,6 +99,7 @@ fn talk_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
+    let _alone = ALONE.read().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = thread::spawn(move || {
@@ -113,6 +119,7 @@ async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
 /// On one thread: nothing that runs there could do anything against it.
 #[tokio::test]
 async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
+    let _alone = ALONE.write().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = thread::spawn(move || {
@@ -131,6 +138,7 @@ async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
 /// A runtime with threads of its own waits for them at its end, and takes no work any more by then.
 #[tokio::test]
 async fn the_end_of_a_runtime_does_not_wait_for_a_server_that_sends_without_a_pause() {
+    let _alone = ALONE.write().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (begun, has_begun) = mpsc::channel();
@@ -156,6 +164,7 @@ async fn the_end_of_a_runtime_does_not_wait_for_a_server_that_sends_without_a_pa
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_that_long() {
+    let _alone = ALONE.read().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = thread::spawn(move || {
@@ -180,6 +189,7 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_tha
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_grants_more_time_than_was_asked_for_is_not_listened_to_that_long() {
+    let _alone = ALONE.read().await;
     listen();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
