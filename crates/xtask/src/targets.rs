@@ -36,7 +36,7 @@ pub(crate) const JEPSEN: &str = "jepsen";
 pub(crate) const SOAK: &str = "soak";
 
 /// All test targets of the workspace. Packages share names: each may have a target `server`.
-const KNOWN: [(&str, Needs); 15] = [
+const KNOWN: [(&str, Needs); 16] = [
     (SERVER, Needs::Either),
     ("crowd", Needs::Either),
     ("matrix", Needs::Either),
@@ -46,6 +46,7 @@ const KNOWN: [(&str, Needs); 15] = [
     (INTEROP, Needs::Clients),
     (PEERS, Needs::One),
     (SOAK, Needs::One),
+    ("bench", Needs::One),
     ("embedded", Needs::Embedded),
     ("hostile", Needs::Embedded),
     ("real", Needs::Real),
