@@ -166,6 +166,8 @@ async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() 
         assert_eq!(error.outcome(), Outcome::Unknown);
         assert!(!error.is_retryable());
         assert_eq!(proxy.requests()[&op], 1);
+        // The create may fail before the state is published, and the state of the round before is the same as the one to wait for.
+        assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
         assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     }
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 3);
