@@ -80,7 +80,8 @@ impl SessionTask {
         self.running.together(send)
     }
 
-    /// Keeps the connection for this long from now, unless it is called again: then it ends, as soon as it is polled.
+    /// Keeps the connection for this long from now; a later call counts in place of this one. After that time the connection
+    /// ends, as soon as it is polled.
     ///
     /// The crate answers for a session on its own, for as long as the process lives. If its owner does nothing any more,
     /// because the runtime is stuck for example, the session would live on, and others would wait for its nodes for ever.
