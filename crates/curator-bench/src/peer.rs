@@ -1,14 +1,13 @@
 //! Whose locks are measured, and how their workers are started.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use clap::ValueEnum;
-use curator_jepsen::peer::{CURATOR_CLASSPATH, KAZOO_PYTHON};
+use curator_jepsen::peer::{CURATOR_CLASSPATH, KAZOO_PYTHON, java};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
@@ -97,12 +96,6 @@ impl Peer {
             Self::Go => with(found(GO_BENCH)?, &[]),
         })
     }
-}
-
-/// As the servers are started: from `JAVA_HOME`, or else from `PATH`.
-fn java() -> OsString {
-    let program = |home| PathBuf::from(home).join("bin/java").into();
-    env::var_os("JAVA_HOME").map_or_else(|| "java".into(), program)
 }
 
 impl Prepared {

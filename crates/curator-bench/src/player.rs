@@ -28,6 +28,8 @@ const TOGETHER_EACH: Duration = Duration::from_millis(20);
 const QUIET: Duration = Duration::from_secs(4);
 /// Before a cut it is enough that no request is under way.
 const REST: Duration = Duration::from_secs(1);
+/// Time for one operation and hardly more.
+const ONE: Duration = Duration::from_millis(1);
 /// How often one looks whether it has.
 const POLL: Duration = Duration::from_millis(1);
 
@@ -128,7 +130,7 @@ impl Player {
     }
 
     /// Counts what each operation costs at the proxy. A case that lasts for a time is played twice: what is sent to
-    /// prepare it is the same both times, as the timed rounds have made all directories.
+    /// prepare it is the same both times, as the directories have just been used: the server deletes those that are empty.
     pub(crate) async fn count(&mut self, play: &Play, case: &Case) -> Result<Counts, BenchError> {
         if case.kind() == Kind::Crowd {
             self.play(&warm_up(play)).await?;
@@ -137,6 +139,7 @@ impl Player {
             let counts = difference(&self.counts(operations), &before);
             return Ok(Counts { round_trips: None, ..counts });
         }
+        self.play(&Play { time: play.time.min(ONE), rounds: play.rounds.min(1), ..play.clone() }).await?;
         let (zero, mut operations) = (self.counts(0), 0);
         let mut counted = Vec::new();
         for play in lengths(play) {

@@ -1,28 +1,15 @@
 //! A small run, with our client and the one below it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
+mod support;
+
 use std::collections::BTreeMap;
-use std::process::Command;
 
-use curator_test::SERVER_VARIABLE;
 use serde_json::Value;
+use support::{bench, of};
 
-/// On the kind of server that the environment names.
-fn bench(arguments: &[&str]) -> (bool, String) {
-    let kind = std::env::var(SERVER_VARIABLE).unwrap_or_else(|_| "embedded".to_owned());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_curator-bench"));
-    let output = command.args(["--server", &kind, "--peers", "zookeeper-client"]).args(arguments).output().unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
-}
-
-/// What a client was measured to do in a case: rounds, note, counts.
-fn of<'a>(document: &'a Value, case: &str, peer: &str) -> &'a Value {
-    let named = |values: &'a Value, key: &str, name: &str| {
-        values.as_array().unwrap().iter().find(|value| value[key] == name).unwrap_or_else(|| panic!("no {name}"))
-    };
-    named(&named(&document["places"][0]["cases"], "name", case)["peers"], "peer", peer)
-}
+/// Beside ours.
+const PEER: &str = "zookeeper-client";
 
 #[test]
 fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
@@ -34,7 +21,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
         "cycle-floor,cycle-mutex,cycle-semaphore-mutex,reentry-mutex,distinct,handover,readers,crowd,reconnect",
     ];
     let files = ["--json", &json, "--markdown", &markdown, "--svg", &svg];
-    let (is_done, text) = bench(&[&["--quick", "--seconds", "0.15"][..], &cases, &files].concat());
+    let (is_done, text) = bench(PEER, &[&["--quick", "--seconds", "0.15"][..], &cases, &files].concat());
     assert!(is_done, "{text}");
 
     let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
@@ -69,7 +56,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
 
     // The same tables can be made of the file.
     let again = file("again.md");
-    let (is_done, text) = bench(&["--from", &json, "--markdown", &again]);
+    let (is_done, text) = bench(PEER, &["--from", &json, "--markdown", &again]);
     assert!(is_done, "{text}");
     assert_eq!(std::fs::read_to_string(&again).unwrap(), table);
 }
@@ -78,7 +65,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
 fn a_client_that_takes_too_long_is_said_to() {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("run.json").display().to_string();
-    let (is_done, text) = bench(&["--cases", "cycle-mutex", "--seconds", "30", "--limit", "1", "--json", &json]);
+    let (is_done, text) = bench(PEER, &["--cases", "cycle-mutex", "--seconds", "30", "--limit", "1", "--json", &json]);
     assert!(is_done, "{text}");
     let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
     for peer in ["ours", "zookeeper-client"] {

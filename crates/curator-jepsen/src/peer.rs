@@ -73,8 +73,9 @@ fn curator(classpath: &OsString, java: OsString) -> Command {
     command
 }
 
-/// As the servers are started: from `JAVA_HOME`, or else from `PATH`.
-pub(crate) fn java() -> OsString {
+/// Java, found as the servers find it: from `JAVA_HOME`, or else from `PATH`.
+#[must_use]
+pub fn java() -> OsString {
     env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| Path::new(&home).join("bin/java").into())
 }
 

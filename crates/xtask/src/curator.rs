@@ -26,11 +26,16 @@ const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
 /// The sources of our programs, in the workspace: the worker of runs under faults, the agent of the interop tests, and the worker
 /// of the bench.
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 9] = [
     "crates/curator-jepsen/peers/CuratorWorker.java",
     "crates/curator-test/tests/interop/CuratorAgent.java",
     "crates/curator-test/tests/interop/CuratorAgentRecipes.java",
+    "crates/curator-test/tests/interop/CuratorAgentSemaphores.java",
     "crates/curator-bench/peers/CuratorBench.java",
+    "crates/curator-bench/peers/CuratorBenchCrowd.java",
+    "crates/curator-bench/peers/CuratorBenchLock.java",
+    "crates/curator-bench/peers/CuratorBenchRequest.java",
+    "crates/curator-bench/peers/CuratorBenchTasks.java",
 ];
 
 /// Finds the class path of our programs, or fetches Curator's jars and compiles the programs, into the target directory.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{clients::Client, command, prepare, say};
 
 /// Those that can take part.
-pub(crate) const PEERS: [Client; 2] = [Client::Curator, Client::Kazoo];
+const PEERS: [Client; 2] = [Client::Curator, Client::Kazoo];
 
 /// Prepares ZooKeeper and the peers that are asked for, and runs `curator-jepsen run` with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {

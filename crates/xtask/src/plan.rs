@@ -4,7 +4,6 @@ use std::env;
 
 use crate::{
     clients::Client,
-    jepsen,
     kind::{SERVER_VARIABLE, ServerKind},
     targets::{CONFORMANCE, INTEROP, JEPSEN, Needs, PEERS, SERVER, needs, that_need},
 };
@@ -98,11 +97,12 @@ pub(crate) fn interop(clients: &[Client]) -> Vec<String> {
     line.into_iter().chain(clients.iter().map(|client| module(*client))).collect()
 }
 
-/// The command line for the tests of the workers with these other clients.
+/// The command line for the tests of the workers with these other clients: those of the runs under faults and of the bench.
 pub(crate) fn peers(clients: &[Client]) -> Vec<String> {
-    let line = ["test", "-p", "curator-jepsen", "--no-fail-fast", "--test", PEERS, "--"].map(str::to_owned);
-    let clients = clients.iter().filter(|client| jepsen::PEERS.contains(client));
-    line.into_iter().chain(clients.map(|client| format!("with_{}", client.name()))).collect()
+    let packages = ["test", "-p", "curator-jepsen", "-p", "curator-bench"];
+    let line = [&packages[..], &["--no-fail-fast", "--test", PEERS, "--"]].concat();
+    let clients = clients.iter().map(|client| format!("with_{}", client.name()));
+    line.into_iter().map(str::to_owned).chain(clients).collect()
 }
 
 /// How the names of the tests with a client begin.
@@ -119,10 +119,8 @@ pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
         .filter(|client| arguments.iter().any(|argument| argument.starts_with(&module(*client))))
         .collect();
     let of_interop = if named.is_empty() { Client::ALL.to_vec() } else { named };
-    let is_needed = |client: &Client| {
-        targets.contains(&INTEROP) && of_interop.contains(client)
-            || targets.contains(&PEERS) && jepsen::PEERS.contains(client)
-    };
+    let is_needed =
+        |client: &Client| targets.contains(&INTEROP) && of_interop.contains(client) || targets.contains(&PEERS);
     Client::ALL.into_iter().filter(is_needed).collect()
 }
 
@@ -202,7 +200,8 @@ mod tests {
     #[test]
     fn the_peers_that_are_there_are_tested() {
         let line = |clients| peers(clients).join(" ");
-        assert_eq!(line(&[Client::Kazoo]), "test -p curator-jepsen --no-fail-fast --test peers -- with_kazoo");
+        let kazoo = "test -p curator-jepsen -p curator-bench --no-fail-fast --test peers -- with_kazoo";
+        assert_eq!(line(&[Client::Kazoo]), kazoo);
         assert!(line(&[Client::Kazoo, Client::Curator]).ends_with("--test peers -- with_kazoo with_curator"));
     }
 
@@ -248,7 +247,7 @@ mod tests {
         assert_eq!(clients("--test interop kazoo::locks"), [Client::Kazoo]);
         assert_eq!(clients("--test interop -- curator:: kazoo::"), [Client::Curator, Client::Kazoo]);
         assert_eq!(clients("--test interop a_lock_is_handed_over"), Client::ALL);
-        assert_eq!(clients("--test peers"), jepsen::PEERS);
+        assert_eq!(clients("--test peers"), Client::ALL);
         assert_eq!(clients("interop"), []);
         assert_eq!(clients("--test jepsen"), []);
         assert!(names_jepsen(&words("--test jepsen")));

@@ -8,7 +8,6 @@ use crate::{
     clients::{self, Client, Prepared},
     command,
     distribution::{DEBIAN_HOME, Distribution, HOME_VARIABLE},
-    jepsen::PEERS,
     kind::ServerKind,
     not_run::{INSTALL_DEBIAN, INSTALL_REAL, INSTALL_RELEASE, NotRun},
     plan::{self, Suite},
@@ -154,8 +153,8 @@ impl Runner<'_> {
         let mut suites = vec![("interop", clients.clone(), plan::interop(&clients))];
         // One kind of server is enough for these.
         if place.kind == ServerKind::Embedded {
-            let peers: Vec<_> = clients.into_iter().filter(|client| PEERS.contains(client)).collect();
-            suites.push(("peers", peers.clone(), plan::peers(&peers)));
+            let line = plan::peers(&clients);
+            suites.push(("peers", clients, line));
         }
         let mut runs = Vec::new();
         // Without a name, all tests would run.

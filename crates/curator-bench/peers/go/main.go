@@ -17,12 +17,6 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// So many look at a path each, or take a lock.
-const looking = 64
-
-// How often one looks whether others have come.
-const poll = 10 * time.Millisecond
-
 var everyone = zk.WorldACL(zk.PermAll)
 
 type silence struct{}
@@ -227,99 +221,6 @@ func cycle(lock *zk.Lock) error {
 		return err
 	}
 	return lock.Unlock()
-}
-
-// crowd lets many wait over session 0 for what session 1 has.
-func (w *worker) crowd(path string, with request) (string, error) {
-	waiters, err := with.number("waiters")
-	if err != nil {
-		return "", err
-	}
-	if err := w.need(2); err != nil {
-		return "", err
-	}
-	paths := []string{path}
-	if with["paths"] == "each" {
-		paths = members(path, waiters)
-	}
-	held, err := w.hold(paths)
-	if err != nil {
-		return "", err
-	}
-	fmt.Println("held")
-	if err := w.awaitGo(); err != nil {
-		return "", err
-	}
-	begin, ended := time.Now(), make(chan error, 1)
-	go func() {
-		ended <- all(waiters, func(waiter int) error {
-			return cycle(zk.NewLock(w.sessions[0], paths[waiter%len(paths)], everyone))
-		})
-	}()
-	if err := w.untilQueued(paths, 1+waiters/len(paths), ended); err != nil {
-		return "", err
-	}
-	fmt.Printf("queued nanoseconds=%d\n", time.Since(begin).Nanoseconds())
-	if err := w.awaitGo(); err != nil {
-		return "", err
-	}
-	begin = time.Now()
-	if err := all(len(held), func(i int) error { return w.sessions[1].Delete(held[i], -1) }); err != nil {
-		return "", err
-	}
-	if err := <-ended; err != nil {
-		return "", err
-	}
-	return done(waiters, time.Since(begin)), nil
-}
-
-func (w *worker) awaitGo() error {
-	if !w.requests.Scan() || w.requests.Text() != "go" {
-		return fmt.Errorf("%q came in place of `go`", w.requests.Text())
-	}
-	return nil
-}
-
-// hold puts a node into each directory that has the lock as long as it is there.
-func (w *worker) hold(paths []string) ([]string, error) {
-	holder, held := w.sessions[1], make([]string, len(paths))
-	err := all(looking, func(first int) error {
-		for i := first; i < len(paths); i += looking {
-			// Makes the directory.
-			if err := cycle(zk.NewLock(holder, paths[i], everyone)); err != nil {
-				return err
-			}
-			var err error
-			if held[i], err = holder.CreateProtectedEphemeralSequential(paths[i]+"/lock-", nil, everyone); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return held, err
-}
-
-// untilQueued looks until there are so many nodes in each directory. That nobody waits any more is an error.
-func (w *worker) untilQueued(paths []string, nodes int, ended <-chan error) error {
-	return all(looking, func(first int) error {
-		for i := first; i < len(paths); i += looking {
-			for {
-				_, stat, err := w.sessions[1].Exists(paths[i])
-				if err != nil {
-					return err
-				}
-				if int(stat.NumChildren) >= nodes {
-					break
-				}
-				select {
-				case err := <-ended:
-					return fmt.Errorf("a waiter has not waited: %v", err)
-				case <-time.After(poll):
-				}
-			}
-		}
-		return nil
-	})
 }
 
 func (w *worker) need(sessions int) error {

@@ -1,7 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
@@ -20,13 +19,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
-import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
-import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
-import org.apache.curator.framework.recipes.shared.SharedCount;
-import org.apache.curator.framework.recipes.shared.SharedCountListener;
-import org.apache.curator.framework.recipes.shared.SharedCountReader;
-import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.curator.utils.ZKPaths;
 import org.apache.zookeeper.CreateMode;
@@ -70,11 +63,9 @@ public final class CuratorAgent {
         private final String name;
         private final Map<String, InterProcessLock> locks = new HashMap<>();
         private final Map<String, InterProcessReadWriteLock> readWriteLocks = new HashMap<>();
-        private final Map<String, InterProcessSemaphoreV2> semaphores = new HashMap<>();
-        private final Map<String, SharedCount> counts = new HashMap<>();
-        private final Map<String, List<Lease>> leases = new HashMap<>();
         private final BlockingQueue<String> events = new LinkedBlockingQueue<>();
         private volatile CuratorFramework client;
+        private CuratorAgentSemaphores semaphores;
         private CuratorAgentRecipes recipes;
 
         Session(String name) {
@@ -118,10 +109,10 @@ public final class CuratorAgent {
                     client.close();
                     return null;
                 case "share":
-                    client = SESSIONS.get(with[0]).client;
+                    use(SESSIONS.get(with[0]).client);
                     return null;
                 case "round-trips":
-                    roundTrips(Integer.parseInt(with[0]));
+                    roundTrips(client, Integer.parseInt(with[0]));
                     return null;
                 case "acquire":
                     return lock(with[0], with[1]).acquire(TIMEOUT, TimeUnit.SECONDS);
@@ -135,15 +126,15 @@ public final class CuratorAgent {
                 case "read-write-cycles":
                     return readWriteCycles(with[0], Integer.parseInt(with[1]), with[2], Long.parseLong(with[3]));
                 case "lease":
-                    return lease(with[0], with[1], Integer.parseInt(with[2]));
+                    return semaphores.lease(with[0], with[1], Integer.parseInt(with[2]));
                 case "return":
-                    return giveBack(with[0]);
+                    return semaphores.giveBack(with[0]);
                 case "leases":
-                    return leases(with[0], with[1], with[2], Integer.parseInt(with[3]), Long.parseLong(with[4]));
+                    return semaphores.leases(with[0], with[1], with[2], Integer.parseInt(with[3]), Long.parseLong(with[4]));
                 case "count":
-                    return count(with[0]).getCount();
+                    return semaphores.count(with[0]).getCount();
                 case "set-count":
-                    count(with[0]).setCount(Integer.parseInt(with[1]));
+                    semaphores.count(with[0]).setCount(Integer.parseInt(with[1]));
                     return null;
                 case "revocable":
                     ((InterProcessMutex) lock("mutex", with[0])).makeRevocable(lock -> events.add("revoked"));
@@ -162,18 +153,24 @@ public final class CuratorAgent {
         // The session.
 
         private Object open(String hosts, int timeout) throws Exception {
-            client = CuratorFrameworkFactory.builder()
+            CuratorFramework opened = CuratorFrameworkFactory.builder()
                     .connectString(hosts)
                     .sessionTimeoutMs(timeout)
                     .connectionTimeoutMs(TIMEOUT * 1000)
                     .retryPolicy(new ExponentialBackoffRetry(50, 10, 1000))
                     .build();
-            client.start();
-            if (!client.blockUntilConnected(TIMEOUT, TimeUnit.SECONDS)) {
+            opened.start();
+            if (!opened.blockUntilConnected(TIMEOUT, TimeUnit.SECONDS)) {
                 throw new IllegalStateException("not connected");
             }
-            recipes = new CuratorAgentRecipes(client, name, events);
+            use(opened);
             return session();
+        }
+
+        private void use(CuratorFramework opened) {
+            client = opened;
+            semaphores = new CuratorAgentSemaphores(client, name, events);
+            recipes = new CuratorAgentRecipes(client, name, events);
         }
 
         /** Id and password, in hexadecimal digits. */
@@ -207,7 +204,7 @@ public final class CuratorAgent {
         private Object participants(String kind, String path) throws Exception {
             if (kind.equals("semaphore")) {
                 // These are names already.
-                return semaphores.get(path).getParticipantNodes();
+                return semaphores.participants(path);
             }
             Collection<String> paths = ((InterProcessMutex) lock(kind, path)).getParticipantNodes();
             return paths.stream().map(ZKPaths::getNodeFromPath).collect(Collectors.toList());
@@ -222,12 +219,12 @@ public final class CuratorAgent {
             Random random = new Random(seed);
             InterProcessLock lock = lock(kind, path);
             for (int cycle = 0; cycle < cycles; cycle++) {
-                roundTrips(random.nextInt(8));
+                roundTrips(client, random.nextInt(8));
                 if (!lock.acquire(TIMEOUT, TimeUnit.SECONDS)) {
                     throw new IllegalStateException("not acquired");
                 }
                 long number = Long.parseLong(new String(client.getData().forPath(counter), StandardCharsets.UTF_8));
-                roundTrips(random.nextInt(3));
+                roundTrips(client, random.nextInt(3));
                 byte[] entry = entry(lock).getBytes(StandardCharsets.UTF_8);
                 client.create().withMode(CreateMode.PERSISTENT_SEQUENTIAL).forPath(counter + "/log-", entry);
                 client.setData().forPath(counter, Long.toString(number + 1).getBytes(StandardCharsets.UTF_8));
@@ -245,12 +242,12 @@ public final class CuratorAgent {
                     continue;
                 }
                 InterProcessLock read = lock("read", path);
-                roundTrips(random.nextInt(8));
+                roundTrips(client, random.nextInt(8));
                 if (!read.acquire(TIMEOUT, TimeUnit.SECONDS)) {
                     throw new IllegalStateException("not acquired");
                 }
                 String number = new String(client.getData().forPath(counter), StandardCharsets.UTF_8);
-                roundTrips(1 + random.nextInt(3));
+                roundTrips(client, 1 + random.nextInt(3));
                 if (!number.equals(new String(client.getData().forPath(counter), StandardCharsets.UTF_8))) {
                     throw new IllegalStateException("a writer beside a reader");
                 }
@@ -270,78 +267,11 @@ public final class CuratorAgent {
             }
             return "0 " + name;
         }
+    }
 
-        private void roundTrips(int number) throws Exception {
-            for (int i = 0; i < number; i++) {
-                client.checkExists().forPath("/");
-            }
-        }
-
-        // Semaphores. The number of leases is a number, or the path of a shared count.
-
-        private InterProcessSemaphoreV2 semaphore(String path, String number) throws Exception {
-            InterProcessSemaphoreV2 known = semaphores.get(path);
-            if (known == null) {
-                known = number.startsWith("/")
-                        ? new InterProcessSemaphoreV2(client, path, count(number))
-                        : new InterProcessSemaphoreV2(client, path, Integer.parseInt(number));
-                known.setNodeData(name.getBytes(StandardCharsets.UTF_8));
-                semaphores.put(path, known);
-            }
-            return known;
-        }
-
-        private SharedCount count(String path) throws Exception {
-            SharedCount known = counts.get(path);
-            if (known == null) {
-                known = new SharedCount(client, path, 1);
-                known.addListener(new SharedCountListener() {
-                    @Override
-                    public void countHasChanged(SharedCountReader same, int number) {
-                        events.add("count " + number);
-                    }
-
-                    @Override
-                    public void stateChanged(CuratorFramework same, ConnectionState state) {}
-                });
-                known.start();
-                counts.put(path, known);
-            }
-            return known;
-        }
-
-        private Object lease(String path, String number, int quantity) throws Exception {
-            Collection<Lease> taken = semaphore(path, number).acquire(quantity, TIMEOUT, TimeUnit.SECONDS);
-            if (taken == null) {
-                return false;
-            }
-            leases.computeIfAbsent(path, unused -> new ArrayList<>()).addAll(taken);
-            return true;
-        }
-
-        /** All leases of this path. Returns their number. */
-        private Object giveBack(String path) {
-            List<Lease> held = leases.remove(path);
-            semaphores.get(path).returnAll(held);
-            return held.size();
-        }
-
-        /** Takes and returns a lease so many times. Whoever has a lease has a node in the directory {@code holders}. */
-        private Object leases(String path, String number, String holders, int cycles, long seed) throws Exception {
-            Random random = new Random(seed);
-            int most = 0;
-            for (int cycle = 0; cycle < cycles; cycle++) {
-                roundTrips(random.nextInt(8));
-                if (!Boolean.TRUE.equals(lease(path, number, 1))) {
-                    throw new IllegalStateException("no lease");
-                }
-                String holder = client.create().withMode(CreateMode.EPHEMERAL_SEQUENTIAL).forPath(holders + "/h-");
-                most = Math.max(most, client.getChildren().forPath(holders).size());
-                roundTrips(random.nextInt(3));
-                client.delete().forPath(holder);
-                giveBack(path);
-            }
-            return most;
+    static void roundTrips(CuratorFramework client, int number) throws Exception {
+        for (int i = 0; i < number; i++) {
+            client.checkExists().forPath("/");
         }
     }
 

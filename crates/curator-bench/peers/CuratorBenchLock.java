@@ -1,0 +1,68 @@
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+
+/** A lock of any kind that Curator has. */
+interface CuratorBenchLock {
+    void acquire() throws Exception;
+
+    void release() throws Exception;
+
+    default void cycle() throws Exception {
+        acquire();
+        release();
+    }
+
+    /** As the request names it. */
+    static CuratorBenchLock of(CuratorFramework client, CuratorBenchRequest request, String path) {
+        switch (request.text("lock")) {
+            case "mutex":
+                return of(new InterProcessMutex(client, path));
+            case "read":
+                return of(new InterProcessReadWriteLock(client, path).readLock());
+            case "write":
+                return of(new InterProcessReadWriteLock(client, path).writeLock());
+            case "semaphore":
+                return semaphore(new InterProcessSemaphoreV2(client, path, 1));
+            case "semaphore-mutex":
+                return of(new InterProcessSemaphoreMutex(client, path));
+            default:
+                return of(new InterProcessMultiLock(client, request.paths(request.number("members"))));
+        }
+    }
+
+    static CuratorBenchLock of(InterProcessLock lock) {
+        return new CuratorBenchLock() {
+            @Override
+            public void acquire() throws Exception {
+                lock.acquire();
+            }
+
+            @Override
+            public void release() throws Exception {
+                lock.release();
+            }
+        };
+    }
+
+    private static CuratorBenchLock semaphore(InterProcessSemaphoreV2 semaphore) {
+        return new CuratorBenchLock() {
+            private Lease lease;
+
+            @Override
+            public void acquire() throws Exception {
+                lease = semaphore.acquire();
+            }
+
+            @Override
+            public void release() {
+                semaphore.returnLease(lease);
+            }
+        };
+    }
+}

@@ -1,0 +1,66 @@
+//! Small runs with the programs that use other clients: each plays every kind of case that its client can.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+mod support;
+
+use serde_json::Value;
+use support::{bench, of};
+
+/// Nothing is sent, it is counted in another case, or it is the reconnect that is counted. Of `curator-shared` nothing is
+/// counted.
+const UNCOUNTED: [&str; 3] = ["reentry", "handover-processes", "reconnect"];
+
+/// Plays these cases, and finds that each was measured and counted.
+fn plays(peer: &str, cases: &[&str]) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("run.json").display().to_string();
+    let arguments = ["--quick", "--seconds", "0.15", "--json", &json, "--cases", &cases.join(",")];
+    let (is_done, text) = bench(peer, &arguments);
+    assert!(is_done, "{text}");
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    for case in cases {
+        let results = of(&document, case, peer);
+        assert_eq!(results["note"], Value::Null, "{case}: {results:#}");
+        assert!(results["rounds"][0]["operations"].as_u64().unwrap() > 0, "{case}: {results:#}");
+        if peer != "curator-shared" && !UNCOUNTED.iter().any(|uncounted| case.starts_with(uncounted)) {
+            assert!(results["counts"]["bytes_sent"].as_u64().unwrap() > 0, "{case}: {results:#}");
+        }
+    }
+    document
+}
+
+/// Counted, not timed: exact on any machine.
+fn round_trips(document: &Value, case: &str, peer: &str) -> f64 {
+    let counts = &of(document, case, peer)["counts"];
+    counts["round_trips"].as_f64().unwrap() / counts["operations"].as_f64().unwrap()
+}
+
+/// What every client can.
+const CASES: [&str; 7] =
+    ["cycle-mutex", "distinct-4", "handover-4", "handover-processes-4", "crowd-50", "crowd-each-50", "reconnect-50"];
+
+#[test]
+fn curators_locks_are_played_with_curator() {
+    let locks = ["cycle-write", "cycle-semaphore", "cycle-multi-3"];
+    let document = plays("curator", &[&CASES[..], &locks, &["reentry-mutex", "readers-4"]].concat());
+    assert_eq!(round_trips(&document, "cycle-mutex", "curator"), 3.0);
+    // One after another.
+    assert_eq!(round_trips(&document, "cycle-multi-3", "curator"), 9.0);
+}
+
+#[test]
+fn a_crowd_on_one_object_is_played_with_curator() {
+    plays("curator-shared", &["crowd-50"]);
+}
+
+#[test]
+fn kazoos_locks_are_played_with_kazoo() {
+    let document = plays("kazoo", &[&CASES[..], &["cycle-semaphore", "readers-4"]].concat());
+    assert_eq!(round_trips(&document, "cycle-mutex", "kazoo"), 4.0);
+}
+
+#[test]
+fn the_mutex_of_go_zookeeper_is_played_with_go() {
+    let document = plays("go", &CASES);
+    assert_eq!(round_trips(&document, "cycle-mutex", "go"), 3.0);
+}

@@ -1,0 +1,24 @@
+//! The bench, as a program, and what it has written.
+
+use std::process::Command;
+
+use curator_test::SERVER_VARIABLE;
+use serde_json::Value;
+
+/// Runs it with this client beside ours, on the kind of server that the environment names. Returns whether it succeeded, and
+/// what it printed.
+pub(crate) fn bench(peer: &str, arguments: &[&str]) -> (bool, String) {
+    let kind = std::env::var(SERVER_VARIABLE).unwrap_or_else(|_| "embedded".to_owned());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_curator-bench"));
+    let output = command.args(["--server", &kind, "--peers", peer]).args(arguments).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// What a client was measured to do in a case: rounds, note, counts.
+pub(crate) fn of<'a>(document: &'a Value, case: &str, peer: &str) -> &'a Value {
+    let named = |values: &'a Value, key: &str, name: &str| {
+        values.as_array().unwrap().iter().find(|value| value[key] == name).unwrap_or_else(|| panic!("no {name}"))
+    };
+    named(&named(&document["places"][0]["cases"], "name", case)["peers"], "peer", peer)
+}
