@@ -1,4 +1,6 @@
-//! Who may do what with new nodes.
+//! Who may do what with nodes.
+
+mod entry;
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 
-use crate::operation::{Acl, AuthId};
+pub use self::entry::{Acl, AuthId, Permission};
 use crate::path::ZPath;
 
 /// Chooses the ACL of each node that a client creates: its own nodes and those of the locks, missing parents, and nodes of

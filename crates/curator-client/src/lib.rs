@@ -114,7 +114,7 @@ pub mod retry {
     };
 }
 
-pub use crate::acl::{AclProvider, digest_id};
+pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};
 pub use crate::client::{
     ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, Transaction,
 };
@@ -126,8 +126,7 @@ pub use crate::janitor::{Janitor, PendingDelete, Refusals};
 pub use crate::node::protected::ProtectionId;
 pub use crate::node_path::NodePath;
 pub use crate::operation::{
-    Acl, AuthId, CreateMode, Created, NodeSpec, Permission, ReadOperation, ReadResult, Stat, TransactionOperation,
-    TransactionResult,
+    CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult,
 };
 pub use crate::path::{InvalidPath, PathProblem, ZPath};
 pub use crate::retrier::Retrier;

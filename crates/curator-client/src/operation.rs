@@ -1,13 +1,11 @@
 //! The data of requests and answers.
 //!
-//! They are at the bottom of the crate, so that the adapter can take and return them directly. Stats and access control
-//! lists are types of the client crate, which no other file outside the adapter names.
+//! They are at the bottom of the crate, so that the adapter can take and return them directly.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use zookeeper_client::{Acl, AuthId, Permission, Stat};
-
+use crate::acl::Acl;
 use crate::path::ZPath;
 
 /// The kind of node to create (ZooKeeper's `CreateMode`).
@@ -45,8 +43,40 @@ impl CreateMode {
     }
 }
 
+/// What a server knows about a node, besides its data and children (ZooKeeper's `Stat`).
+///
+/// A *zxid* is the number of a change; it increases from change to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Stat {
+    /// The zxid of the node's creation.
+    pub czxid: i64,
+    /// The zxid of the last change of the node's data.
+    pub mzxid: i64,
+    /// The zxid of the last creation or deletion of a child.
+    pub pzxid: i64,
+    /// When the node was created, in milliseconds since 1970, on the clock of the ensemble's leader.
+    pub ctime: i64,
+    /// When the node's data was last set, in milliseconds since 1970, on the clock of the ensemble's leader.
+    pub mtime: i64,
+    /// How often the node's data was set since its creation.
+    pub version: i32,
+    /// How often a child was created or deleted.
+    pub cversion: i32,
+    /// How often the node's ACL was set since its creation.
+    pub aversion: i32,
+    /// The id of the session that the node ends with, if it is ephemeral. Otherwise 0, or a number that the server uses to
+    /// mark containers and nodes with a time to live.
+    pub ephemeral_owner: i64,
+    /// The length of the node's data in bytes.
+    pub data_length: i32,
+    /// The number of the node's children.
+    pub num_children: i32,
+}
+
 /// A node to create, with everything that the server needs to know.
 #[derive(Debug, Clone)]
+#[expect(clippy::exhaustive_structs, reason = "what ZooKeeper's create asks for; callers write it in full")]
 pub struct NodeSpec {
     /// The path; for a sequential node, the path to which the number is appended.
     pub path: ZPath,

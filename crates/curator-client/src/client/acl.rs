@@ -3,9 +3,10 @@
 use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
+use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::node_path::NodePath;
-use crate::operation::{Acl, Stat};
+use crate::operation::Stat;
 
 impl CuratorClient {
     /// Reads a node's ACL and stat. Curator's `getACL`.

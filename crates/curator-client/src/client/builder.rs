@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::in_namespace;
-use crate::acl::{AclProvider, Acls, SameAcl};
+use crate::acl::{Acl, AclProvider, Acls, AuthId, Permission, SameAcl};
 use crate::connect_string::ConnectString;
 use crate::error::{Error, Result};
-use crate::operation::{Acl, AuthId, Permission};
 use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
 use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};

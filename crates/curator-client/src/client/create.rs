@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::CuratorClient;
+use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;
 use crate::node::find::NodeFinder;
 use crate::node::protected::ProtectionId;
 use crate::node_path::NodePath;
-use crate::operation::{Acl, CreateMode, Created, NodeSpec};
+use crate::operation::{CreateMode, Created, NodeSpec};
 use crate::path::ZPath;
 use crate::session::Session;
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Session;
+use crate::acl::Acl;
 use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::operation::{
-    Acl, Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION,
-    TransactionOperation, TransactionResult, size_of_acl,
+    Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation,
+    TransactionResult, size_of_acl,
 };
 use crate::path::ZPath;
 use crate::shortened::Shortened;

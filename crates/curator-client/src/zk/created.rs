@@ -9,6 +9,7 @@ use std::fmt;
 use futures_util::future::join_all;
 use zookeeper_client::{Client, Error as ZkError};
 
+use super::data::from_stat;
 use crate::error::{Error, Result};
 use crate::operation::{Created, NodeSpec, Stat, TRANSACTION, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
@@ -68,7 +69,7 @@ fn unseen<'a>(operations: &'a [TransactionOperation], results: &[TransactionResu
         operation, result,
     ) {
         (TransactionOperation::Create(node), TransactionResult::Created(Created { path, stat }))
-            if stat.is_invalid() =>
+            if is_missing(stat) =>
         {
             Some(New { index, node, path: path.clone() })
         }
@@ -77,11 +78,16 @@ fn unseen<'a>(operations: &'a [TransactionOperation], results: &[TransactionResu
     operations.iter().zip(results).enumerate().filter_map(unseen).collect()
 }
 
+/// Whether the client crate has made up the stat.
+fn is_missing(stat: &Stat) -> bool {
+    stat.czxid == -1
+}
+
 /// What a result says about its transaction. Containers and nodes with a time to live have stats on all servers.
 fn creation_of(result: &TransactionResult) -> Option<Creation> {
     match result {
         TransactionResult::DataSet(stat) => Some(Creation { czxid: stat.mzxid, ctime: stat.mtime }),
-        TransactionResult::Created(created) if !created.stat.is_invalid() => Some(Creation::of(&created.stat)),
+        TransactionResult::Created(created) if !is_missing(&created.stat) => Some(Creation::of(&created.stat)),
         _ => None,
     }
 }
@@ -106,6 +112,7 @@ async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[Ne
     for (new, found) in looked_at.into_iter().zip(join_all(looks).await) {
         let failed = |cause| stat_unknown(new.node, cause);
         let found = found.map_err(|error| failed(Unseen::Failed(error)))?.ok_or_else(|| failed(Unseen::Gone))?;
+        let found = from_stat(found);
         let seen = Creation::of(&found);
         let is_ours = found.ephemeral_owner == owner(new.node, client.session_id().0);
         if !is_ours || *creation.get_or_insert(seen) != seen {

@@ -8,15 +8,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use zookeeper_client::{Acls, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError};
+use zookeeper_client::{Acl as ZkAcl, Acls, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError};
 
 pub(crate) use self::hosts::{ConnectFailure, Diagnosis};
 pub(crate) use self::open::SessionKey;
+use super::data::{from_acl, from_stat, to_acl};
 use super::start::start;
 use super::task::{LinkEnd, SessionTask};
 use super::watch::Watch;
+use crate::acl::Acl;
 use crate::connect_string::HostPort;
-use crate::operation::{Acl, CreateMode, NodeSpec, Stat};
+use crate::operation::{CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
 
 /// A connection of a session. Clones share it; dropping the last one closes the session, if the connection still works.
@@ -62,9 +64,10 @@ impl Link {
     pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
         let (client, node) = (self.client.clone(), node.clone());
         start(async move {
-            let options = create_options(&node);
+            let acl = to_acl(&node.acl);
+            let options = create_options(&node, &acl);
             let (stat, sequence) = client.create(node.path.as_str(), &node.data, &options).await?;
-            Ok((stat, node.mode.is_sequential().then(|| sequence.into_i64())))
+            Ok((from_stat(stat), node.mode.is_sequential().then(|| sequence.into_i64())))
         })
     }
 
@@ -73,19 +76,21 @@ impl Link {
     }
 
     pub(crate) fn get_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat)> {
-        start(self.client.get_data(path.as_str()))
+        let answer = self.client.get_data(path.as_str());
+        start(async move { answer.await.map(|(data, stat)| (data, from_stat(stat))) })
     }
 
     pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, Watch)> {
         let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
         start(async move {
             let (data, stat, watcher) = client.get_and_watch_data(path.as_str()).await?;
-            Ok((data, stat, Watch::new(watcher, task)))
+            Ok((data, from_stat(stat), Watch::new(watcher, task)))
         })
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
-        start(self.client.check_stat(path.as_str()))
+        let answer = self.client.check_stat(path.as_str());
+        start(async move { answer.await.map(|stat| stat.map(from_stat)) })
     }
 
     pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
@@ -102,17 +107,21 @@ impl Link {
     }
 
     pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {
-        start(self.client.set_data(path.as_str(), data, version))
+        let answer = self.client.set_data(path.as_str(), data, version);
+        start(async move { answer.await.map(from_stat) })
     }
 
     pub(crate) fn get_acl(&self, path: &ZPath) -> Answer<(Vec<Acl>, Stat)> {
         let (client, path) = (self.client.clone(), path.clone());
-        start(async move { client.get_acl(path.as_str()).await })
+        start(async move {
+            let (acl, stat) = client.get_acl(path.as_str()).await?;
+            Ok((from_acl(&acl), from_stat(stat)))
+        })
     }
 
     pub(crate) fn set_acl(&self, path: &ZPath, acl: &[Acl], version: Option<i32>) -> Answer<Stat> {
-        let (client, path, acl) = (self.client.clone(), path.clone(), acl.to_vec());
-        start(async move { client.set_acl(path.as_str(), &acl, version).await })
+        let (client, path, acl) = (self.client.clone(), path.clone(), to_acl(acl));
+        start(async move { client.set_acl(path.as_str(), &acl, version).await.map(from_stat) })
     }
 
     pub(crate) fn sync(&self, path: &ZPath) -> Answer<()> {
@@ -127,8 +136,9 @@ impl std::fmt::Debug for Link {
     }
 }
 
-pub(super) fn create_options(node: &NodeSpec) -> CreateOptions<'_> {
-    let acls = Acls::new(&node.acl);
+/// The ACL is that of the node, in the client crate's types.
+pub(super) fn create_options<'a>(node: &NodeSpec, acl: &'a [ZkAcl]) -> CreateOptions<'a> {
+    let acls = Acls::new(acl);
     let (mode, ttl) = match node.mode {
         CreateMode::Persistent => (ZkCreateMode::Persistent, None),
         CreateMode::PersistentSequential => (ZkCreateMode::PersistentSequential, None),

@@ -1,4 +1,4 @@
-//! The adapter: the only files that name `zookeeper_client`, apart from the data types in `operation.rs`.
+//! The adapter: the only files that name `zookeeper_client`.
 //!
 //! The client crate handles the wire protocol well; these files work around its weaknesses.
 //!
@@ -27,6 +27,7 @@
 //! | `Client::lock` leaks its node when cancelled | not used |
 
 mod created;
+mod data;
 #[cfg(unix)]
 mod descriptor;
 pub(crate) mod error;

@@ -3,6 +3,7 @@
 use zookeeper_client::{Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult};
 
 use super::created::with_stats;
+use super::data::{from_stat, to_acl};
 use super::error::translate;
 use super::link::{Answer, Link, create_options};
 use super::start::start;
@@ -24,7 +25,8 @@ impl Link {
                         writer.add_check_version(path.as_str(), version.unwrap_or(-1))
                     }
                     TransactionOperation::Create(node) => {
-                        writer.add_create(node.path.as_str(), &node.data, &create_options(node))
+                        let acl = to_acl(&node.acl);
+                        writer.add_create(node.path.as_str(), &node.data, &create_options(node, &acl))
                     }
                     TransactionOperation::SetData { path, data, version } => {
                         writer.add_set_data(path.as_str(), data, *version)
@@ -102,9 +104,9 @@ fn unfit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> E
 fn written(result: MultiWriteResult) -> Result<TransactionResult> {
     Ok(match result {
         MultiWriteResult::Create { path, stat } => {
-            TransactionResult::Created(Created { path: ZPath::on_server(&path)?, stat })
+            TransactionResult::Created(Created { path: ZPath::on_server(&path)?, stat: from_stat(stat) })
         }
-        MultiWriteResult::SetData { stat } => TransactionResult::DataSet(stat),
+        MultiWriteResult::SetData { stat } => TransactionResult::DataSet(from_stat(stat)),
         MultiWriteResult::Delete => TransactionResult::Deleted,
         _ => TransactionResult::Checked,
     })
@@ -113,7 +115,9 @@ fn written(result: MultiWriteResult) -> Result<TransactionResult> {
 fn read(operation: &ReadOperation, result: MultiReadResult) -> Result<ReadResult> {
     match (operation, result) {
         (ReadOperation::Children(_), MultiReadResult::Children { children }) => Ok(ReadResult::Children(children)),
-        (ReadOperation::Data(_), MultiReadResult::Data { data, stat }) => Ok(ReadResult::Data { data, stat }),
+        (ReadOperation::Data(_), MultiReadResult::Data { data, stat }) => {
+            Ok(ReadResult::Data { data, stat: from_stat(stat) })
+        }
         (_, MultiReadResult::Error { err }) => Err(translate(operation.name(), operation.path(), err)),
         (_, other) => Err(Error::Unexpected {
             operation: operation.name(),
