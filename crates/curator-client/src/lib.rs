@@ -62,8 +62,13 @@
 //!
 //! # Features
 //!
-//! None is on by default. `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files,
-//! and `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
+//! - `backoff`, on by default: `BackoffRetry` in the module [`retry`], which makes policies of the curves of the crate `backoff`.
+//!   That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
+//!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
+//! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files, and
+//!   `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acl;
 #[cfg(test)]
@@ -106,11 +111,13 @@ mod zk;
 /// a success resets the count.
 pub mod retry {
     pub use crate::retrier::Retrier;
+    #[cfg(feature = "backoff")]
+    pub use crate::retry_policy::BackoffRetry;
     #[cfg(feature = "serde")]
     pub use crate::retry_policy::ConfiguredRetryPolicy;
     pub use crate::retry_policy::{
-        BackoffRetry, BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever,
-        RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
+        BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
+        RetryOneTime, RetryPolicy, RetryUntilElapsed,
     };
 }
 
@@ -131,10 +138,13 @@ pub use crate::operation::{
 pub use crate::path::{InvalidPath, PathProblem, ZPath};
 pub use crate::retrier::Retrier;
 // Listed with the loop that asks them, in the module `retry`.
+#[cfg(feature = "backoff")]
+#[doc(hidden)]
+pub use crate::retry_policy::BackoffRetry;
 #[doc(hidden)]
 pub use crate::retry_policy::{
-    BackoffRetry, BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever,
-    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
+    RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
 pub use crate::session::{Request, Session, Turn};
 pub use crate::session_lease::SessionLease;

@@ -72,13 +72,16 @@
 //!
 //! # Features
 //!
-//! None is on by default.
-//!
+//! - `backoff`, on by default: `BackoffRetry` in the module [`client::retry`], which makes policies of the curves of the crate
+//!   `backoff`. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
+//!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
 //! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
 //!   read, [`Participant`], [`LossReason`] and paths are written; a retry policy may come from a configuration file
 //!   (`ConfiguredRetryPolicy` in the module [`client::retry`]).
 //! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer held, and
 //!   `LockGuard::cancellation_token_on_loss`.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod driver;
 mod error;

@@ -1,7 +1,7 @@
 //! The curves of the `backoff` crate as retry policies. The only file that names that crate.
 //!
-//! The crate is complete but no longer maintained (RUSTSEC-2025-0012). Only its curves are used here, neither its clock
-//! nor its retry loop, and a replacement would touch only this file.
+//! The crate is complete but no longer maintained (RUSTSEC-2025-0012), so it is behind the feature `backoff`. Only its curves are
+//! used here, neither its clock nor its retry loop.
 
 use std::any::{Any, type_name};
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{RetryPolicy, chance, exponential_delay};
+use super::{RetryPolicy, exponential_delay};
 
 /// Retries forever, with random waits between 50 ms and a bound that doubles up to 1 s.
 ///
@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 impl RetryPolicy for Unlimited {
     fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
-        Some(exponential_delay(FIRST, LONGEST, retries, chance()))
+        Some(exponential_delay(FIRST, LONGEST, retries, fastrand::u64(..)))
     }
 }
 

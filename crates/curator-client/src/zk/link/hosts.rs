@@ -18,7 +18,6 @@ use zookeeper_client::{Connector, Error as ZkError};
 use super::Link;
 use crate::clock::ClockInstant;
 use crate::connect_string::{ConnectString, HostPort};
-use crate::retry_policy::chance;
 use crate::timer::Timer;
 use crate::zk::error::in_plain_words;
 
@@ -75,7 +74,7 @@ impl Pass<'_> {
     pub(super) async fn run(self) -> Result<(Link, ClockInstant), ConnectFailure> {
         let servers = self.diagnosis.servers;
         let mut order: Vec<_> = (0..servers.len()).collect();
-        order.sort_by_cached_key(|_| chance());
+        fastrand::shuffle(&mut order);
         // They go on beside the attempts at the next servers.
         let mut looks = FuturesUnordered::new();
         for index in order {
