@@ -14,6 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The idea comes from `zookeeper-client`, whose errors carry the same distinction, and from the recovery rules of
 /// Curator's protected creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a question with two answers")]
 pub enum Outcome {
     /// The server certainly did not apply the operation.
     NotApplied,

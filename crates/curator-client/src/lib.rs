@@ -69,6 +69,8 @@
 //!   `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod acl;
 #[cfg(test)]

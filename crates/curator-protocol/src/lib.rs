@@ -27,6 +27,10 @@
 //!   of them would be woken; and a writer lists again, since a write lock before it may become a read lock.
 //! - After a lost answer, a node is looked for only in the session that created it.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+// Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 mod contest;
 mod driver;
 mod queue;

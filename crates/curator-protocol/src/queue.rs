@@ -12,6 +12,7 @@ pub struct Queue {
 
 /// One contender's node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct QueueEntry {
     /// The number that the server assigned to it. Listed first, because it decides the order.
     pub sequence: i32,
@@ -27,6 +28,7 @@ pub struct QueueEntry {
 /// while no one contends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the sequence numbers of the lock's directory are used up or repeat, as the node {name:?} shows")]
+#[non_exhaustive]
 pub struct SequenceOverflow {
     /// A node with the last number, a negative number, or the same number as another node.
     pub name: String,

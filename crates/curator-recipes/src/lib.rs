@@ -82,6 +82,8 @@
 //!   `LockGuard::cancellation_token_on_loss`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 pub mod driver;
 mod error;
@@ -111,11 +113,6 @@ pub use crate::lock::{
     SemaphoreLease, WriteGuard, WriteLock, revoke,
 };
 pub use crate::shared_count::{CountChanges, SharedCount, VersionedCount};
-
-/// The examples of the README compile.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
 
 #[cfg(test)]
 mod tests {

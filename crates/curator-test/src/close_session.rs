@@ -26,6 +26,7 @@ const LONGEST_ANSWER: i32 = 64 * 1024;
 
 /// What a client needs to resume a session: ZooKeeper's id and password for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "what ZooKeeper's handshake asks for; callers write it in full")]
 pub struct SessionCredentials {
     /// ZooKeeper's id of the session.
     pub session_id: i64,

@@ -28,6 +28,7 @@ pub enum Mode {
 
 /// One session that is connected to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionInfo {
     /// ZooKeeper's id of the session.
     pub session_id: i64,

@@ -33,6 +33,10 @@
 //!
 //! Nothing here sleeps for a fixed time. Every wait is for a condition, and has a bound.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+// Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 mod close_session;
 mod embedded;
 mod error;

@@ -18,6 +18,7 @@ pub(super) const LEASES: usize = 1;
 
 /// How many leases there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum LeaseLimit {
     /// This many; every contender uses the same number.
     Fixed(usize),

@@ -5,6 +5,7 @@ use crate::queue::SequenceOverflow;
 /// What the runner does next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use = "the contest does not go on by itself"]
+#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Step {
     /// Send one pipeline: all requests without waiting for answers; then report all the answers at once.
     Send {
@@ -34,6 +35,7 @@ pub enum Step {
 
 /// When a pipeline is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Pace {
     /// At once.
     Now,
@@ -43,6 +45,7 @@ pub enum Pace {
 
 /// A request to the server, about a directory or a child of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
@@ -93,6 +96,7 @@ pub enum Request {
 
 /// How many leases there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "whoever runs a contest writes it in full")]
 pub struct Limit {
     /// The number.
     pub leases: usize,
@@ -104,6 +108,7 @@ pub struct Limit {
 ///
 /// Other failures (no permission, a full disk) never reach the contest: the runner gives up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Answer {
     /// To `Create`.
     Created(OwnNode),
@@ -148,6 +153,7 @@ pub enum Answer {
 /// those that arrive at other times. It must never report `AheadDeleted` while an `OwnDeleted` that the server sent
 /// earlier has not been seen: see [`Contest`](crate::Contest).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Event {
     /// A node before ours was deleted.
     AheadDeleted {
@@ -177,6 +183,7 @@ pub enum Event {
 
 /// A node of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "whoever runs a contest writes it in full")]
 pub struct OwnNode {
     /// Its name within the directory.
     pub name: String,
@@ -186,6 +193,7 @@ pub struct OwnNode {
 
 /// Why a contest has to start over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum RestartReason {
     /// The watch on our node has seen its deletion.
     NodeDeleted,

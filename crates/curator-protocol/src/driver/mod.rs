@@ -17,6 +17,7 @@ pub use self::standard::StandardLockInternalsDriver;
 
 /// Where a node contains its contender's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a node has a name and data, and nothing else")]
 pub enum ContenderIdentity {
     /// In its name, as in Curator.
     Name,
@@ -29,6 +30,7 @@ pub enum ContenderIdentity {
 
 /// Whether a contender owns the lock, and if not, which one it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a question with two answers")]
 pub enum Verdict {
     /// It owns the lock.
     Owns,

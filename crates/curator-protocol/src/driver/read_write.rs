@@ -13,6 +13,7 @@ use crate::queue::{Queue, QueueEntry};
 /// The only node that can newly appear before a reader is a [downgraded](downgraded_read_name) write lock, which is a
 /// read node and does not block it: its predecessors are final.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct ReadLockInternalsDriver;
 
 /// The write lock: owned by the first in the queue, whether the others are readers or writers.
@@ -24,6 +25,7 @@ pub struct ReadLockInternalsDriver;
 /// predecessors are not final. A read node with the same number as the writer's own node is its own read lock, and does
 /// not block it; a second write node with that number is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct WriteLockInternalsDriver;
 
 impl ReadLockInternalsDriver {

@@ -10,6 +10,7 @@ use crate::OpCode;
 
 /// One direction through a proxy, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a connection has two directions")]
 pub enum Direction {
     /// From client to server.
     ToServer,

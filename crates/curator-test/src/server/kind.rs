@@ -25,6 +25,7 @@ pub enum ServerKind {
 
 /// No [`ServerKind`] has this name.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownKind {
     /// The name.
     pub name: OsString,

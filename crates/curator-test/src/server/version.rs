@@ -4,6 +4,7 @@ use std::fmt;
 
 /// A release of ZooKeeper, such as `3.8.0`. Later ones are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a release of ZooKeeper has three numbers")]
 pub struct ServerVersion {
     /// The first number.
     pub major: u32,
