@@ -3,6 +3,11 @@
 use curator_recipes::client::{ConnectString, CuratorClient, CuratorClientBuilder};
 use curator_test::{FaultProxy, ServerKind, TestingServer};
 
+/// The examples of the README at the top of the repository compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The error of an example.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 

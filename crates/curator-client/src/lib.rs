@@ -67,6 +67,11 @@
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
 //! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files, and
 //!   `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
+//!
+//! # Versions
+//!
+//! Which types of other crates are part of this one's interface, and what a new version may change:
+//! [Stability](https://github.com/curator-rs/curator-rs/blob/main/docs/stability.md).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
@@ -153,3 +158,8 @@ pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};
 pub use crate::timer::Deadline;
 pub use crate::zk::watch::{Watch, WatchEvent};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -80,6 +80,11 @@
 //!   (`ConfiguredRetryPolicy` in the module [`client::retry`]).
 //! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer held, and
 //!   `LockGuard::cancellation_token_on_loss`.
+//!
+//! # Versions
+//!
+//! Which types of other crates are part of this one's interface, and what a new version may change:
+//! [Stability](https://github.com/curator-rs/curator-rs/blob/main/docs/stability.md).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
@@ -113,6 +118,11 @@ pub use crate::lock::{
     SemaphoreLease, WriteGuard, WriteLock, revoke,
 };
 pub use crate::shared_count::{CountChanges, SharedCount, VersionedCount};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[cfg(test)]
 mod tests {

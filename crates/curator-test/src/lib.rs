@@ -64,3 +64,8 @@ pub use report::REPORT_VARIABLE;
 pub use server::{SERVER_VARIABLE, ServerKind, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind};
 pub use unique_path::unique_path;
 pub use wait::{DEFAULT_TIMEOUT, soon, until, within};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

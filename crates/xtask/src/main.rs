@@ -20,6 +20,7 @@ mod kind;
 mod layers;
 mod maven;
 mod not_run;
+mod package;
 #[cfg(test)]
 mod packaged;
 mod plan;
@@ -53,6 +54,7 @@ cargo xtask <command>
   soak [--minutes <n>] [--seed <n>] [--table <file>]
                        use locks for ten minutes or for so many, while connections break, and see that nothing grows;
                        writes the table to the file too, in Markdown
+  package              pack the packages that are published, build each from its packed files, and use them in a new crate
   help                 print this
 
 ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. Kazoo, for the
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(None, arguments),
         ("environment", clients) => environment::run(clients),
         ("jepsen", arguments) => jepsen::run(arguments),
+        ("package", []) => package::run(),
         ("soak", arguments) => soak::run(arguments),
         ("help" | "--help" | "-h", []) => {
             print!("{HELP}");

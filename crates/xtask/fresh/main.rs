@@ -1,0 +1,26 @@
+//! Takes a lock on an embedded server, and writes while it is held.
+
+use std::error::Error;
+
+use curator_recipes::InterProcessMutex;
+use curator_recipes::client::CuratorClient;
+use curator_test::TestingServer;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let server = TestingServer::embedded().await?;
+    let client = CuratorClient::builder(server.connect_string()).connect().await?;
+    let mutex = InterProcessMutex::new(&client, "/locks/orders")?.non_reentrant();
+
+    let guard = mutex.acquire().await?;
+    assert!(mutex.try_acquire().await?.is_none(), "the lock was acquired twice");
+    let token = guard.fencing_token();
+    guard.run(async { client.create().for_path("/order", token.to_string()).await }).await??;
+    guard.release().await?;
+
+    let (written, _) = client.get_data("/order").await?;
+    assert_eq!(written, token.to_string().as_bytes());
+    client.close().await?;
+    println!("the lock was held, with token {token}");
+    Ok(())
+}

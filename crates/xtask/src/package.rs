@@ -1,0 +1,191 @@
+//! Packs the packages that are published, builds each by itself, and uses them as a stranger does.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, id},
+};
+
+use crate::{command, say, target_dir, workspace};
+
+/// The packages that are published, in an order in which they can be: each needs only those before it.
+const PUBLISHED: [&str; 4] = ["curator-protocol", "curator-test", "curator-client", "curator-recipes"];
+
+/// All packages have one version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What must not come with a build without default features.
+const LEFT_OUT: [&str; 2] = ["backoff", "instant"];
+
+/// Packs and builds every package, then builds and runs a new crate that has only their packed files.
+pub(crate) fn run() -> Result<(), String> {
+    say(&format!("packing and building {}", PUBLISHED.join(", ")));
+    let target = target_dir()?;
+    let mut cargo = packing(&target);
+    cargo.args(PUBLISHED.iter().flat_map(|package| ["--package", package]));
+    command::run(&mut cargo)?;
+    let fresh = Fresh::new(&target)?;
+    for (build, arguments) in [("default", &[][..]), ("minimal", &["--no-default-features"][..])] {
+        command::run(fresh.cargo("run").args(["--quiet"]).args(arguments))?;
+        let packages = fresh.packages(arguments)?;
+        let unwanted: Vec<_> = LEFT_OUT.into_iter().filter(|name| packages.iter().any(|have| have == name)).collect();
+        let expected: &[_] = if arguments.is_empty() { &LEFT_OUT } else { &[] };
+        if unwanted != expected {
+            return Err(format!("of {LEFT_OUT:?}, a {build} build has {unwanted:?}: expected {expected:?}"));
+        }
+        say(&format!("a new crate with a {build} build of curator-recipes works, with {} packages", packages.len()));
+    }
+    Ok(())
+}
+
+/// Cargo builds each package from what it has packed. By default, each has a directory of its own for that, and what they have
+/// in common would be compiled four times.
+fn packing(target: &Path) -> Command {
+    let mut cargo = command::cargo();
+    // Changes that are not committed yet can be tried too.
+    cargo.args(["package", "--locked", "--allow-dirty", "--quiet", "--target-dir"]).arg(target);
+    build_as_the_workspace_does(&mut cargo);
+    cargo
+}
+
+/// So that what is compiled already can be used again.
+fn build_as_the_workspace_does(cargo: &mut Command) {
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+}
+
+/// A new crate outside the workspace. It is gone when this is dropped.
+struct Fresh {
+    directory: PathBuf,
+    target: PathBuf,
+}
+
+impl Fresh {
+    fn new(target: &Path) -> Result<Self, String> {
+        let directory = env::temp_dir().join(format!("curator-fresh-{}", id()));
+        let fresh = Self { directory, target: target.to_owned() };
+        let source = fresh.crate_directory().join("src");
+        fs::create_dir_all(&source).map_err(|e| format!("cannot write to {}: {e}", source.display()))?;
+        for package in PUBLISHED {
+            let packed = target.join("package").join(format!("{package}-{VERSION}.crate"));
+            command::run(Command::new("tar").arg("-xzf").arg(packed).arg("-C").arg(&fresh.directory))?;
+        }
+        fresh.write("Cargo.toml", &manifest())?;
+        fresh.write("src/main.rs", include_str!("../fresh/main.rs"))?;
+        // With the versions of our dependencies, so that a release of one of them does not break this.
+        let lock = workspace().join("Cargo.lock");
+        let locked = fs::read_to_string(&lock).map_err(|e| format!("cannot read {}: {e}", lock.display()))?;
+        fresh.write("Cargo.lock", &locked)?;
+        Ok(fresh)
+    }
+
+    fn crate_directory(&self) -> PathBuf {
+        self.directory.join("fresh")
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.crate_directory().join(file);
+        fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
+    }
+
+    fn cargo(&self, subcommand: &str) -> Command {
+        let mut cargo = command::cargo();
+        cargo.arg(subcommand).current_dir(self.crate_directory()).env("CARGO_TARGET_DIR", &self.target);
+        build_as_the_workspace_does(&mut cargo);
+        cargo
+    }
+
+    /// The names of all packages of a build, without those that only its build needs.
+    fn packages(&self, arguments: &[&str]) -> Result<Vec<String>, String> {
+        let mut cargo = self.cargo("tree");
+        cargo.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]).args(arguments);
+        let output = cargo.output().map_err(|e| format!("cannot start cargo: {e}"))?;
+        if !output.status.success() {
+            return Err(format!("cargo tree failed: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(names(&String::from_utf8_lossy(&output.stdout)))
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // It is only a directory for temporary files.
+        drop(fs::remove_dir_all(&self.directory));
+    }
+}
+
+/// The manifest of the new crate: what a user writes, and where the packages are as long as they are in no registry.
+fn manifest() -> String {
+    let places = PUBLISHED.map(|package| format!("{package} = {{ path = \"../{package}-{VERSION}\" }}\n"));
+    let written = include_str!("../fresh/manifest.toml").replace("VERSION", VERSION);
+    format!("{written}\n[patch.crates-io]\n{}", places.concat())
+}
+
+/// The names in the lines of `cargo tree`, each once; one package may be there in several versions.
+fn names(tree: &str) -> Vec<String> {
+    // What has been printed before is marked by a star.
+    let mut packages: Vec<_> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages.iter().filter_map(|package| package.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest_of(package: &Path) -> String {
+        fs::read_to_string(package.join("Cargo.toml")).unwrap()
+    }
+
+    fn crates() -> impl Iterator<Item = PathBuf> {
+        fs::read_dir(workspace().join("crates")).unwrap().map(|entry| entry.unwrap().path())
+    }
+
+    #[test]
+    fn what_is_not_published_says_so() {
+        for package in crates().chain([workspace().join("examples")]) {
+            let is_published = PUBLISHED.iter().any(|name| package.ends_with(name));
+            let says_no = manifest_of(&package).lines().any(|line| line == "publish = false");
+            assert_ne!(is_published, says_no, "{}", package.display());
+        }
+    }
+
+    #[test]
+    fn every_published_package_has_both_licences() {
+        for (package, licence) in
+            PUBLISHED.iter().flat_map(|name| ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| (name, file)))
+        {
+            let copy = workspace().join("crates").join(package).join(licence);
+            // A link would be a file with a path in it where git does not make links.
+            assert!(copy.symlink_metadata().is_ok_and(|found| found.is_file()), "{} is no file", copy.display());
+            assert_eq!(fs::read(&copy).unwrap(), fs::read(workspace().join(licence)).unwrap(), "{}", copy.display());
+        }
+    }
+
+    #[test]
+    fn links_in_the_readme_of_a_package_lead_somewhere_from_everywhere() {
+        for package in PUBLISHED {
+            let readme = fs::read_to_string(workspace().join("crates").join(package).join("README.md")).unwrap();
+            let links: Vec<_> = readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+            assert!(!links.is_empty(), "{package}");
+            for link in links {
+                assert!(link.starts_with("https://"), "the README of {package} has a link to {link}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_package_is_counted_once_in_each_version() {
+        let tree = "fresh v0.0.0 (/t/fresh)\na v1.0.0\nb v0.2.0\nb v0.1.0\na v1.0.0 (*)\nc v1.0.0 (proc-macro)\n";
+        assert_eq!(names(tree), ["a", "b", "b", "c", "fresh"]);
+    }
+
+    #[test]
+    fn the_new_crate_has_the_packed_files() {
+        let manifest = manifest();
+        for package in PUBLISHED {
+            assert!(manifest.contains(&format!("{package} = {{ path = \"../{package}-{VERSION}\" }}")), "{manifest}");
+        }
+        assert!(!manifest.contains("\"VERSION\""), "{manifest}");
+    }
+}
