@@ -132,7 +132,8 @@ impl<'a> AcquireLog<'a> {
             tracing::debug!("first in the queue: waiting for leases");
         }
         if let Standing::Behind { node, place, behind } = &self.standing {
-            let session = format_args!("{:#x}", session.id());
+            let id = session.id();
+            let session = format_args!("{id:#x}");
             tracing::debug!(session, node = %Capped(node), place, behind = %Capped(behind), "queued");
             self.standing = Standing::Told;
         }
