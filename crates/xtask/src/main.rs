@@ -34,6 +34,8 @@ mod summary;
 mod tally;
 mod targets;
 mod test;
+#[cfg(test)]
+mod workflow;
 
 use std::{env, path::PathBuf, process::ExitCode};
 
