@@ -67,7 +67,8 @@ impl Fresh {
         fs::create_dir_all(&source).map_err(|e| format!("cannot write to {}: {e}", source.display()))?;
         for package in PUBLISHED {
             let packed = target.join("package").join(format!("{package}-{VERSION}.crate"));
-            command::run(Command::new("tar").arg("-xzf").arg(packed).arg("-C").arg(&fresh.directory))?;
+            // `m`: changed now. All packed files have one old time, by which cargo could take them for those of an earlier run.
+            command::run(Command::new("tar").arg("-xzmf").arg(packed).arg("-C").arg(&fresh.directory))?;
         }
         fresh.write("Cargo.toml", &manifest())?;
         fresh.write("src/main.rs", include_str!("../fresh/main.rs"))?;
