@@ -81,6 +81,14 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A certificate for a test could not be made.
+    #[error("could not make {what}: {problem}")]
+    Certificate {
+        /// What was to be made.
+        what: String,
+        /// Why it could not be.
+        problem: String,
+    },
     /// An ensemble cannot have this many members.
     #[error("an ensemble of {0} members is not possible: choose 1 to 9")]
     Members(usize),

@@ -31,12 +31,17 @@
 //! A real ZooKeeper is looked for in `ZOOKEEPER_HOME`, then where `cargo xtask prepare` puts it, then in Debian's package.
 //! If there is none, starting a real server fails and says what to do; no test is silently skipped.
 //!
+//! A real server can speak TLS ([`ServerTls`]); the embedded one does not. With the feature `tls` there is also `TestingCa`,
+//! which issues certificates for tests.
+//!
 //! Nothing here sleeps for a fixed time. Every wait is for a condition, and has a bound.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+#[cfg(feature = "tls")]
+mod certificates;
 mod close_session;
 mod embedded;
 mod error;
@@ -53,6 +58,8 @@ mod serving_thread;
 mod unique_path;
 mod wait;
 
+#[cfg(feature = "tls")]
+pub use certificates::{TestingCa, TestingCertificate};
 pub use close_session::{SessionCredentials, close_session};
 pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
 pub use error::Error;
@@ -61,7 +68,9 @@ pub use op_code::OpCode;
 pub use proxy::{Direction, FaultProxy};
 pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
 pub use report::REPORT_VARIABLE;
-pub use server::{SERVER_VARIABLE, ServerKind, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind};
+pub use server::{
+    ClientAuth, SERVER_VARIABLE, ServerKind, ServerTls, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind,
+};
 pub use unique_path::unique_path;
 pub use wait::{DEFAULT_TIMEOUT, soon, until, within};
 

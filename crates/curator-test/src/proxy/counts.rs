@@ -41,11 +41,16 @@ impl Counts {
         if self.is_apart(op) || self.ignored.contains(&op) {
             return None;
         }
+        self.arrive_unread(pipelines);
+        Some(pipelines.current)
+    }
+
+    /// Counts something from a client that cannot be read.
+    pub(crate) fn arrive_unread(&mut self, pipelines: &mut Pipelines) {
         if pipelines.delivered == pipelines.current {
             pipelines.current += 1;
             self.round_trips += 1;
         }
-        Some(pipelines.current)
     }
 
     pub(crate) fn forward(&mut self, op: OpCode) {
@@ -122,6 +127,11 @@ impl Pipelines {
     /// Records that a reply to a request of this pipeline has been delivered.
     pub(crate) fn deliver(&mut self, pipeline: u64) {
         self.delivered = self.delivered.max(pipeline);
+    }
+
+    /// The pipeline of the latest request.
+    pub(crate) fn current(&self) -> u64 {
+        self.current
     }
 
     /// The next request starts a new pipeline.

@@ -9,6 +9,12 @@ use crate::OpCode;
 
 /// A frame starts with its length, which does not include itself.
 const LENGTH: usize = 4;
+/// A TLS record starts with its type, its version and its length.
+const RECORD_HEADER: usize = 5;
+/// The type of the record with which a TLS connection starts.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// The type of a record with data. With TLS 1.3, the end of the handshake looks like that, too.
+const TLS_DATA: u8 = 0x17;
 /// Far more than any server accepts; a longer frame is not a ZooKeeper frame.
 const LONGEST: usize = 64 * 1024 * 1024;
 /// The xid of a reply that answers no request: a watch event.
@@ -113,6 +119,26 @@ impl Frame {
         Ok(Self(bytes))
     }
 
+    /// Reads one TLS record, of which `begun` has been read; `None` if the stream ends before it starts.
+    pub(crate) async fn read_record(begun: &[u8], stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
+        let mut bytes = begun.to_vec();
+        bytes.resize(RECORD_HEADER, 0);
+        match stream.read_exact(&mut bytes[begun.len()..]).await {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof && begun.is_empty() => return Ok(None),
+            Err(e) => return Err(e),
+        }
+        let length = usize::from(u16::from_be_bytes([bytes[3], bytes[4]]));
+        bytes.resize(RECORD_HEADER + length, 0);
+        stream.read_exact(&mut bytes[RECORD_HEADER..]).await?;
+        Ok(Some(Self(bytes)))
+    }
+
+    /// Whether this is a TLS record with what the two sides say to each other, and not about their connection.
+    pub(crate) fn is_data(&self) -> bool {
+        self.0.first() == Some(&TLS_DATA)
+    }
+
     /// Another frame, made from the contents of this one.
     pub(crate) fn altered(self, alteration: Alteration) -> Self {
         let mut payload = self.0[LENGTH..].to_vec();
@@ -144,6 +170,11 @@ impl Frame {
 /// Whether a connection starts with a four-letter word rather than with a frame.
 pub(crate) fn is_four_letter_word(first: [u8; LENGTH]) -> bool {
     first.iter().all(u8::is_ascii_lowercase)
+}
+
+/// Whether a connection starts with a TLS record: as a frame, it would be far too long.
+pub(crate) fn is_tls(first: [u8; LENGTH]) -> bool {
+    first[0] == TLS_HANDSHAKE
 }
 
 #[cfg(test)]
@@ -210,6 +241,19 @@ mod tests {
     fn words_are_told_from_frames() {
         assert!(is_four_letter_word(*b"mntr"));
         assert!(!is_four_letter_word(45_i32.to_be_bytes()));
+    }
+
+    #[tokio::test]
+    async fn tls_records_are_told_from_frames_and_read_whole() {
+        assert!(is_tls([0x16, 3, 1, 0]) && !is_tls(45_i32.to_be_bytes()) && !is_tls(*b"mntr"));
+        let mut stream: &[u8] = b"\x02ab\x17\x03\x03\0\0\x15\x03";
+        let first = Frame::read_record(b"\x16\x03\x01\0", &mut stream).await.unwrap().unwrap();
+        assert_eq!((first.bytes(), first.is_data()), (&b"\x16\x03\x01\0\x02ab"[..], false));
+        let second = Frame::read_record(b"", &mut stream).await.unwrap().unwrap();
+        assert_eq!((second.bytes(), second.is_data()), (&b"\x17\x03\x03\0\0"[..], true));
+        assert!(Frame::read_record(b"", &mut &b""[..]).await.unwrap().is_none());
+        let mut torn: &[u8] = b"\x17\x03\x03\0\x02a";
+        assert!(Frame::read_record(b"", &mut torn).await.is_err());
     }
 
     #[tokio::test]

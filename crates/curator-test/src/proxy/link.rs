@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     Direction,
-    frame::{ConnectResponse, Frame, ReplyHeader, RequestHeader, is_four_letter_word, path},
+    frame::{ConnectResponse, Frame, ReplyHeader, RequestHeader, is_four_letter_word, is_tls, path},
     state::{End, LinkId, Note, Shared, State, Verdict},
 };
 
@@ -96,11 +96,19 @@ async fn relay(
     let (requests, requests_out) = unbounded_channel();
     let (replies, replies_out) = unbounded_channel();
     // Readers never end by themselves: the last thing they read is a `Close`, which the writers reach in order.
+    let read = async {
+        if is_tls(first) {
+            let from_client = way(Direction::ToServer).read_records(&first, from_client, requests);
+            tokio::join!(from_client, way(Direction::ToClient).read_records(&[], from_server, replies));
+        } else {
+            let from_client = way(Direction::ToServer).read_requests(first, from_client, requests);
+            tokio::join!(from_client, way(Direction::ToClient).read_replies(from_server, replies));
+        }
+    };
     tokio::select! {
         result = way(Direction::ToServer).write(to_server, requests_out) => result,
         result = way(Direction::ToClient).write(to_client, replies_out) => result,
-        () = way(Direction::ToServer).read_requests(first, from_client, requests) => Ok(()),
-        () = way(Direction::ToClient).read_replies(from_server, replies) => Ok(()),
+        () = read => Ok(()),
     }
 }
 
@@ -140,6 +148,17 @@ impl Way {
                 }
             });
             greeted = true;
+        }
+        self.finish(&out).await;
+    }
+
+    /// For a connection by TLS, of which nothing is understood. `begun` has been read.
+    async fn read_records(self, begun: &[u8], mut stream: ReadHalf<'_>, out: UnboundedSender<Item>) {
+        let mut next = Frame::read_record(begun, &mut stream).await;
+        while let Ok(Some(record)) = next {
+            let is_data = record.is_data();
+            self.judge(record, &out, |state, payload| state.record(self.id, self.direction, payload.len(), is_data));
+            next = Frame::read_record(&[], &mut stream).await;
         }
         self.finish(&out).await;
     }

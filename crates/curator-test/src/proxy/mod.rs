@@ -42,6 +42,10 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// connection; two calls affect the next two. A fault with a number affects the `nth` of them, counted from 1 (0 is taken as
 /// 1); requests affected by other faults count too. [`OpCode::CreateSession`] means the handshake.
 ///
+/// A connection by TLS passes through, but the proxy cannot read it. All that works there is what concerns whole
+/// connections, delays, black holes, bytes (of TLS records, with their handshakes), and
+/// [`round_trips`](Self::round_trips), for which each record with data counts as a request or a reply.
+///
 /// Dropping the proxy closes all its connections.
 #[derive(Debug)]
 pub struct FaultProxy {

@@ -242,6 +242,26 @@ impl State {
         }
     }
 
+    /// Decides about a TLS record.
+    pub(crate) fn record(&mut self, id: LinkId, direction: Direction, bytes: usize, is_data: bool) -> Verdict {
+        let Some(link) = self.links.get_mut(&id) else { return Verdict::Deliver(Note::Nothing) };
+        let to_server = direction == Direction::ToServer;
+        if to_server {
+            self.counts.send(bytes);
+        } else {
+            self.counts.receive(bytes);
+        }
+        let note = match (is_data, to_server) {
+            (false, _) => Note::Nothing,
+            (true, true) => {
+                self.counts.arrive_unread(&mut link.pipelines);
+                Note::Nothing
+            }
+            (true, false) => Note::Reply(Some(link.pipelines.current())),
+        };
+        if self.loses(id, direction) { Verdict::Lose } else { Verdict::Deliver(note) }
+    }
+
     /// Records that a frame has been delivered.
     pub(crate) fn delivered(&mut self, id: LinkId, note: &Note) {
         match *note {

@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{real::distribution::Distribution, server::settings::Settings};
+use crate::{
+    real::distribution::Distribution,
+    server::{settings::Settings, tls::ServerTls},
+};
 
 /// The same class starts a standalone server and a member of an ensemble.
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
@@ -63,13 +66,54 @@ impl Files {
         self.folder.join("log4j.properties")
     }
 
-    /// Writes everything that a server needs. `id` is set for a member of an ensemble.
-    pub(crate) fn write(&self, settings: &Settings, address: SocketAddr, id: Option<usize>) -> std::io::Result<()> {
+    /// Its key and certificate.
+    fn key_store(&self) -> PathBuf {
+        self.folder.join("key-store.pem")
+    }
+
+    /// Who issues the certificates of its clients.
+    fn trust_store(&self) -> PathBuf {
+        self.folder.join("trust-store.pem")
+    }
+
+    /// Writes everything that a server needs. `secure` is where it speaks TLS, if the settings say how. `id` is set for a
+    /// member of an ensemble.
+    pub(crate) fn write(
+        &self,
+        settings: &Settings,
+        address: SocketAddr,
+        secure: Option<SocketAddr>,
+        id: Option<usize>,
+    ) -> std::io::Result<()> {
         std::fs::create_dir_all(self.data())?;
-        std::fs::write(self.zoo_cfg(), zoo_cfg(settings, address, &self.data()))?;
+        let mut text = zoo_cfg(settings, address, &self.data());
+        if let (Some(tls), Some(secure)) = (&settings.tls, secure) {
+            text += &self.write_tls(tls, secure)?;
+        }
+        std::fs::write(self.zoo_cfg(), text)?;
         std::fs::write(self.logback(), LOGBACK)?;
         std::fs::write(self.log4j(), LOG4J)?;
         id.map_or(Ok(()), |id| std::fs::write(self.data().join("myid"), id.to_string()))
+    }
+
+    /// Writes the stores. Returns the lines of `zoo.cfg` about them.
+    fn write_tls(&self, tls: &ServerTls, address: SocketAddr) -> std::io::Result<String> {
+        std::fs::write(self.key_store(), format!("{}\n{}", tls.key_pem, tls.certificate_pem))?;
+        // Only Netty speaks TLS.
+        let mut lines = format!(
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+             secureClientPort={}\nsecureClientPortAddress={}\n\
+             ssl.keyStore.location={}\nssl.keyStore.type=PEM\nssl.clientAuth={}\n",
+            address.port(),
+            address.ip(),
+            self.key_store().display(),
+            tls.client_auth.name()
+        );
+        if let Some(ca) = &tls.ca_pem {
+            std::fs::write(self.trust_store(), ca)?;
+            lines += &format!("ssl.trustStore.location={}\nssl.trustStore.type=PEM\n", self.trust_store().display());
+        }
+        Ok(lines)
     }
 
     /// Java's arguments.

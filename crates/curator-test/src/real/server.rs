@@ -34,6 +34,8 @@ pub(crate) struct RealServer {
     distribution: Distribution,
     settings: Settings,
     port: Port,
+    /// The port for TLS.
+    secure_port: Option<Port>,
     process: Mutex<Option<Process>>,
     folder: TempDir,
 }
@@ -52,16 +54,22 @@ impl RealServer {
             None => folder.prefix("curator-test-").tempdir(),
         };
         let folder = folder.map_err(Error::io("create a temporary directory"))?;
-        let server = Self { distribution, settings, port, process: Mutex::new(None), folder };
+        let secure_port = settings.tls.as_ref().map(|_| Port::reserve()).transpose()?;
+        let server = Self { distribution, settings, port, secure_port, process: Mutex::new(None), folder };
         server
             .files()
-            .write(&server.settings, server.address(), id)
+            .write(&server.settings, server.address(), server.secure_address(), id)
             .map_err(Error::io("write the server's configuration"))?;
         Ok(server)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.port.address()
+    }
+
+    /// Where it speaks TLS.
+    pub(crate) fn secure_address(&self) -> Option<SocketAddr> {
+        self.secure_port.as_ref().map(Port::address)
     }
 
     /// The installation that it runs from.

@@ -9,7 +9,7 @@ use crate::{
     error::Error,
     ports::Port,
     real::{Distribution, RealServer},
-    server::{TestingServer, kind::ServerKind, properties, settings::Settings},
+    server::{TestingServer, kind::ServerKind, properties, settings::Settings, tls::ServerTls},
 };
 
 /// Settings for a [`TestingServer`].
@@ -71,12 +71,20 @@ impl TestingServerBuilder {
         self.system_property("znode.container.checkIntervalMs", interval.as_millis().to_string())
     }
 
+    /// Also speaks TLS, on a port of its own: [`TestingServer::secure_connect_string`]. The other port stays plain.
+    ///
+    /// Only a real server can do that. The embedded one does not speak TLS, and refuses to start.
+    pub fn tls(mut self, tls: ServerTls) -> Self {
+        self.settings.tls = Some(tls);
+        self
+    }
+
     /// Starts the server and waits until it is ready.
     ///
     /// # Errors
     ///
     /// - [`Error::Kind`] when no kind was chosen here and the environment names an unknown one.
-    /// - [`Error::Property`] when the embedded server does not support a setting.
+    /// - [`Error::Property`] when the embedded server does not support a setting, or is to speak TLS.
     /// - [`Error::NotFound`] when a real server is wanted and ZooKeeper or Java is not installed.
     /// - Others when the server is not ready within 60 s.
     pub async fn start(self) -> Result<TestingServer, Error> {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::OnceCell;
+use tokio::{net::TcpStream, sync::OnceCell};
 
 use crate::{
     embedded::EmbeddedServer,
@@ -20,11 +20,13 @@ mod kind;
 mod properties;
 mod questions;
 pub(crate) mod settings;
+pub(crate) mod tls;
 mod version;
 mod words;
 
 pub use builder::TestingServerBuilder;
 pub use kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
+pub use tls::{ClientAuth, ServerTls};
 pub use version::ServerVersion;
 use words::{Asked, Words};
 
@@ -169,6 +171,18 @@ impl TestingServer {
         self.address().to_string()
     }
 
+    /// The address of the port on which the server speaks TLS; `None` without [`TestingServerBuilder::tls`].
+    #[must_use]
+    pub fn secure_address(&self) -> Option<SocketAddr> {
+        self.as_real().and_then(RealServer::secure_address)
+    }
+
+    /// The connect string for clients that speak TLS: `127.0.0.1:<port>`; `None` without [`TestingServerBuilder::tls`].
+    #[must_use]
+    pub fn secure_connect_string(&self) -> Option<String> {
+        self.secure_address().map(|address| address.to_string())
+    }
+
     /// The installation that a real server runs from.
     #[must_use]
     pub fn distribution(&self) -> Option<&Distribution> {
@@ -277,8 +291,8 @@ impl TestingServer {
         }
     }
 
-    /// Waits until the server is ready: standalone, or as part of an ensemble that has a quorum. A server that is not ready
-    /// yet is polled.
+    /// Waits until the server is ready, on both ports if it has two: standalone, or as part of an ensemble that has a quorum. A
+    /// server that is not ready yet is polled.
     ///
     /// # Errors
     ///
@@ -288,7 +302,9 @@ impl TestingServer {
         let end = Instant::now() + START_TIMEOUT;
         while Instant::now() < end {
             self.check_alive()?;
-            if let Some(srvr) = self.words.srvr(self.asked()).await {
+            if let Some(srvr) = self.words.srvr(self.asked()).await
+                && self.listens_for_tls().await
+            {
                 if let Some(version) = srvr.version.as_deref().and_then(ServerVersion::parse) {
                     // It stays the same across a restart.
                     self.version.get_or_init(|| version);
@@ -327,6 +343,14 @@ impl TestingServer {
         match &self.server {
             Server::Embedded(server) => Asked::Embedded(server),
             Server::Real(server) => Asked::Address(server.address()),
+        }
+    }
+
+    /// Whether the port for TLS is open, if there is to be one. A server opens it after the other.
+    async fn listens_for_tls(&self) -> bool {
+        match self.secure_address() {
+            Some(address) => TcpStream::connect(address).await.is_ok(),
+            None => true,
         }
     }
 

@@ -49,6 +49,9 @@ struct Known {
 ///
 /// [`Error::Property`] for a setting or a value that it does not support.
 pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Error> {
+    if let Some(tls) = &settings.tls {
+        return Err(refused("ssl.clientAuth", tls.client_auth.name(), "it does not speak TLS"));
+    }
     let known = Known::read(settings)?;
     let (min, max) = known.session_timeouts()?;
     let mut builder =
@@ -197,6 +200,13 @@ mod tests {
         let system = [("zookeeper.extendedTypesEnabled", "true")];
         assert!(!read(&[("extendedTypesEnabled", "false")], &system).unwrap().extended_types);
         assert!(read(&[("extendedTypesEnabled", "true")], &[]).unwrap().extended_types);
+    }
+
+    #[test]
+    fn tls_is_refused() {
+        let tls = crate::server::tls::ServerTls::new("", "").client_auth(crate::ClientAuth::Need, "");
+        let text = embedded(&Settings { tls: Some(tls), ..Settings::default() }).unwrap_err().to_string();
+        assert!(text.contains("ssl.clientAuth=need") && text.contains("it does not speak TLS"), "{text}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use crate::server::tls::ServerTls;
+
 /// Lines of `zoo.cfg` and system properties of the JVM. For the embedded server `properties.rs` says what they mean.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -11,6 +13,8 @@ pub(crate) struct Settings {
     pub(crate) java: Vec<String>,
     /// Where the directory with the data is made, if not where temporary ones are.
     pub(crate) data: Option<PathBuf>,
+    /// How a second port speaks TLS, if there is one.
+    pub(crate) tls: Option<ServerTls>,
 }
 
 impl Default for Settings {
@@ -35,7 +39,13 @@ impl Default for Settings {
             ("zookeeper.jmx.log4j.disable", "true"),
         ];
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        Self { config: config.map(owned).into(), system: system.map(owned).into(), java: Vec::new(), data: None }
+        Self {
+            config: config.map(owned).into(),
+            system: system.map(owned).into(),
+            java: Vec::new(),
+            data: None,
+            tls: None,
+        }
     }
 }
 
