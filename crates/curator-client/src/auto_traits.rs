@@ -31,6 +31,9 @@ fn handles_can_be_shared() {
 #[test]
 fn values_can_be_shared() {
     send_sync::<Error>();
+    send_sync::<TlsFailure>();
+    #[cfg(feature = "tls")]
+    send_sync::<(TlsOptions, InvalidTlsOptions)>();
     send_sync::<PendingDelete>();
     send_sync::<ConnectionState>();
     send_sync::<SessionEnd>();

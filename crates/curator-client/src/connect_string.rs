@@ -19,7 +19,7 @@ const DEFAULT_PORT: u16 = 2181;
 /// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It contains no comma, although
 ///   ZooKeeper would accept one: `h1:2181/app,h2:2181/app` is meant as two servers, and would be one server with a
 ///   strange chroot;
-/// - schemes such as `tcp+tls://` are not supported.
+/// - there are no schemes, such as `tcp+tls://`: a client speaks TLS to all servers or to none, and its builder says which.
 ///
 /// `Display` writes the connect string with every port, and its output parses to the same value.
 ///
@@ -212,7 +212,9 @@ pub enum ConnectStringProblem {
     #[error("expected a port between 1 and 65535, not {0:?}")]
     Port(String),
     /// A host is preceded by a scheme.
-    #[error("expected hosts without a scheme, not \"{0}://\": only plain TCP is supported, neither TLS nor DNS SRV")]
+    #[error(
+        "expected hosts without a scheme, not \"{0}://\": TLS is an option of the client, for all servers, and DNS SRV is not supported"
+    )]
     Scheme(String),
     /// The chroot is not a valid path.
     #[error("expected the chroot to be {1}, not {0:?}")]
@@ -316,7 +318,7 @@ mod tests {
         assert_eq!(
             message("tcp+tls://a:1"),
             "invalid connect string \"tcp+tls://a:1\": expected hosts without a scheme, not \"tcp+tls://\": \
-             only plain TCP is supported, neither TLS nor DNS SRV"
+             TLS is an option of the client, for all servers, and DNS SRV is not supported"
         );
         assert_eq!(
             message("a/b/"),

@@ -160,7 +160,7 @@ async fn resume(
             journal.learn(cause);
         }
     };
-    let diagnosis = Diagnosis::new(&options.servers, &report);
+    let diagnosis = Diagnosis::new(&options, &report);
     // One pass over the servers. A silent server must not cost the session its lease; but a server may be slow.
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let mut share = ANSWER_TIMEOUT;

@@ -5,6 +5,9 @@ use std::time::Duration;
 use crate::connect_string::InvalidConnectString;
 use crate::path::{InvalidPath, ZPath};
 use crate::retry_policy::InvalidRetryPolicy;
+#[cfg(feature = "tls")]
+use crate::tls::InvalidTlsOptions;
+use crate::tls::{TlsFailure, listed};
 
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -92,6 +95,10 @@ pub enum Error {
     /// A retry policy with invalid parameters.
     #[error(transparent)]
     InvalidRetryPolicy(#[from] InvalidRetryPolicy),
+    /// Certificates or a key that cannot be used.
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    InvalidTlsOptions(#[from] InvalidTlsOptions),
     /// An option with an invalid value.
     #[error("invalid {option} {value}: expected {expected}")]
     InvalidOption {
@@ -119,6 +126,15 @@ pub enum Error {
         connect_string: String,
         /// What the server said.
         cause: String,
+    },
+    /// TLS is why there is no connection to any of the servers: their certificates, or this client's; or one side speaks TLS
+    /// and the other does not. It does not help to wait.
+    #[error("no session with {connect_string:?}: {}", listed(failures))]
+    TlsFailed {
+        /// Where the client tried to connect.
+        connect_string: String,
+        /// Each server, and what was wrong with it.
+        failures: Vec<TlsFailure>,
     },
     /// There is no connection: it is down, or the client has no session yet, or has lost it. The client continues to
     /// connect in the background.

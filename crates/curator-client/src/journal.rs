@@ -17,6 +17,7 @@ use crate::outage::Outage;
 use crate::session::{OpenFailure, Session};
 use crate::shortened::Shortened;
 use crate::timer::Timer;
+use crate::tls::TlsFailure;
 
 /// Why a session that is not lost cannot be relied on.
 #[derive(Debug, Clone)]
@@ -56,6 +57,8 @@ pub(crate) struct Record {
     outage: Option<Outage>,
     /// Whether the last attempt to open a session was refused by a server.
     is_refused: bool,
+    /// Why that one failed with each server, if TLS was the reason with all of them.
+    tls: Vec<TlsFailure>,
     /// Whether the session has another connection since the outage began.
     is_resumed: bool,
     /// What went wrong last, and when.
@@ -82,6 +85,7 @@ impl Journal {
         let record = Record {
             outage: Some(Outage::begin(ClockInstant::now(), None, pace)),
             is_refused: false,
+            tls: Vec::new(),
             is_resumed: false,
             last_failure: None,
             resumed: 0,
@@ -101,11 +105,12 @@ impl Journal {
         record.cause().unwrap_or(unknown).to_owned()
     }
 
-    /// Waits until a server refuses this client, and returns its words.
-    pub(crate) async fn refused(&self) -> String {
+    /// Waits until a server refuses this client, and returns its words; and what is wrong with each server, if TLS is why all
+    /// of them do.
+    pub(crate) async fn refused(&self) -> (String, Vec<TlsFailure>) {
         // The sender lives in `self`, so the channel cannot be closed while this waits.
         let refused = self.record.subscribe().wait_for(|record| record.is_refused).await.map(|record| record.clone());
-        refused.ok().and_then(|record| record.cause().map(str::to_owned)).unwrap_or_default()
+        refused.map(|record| (record.cause().unwrap_or_default().to_owned(), record.tls)).unwrap_or_default()
     }
 
     /// A client has been started.
@@ -134,10 +139,11 @@ impl Journal {
     /// An attempt to open a session, or to resume it, has failed.
     pub(crate) fn failed(&self, failure: &OpenFailure) {
         let now = ClockInstant::now();
-        let (client, OpenFailure { cause, is_refusal }) = (&*self.client, failure);
+        let (client, OpenFailure { cause, is_refusal, tls }) = (&*self.client, failure);
         let (lasted, is_known) = self.change(|record| {
             let is_known = record.last_failure.as_ref().is_some_and(|(known, _)| known == cause);
             record.is_refused = *is_refusal;
+            record.tls.clone_from(tls);
             record.note(cause, now);
             let outage = record.outage.as_mut();
             let lasted = outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));

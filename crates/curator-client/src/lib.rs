@@ -27,6 +27,7 @@
 //! | Question | Answer |
 //! |---|---|
 //! | How do I connect, and with which options? | [`CuratorClientBuilder`] |
+//! | How do I connect by TLS? | `TlsOptions`, with the feature `tls` |
 //! | Can my service start before its ensemble? | [`CuratorClientBuilder::start`] |
 //! | What do I tell a readiness probe? | [`CuratorClient::health`] |
 //! | What is logged? | [below](#log) |
@@ -67,6 +68,8 @@
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
 //! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files, and
 //!   `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
+//! - `tls`: connections by TLS, with `TlsOptions` and `CuratorClientBuilder::tls`. It builds `aws-lc-rs`, which needs a C
+//!   compiler.
 //!
 //! # Versions
 //!
@@ -108,6 +111,7 @@ mod supervisor;
 #[cfg(feature = "serde")]
 mod text;
 mod timer;
+mod tls;
 mod zk;
 
 /// Retries: the policies decide, and [`Retrier`] waits.
@@ -157,6 +161,9 @@ pub use crate::session::{Request, Session, Turn};
 pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};
 pub use crate::timer::Deadline;
+#[cfg(feature = "tls")]
+pub use crate::tls::{InvalidTlsOptions, TlsOptions, TlsText};
+pub use crate::tls::{TlsFailure, TlsProblem};
 pub use crate::zk::watch::{Watch, WatchEvent};
 
 /// The example of the README compiles.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use crate::connect_string::ConnectString;
 use crate::error::Error;
+#[cfg(feature = "tls")]
+use crate::tls::TlsOptions;
 
 /// How a client opens its sessions, and what limits their requests.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(crate) struct SessionOptions {
     pub(crate) connect_string: String,
     pub(crate) servers: ConnectString,
     pub(crate) auth: Vec<Credentials>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsOptions>,
     pub(crate) session_timeout: Duration,
     /// How long one attempt to open a session may take, and how long an attempt of an operation waits for a connection.
     pub(crate) connection_timeout: Duration,
@@ -30,6 +34,18 @@ pub(crate) struct SessionOptions {
 }
 
 impl SessionOptions {
+    /// Whether the servers are spoken to by TLS.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        {
+            self.tls.is_some()
+        }
+        #[cfg(not(feature = "tls"))]
+        {
+            false
+        }
+    }
+
     /// There was no connection within `after`, because of `cause`.
     pub(crate) fn not_connected(&self, after: Duration, cause: String) -> Error {
         Error::NotConnected { connect_string: self.connect_string.clone(), after, cause }

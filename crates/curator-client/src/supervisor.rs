@@ -225,7 +225,7 @@ impl Supervisor {
     async fn open(&self, epoch: u64, given_up: &mut GivenUp) -> Option<Session> {
         let Self { options, timer, journal, .. } = self;
         let report = |cause: &str| journal.learn(cause);
-        let diagnosis = Diagnosis::new(&options.servers, &report);
+        let diagnosis = Diagnosis::new(options, &report);
         let mut retrier = Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
         let opened = Opened::default();
         let opening = async {

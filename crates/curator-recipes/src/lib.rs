@@ -78,6 +78,7 @@
 //! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
 //!   read, [`Participant`], [`LossReason`] and paths are written; a retry policy may come from a configuration file
 //!   (`ConfiguredRetryPolicy` in the module [`client::retry`]).
+//! - `tls`: connections by TLS, with `TlsOptions` in the module [`client`].
 //! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer held, and
 //!   `LockGuard::cancellation_token_on_loss`.
 //!

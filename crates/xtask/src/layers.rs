@@ -60,6 +60,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "shortened",
                 "state",
                 "text",
+                "tls",
             ],
         ],
     ),

@@ -120,7 +120,7 @@ mod tests {
                         [[test]]\nharness = false\nname=\"c\"\n";
         assert_eq!(declared(manifest), ["a-b", "c"].map(str::to_owned).into());
         let found = |member| targets(&workspace().join(member));
-        assert_eq!(found("examples"), ["run", "service"].map(str::to_owned).into());
+        assert_eq!(found("examples"), ["real", "run", "service"].map(str::to_owned).into());
         // `model` is also a directory, `model-deep` is only in the manifest, `support` is not a target.
         assert!(found("crates/curator-protocol").is_superset(&["model", "model-deep"].map(str::to_owned).into()));
         assert!(!found("crates/curator-test").contains("support"));

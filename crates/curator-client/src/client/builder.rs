@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
 use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
+#[cfg(feature = "tls")]
+use crate::tls::TlsOptions;
 
 /// Configures and starts a [`CuratorClient`](crate::CuratorClient): [`connect`](Self::connect) waits for its first session,
 /// [`start`](Self::start) does not.
@@ -32,6 +34,8 @@ pub struct CuratorClientBuilder {
     namespace: Option<String>,
     acls: Option<Arc<dyn AclProvider>>,
     auth: Vec<Credentials>,
+    #[cfg(feature = "tls")]
+    tls: Option<TlsOptions>,
     lock_data: Option<Arc<[u8]>>,
 }
 
@@ -57,6 +61,8 @@ impl CuratorClientBuilder {
             namespace: None,
             acls: None,
             auth: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
             lock_data: None,
         }
     }
@@ -150,6 +156,18 @@ impl CuratorClientBuilder {
         self
     }
 
+    /// Speaks TLS to every server of the connect string, and nothing else: as `zookeeper.client.secure=true` in Java. The
+    /// ports in the connect string are then the servers' `secureClientPort`s. By default, connections are plain.
+    ///
+    /// Needs the feature `tls`. If TLS fails with all servers, [`connect`](Self::connect) says why by [`Error::TlsFailed`];
+    /// a client that was [started](Self::start) keeps trying, and its [health](crate::CuratorClient::health) and log say why.
+    /// If it fails with some of them, the others are used.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.tls = Some(options);
+        self
+    }
+
     /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here
     /// it is the address towards the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
@@ -179,6 +197,8 @@ impl CuratorClientBuilder {
             connect_string: self.connect_string,
             servers,
             auth: self.auth,
+            #[cfg(feature = "tls")]
+            tls: self.tls,
             session_timeout: self.session_timeout,
             connection_timeout: self.connection_timeout,
             close_timeout: self.close_timeout,
@@ -207,6 +227,10 @@ impl CuratorClientBuilder {
             let value = name.escape_debug().take(100).collect();
             return Err(Error::InvalidOption { option: "name", value, expected });
         }
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            check_names(&servers)?;
+        }
         Ok(servers)
     }
 }
@@ -225,6 +249,19 @@ pub(super) struct ValidOptions {
 fn next_name() -> String {
     static CLIENTS: AtomicU64 = AtomicU64::new(1);
     format!("client-{}", CLIENTS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A certificate must be able to name the servers.
+#[cfg(feature = "tls")]
+fn check_names(servers: &ConnectString) -> Result<()> {
+    match servers.hosts().iter().find(|server| !TlsOptions::can_name(server.host())) {
+        None => Ok(()),
+        Some(server) => Err(Error::InvalidOption {
+            option: "host name",
+            value: format!("{:?}", server.host()),
+            expected: "one that a certificate can have: a DNS name, or an IP address",
+        }),
+    }
 }
 
 fn check<T: PartialOrd + std::fmt::Debug>(
@@ -267,6 +304,18 @@ mod tests {
             let expected = "expected from 1 to 100 characters, and no control characters";
             assert!(refusal(builder().name(name)).await.ends_with(expected), "{name:?}");
         }
+    }
+
+    #[cfg(feature = "tls")]
+    #[tokio::test]
+    async fn a_name_that_no_certificate_can_have_is_refused_with_tls_only() {
+        let ca = curator_test::TestingCa::new("tests").unwrap();
+        let tls = || TlsOptions::from_pem(ca.pem()).unwrap();
+        let refused = refusal(CuratorClient::builder("zk1,127.0.1").tls(tls())).await;
+        let expected = "expected one that a certificate can have: a DNS name, or an IP address";
+        assert_eq!(refused, format!("invalid host name \"127.0.1\": {expected}"));
+        assert!(CuratorClient::builder("zk1,[::1]").tls(tls()).validate().is_ok());
+        assert!(CuratorClient::builder("127.0.1").validate().is_ok());
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl CuratorClientBuilder {
     /// Until it has its first session, its state is [`Connecting`](ConnectionState::Connecting), and its operations wait
     /// for a session as they do during an outage: each attempt no longer than the connection timeout, with the retry policy
     /// between attempts. [`CuratorClient::wait_connected`] waits for the first session, and
-    /// [`connect`](Self::connect) does both. Even if the servers refuse its credentials, the client keeps trying.
+    /// [`connect`](Self::connect) does both. Even if the servers refuse its credentials, or TLS fails with all of them, the client keeps trying.
     ///
     /// After Curator's `CuratorFramework.start()`.
     ///
@@ -105,6 +105,7 @@ impl CuratorClientBuilder {
     /// # Errors
     ///
     /// Those of [`start`](Self::start) at once; [`Error::ConnectRefused`] as soon as a server refuses the credentials;
+    /// [`Error::TlsFailed`] as soon as all servers have been tried, and TLS is why each of them failed;
     /// [`Error::ConnectFailed`] when the policy gives up, with each server and what was wrong with it.
     ///
     /// # Cancel safety
@@ -154,7 +155,14 @@ impl CuratorClient {
                 }
                 connected => return connected,
             },
-            cause = self.inner.journal.refused() => Error::ConnectRefused { connect_string: connect_string(), cause },
+            (cause, failures) = self.inner.journal.refused() => {
+                let connect_string = connect_string();
+                if failures.is_empty() {
+                    Error::ConnectRefused { connect_string, cause }
+                } else {
+                    Error::TlsFailed { connect_string, failures }
+                }
+            }
         };
         Err(error)
     }

@@ -9,6 +9,7 @@ use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 use crate::timer::{Deadline, Timer};
+use crate::tls::TlsFailure;
 use crate::zk::link::{ConnectFailure, Diagnosis, Link};
 use crate::zk::nodelay::set_nodelay;
 
@@ -19,17 +20,19 @@ pub(crate) struct OpenFailure {
     pub(crate) cause: String,
     /// Whether a server refuses this client.
     pub(crate) is_refusal: bool,
+    /// What is wrong with each server, if TLS is the reason with all of them.
+    pub(crate) tls: Vec<TlsFailure>,
 }
 
 impl From<ConnectFailure> for OpenFailure {
     fn from(failure: ConnectFailure) -> Self {
-        Self { cause: failure.to_string(), is_refusal: failure.is_refusal() }
+        Self { cause: failure.to_string(), is_refusal: failure.is_refusal(), tls: failure.into_tls() }
     }
 }
 
 impl OpenFailure {
     fn new(server: &HostPort, problem: impl Display) -> Self {
-        Self { cause: format!("{server}: connected, but {problem}"), is_refusal: false }
+        Self { cause: format!("{server}: connected, but {problem}"), is_refusal: false, tls: Vec::new() }
     }
 
     /// The server has accepted the session, and has not answered the first request within `limit`.

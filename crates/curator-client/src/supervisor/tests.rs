@@ -23,6 +23,8 @@ fn supervisor(name: &str, server: &str, pace: Duration) -> Supervisor {
         connect_string: server.to_owned(),
         servers: ConnectString::parse(server).unwrap(),
         auth: Vec::new(),
+        #[cfg(feature = "tls")]
+        tls: None,
         session_timeout: HOUR,
         connection_timeout: HOUR,
         close_timeout: HOUR,

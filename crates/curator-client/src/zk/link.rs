@@ -1,6 +1,9 @@
 //! One connection of a session, with requests that are sent by the call.
 
+#[cfg(feature = "tls")]
+mod handshake;
 mod hosts;
+mod look;
 mod open;
 
 use std::sync::Arc;

@@ -21,6 +21,10 @@
 //! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
 //! | it waits for a silent server longer than a whole connect may take | [`link`]: each server gets its share |
 //! | it does not tell which server failed, nor why | `link/hosts.rs`: it is given one server at a time, and one that fails is looked at |
+//! | it does not tell why a TLS handshake failed | `link/handshake.rs`: one of our own |
+//! | with TLS, a host name that no certificate can have panics | `client/builder.rs`: refused |
+//! | with TLS, two cryptography providers of which none is installed panic (in `rustls`) | `tls/certificates.rs`: one is installed |
+//! | its way to leave out the check of the host name is `unsafe`, and wrong for TLS 1.3 | not used |
 //! | a TTL of less than a millisecond becomes no TTL at all | [`link`]: refused |
 //! | dropping the last handle closes the session only in the background | `connection.rs`: `close` waits for the server's confirmation |
 //! | a one-shot watch removes a persistent one on the same path (ZOOKEEPER-4466) | one-shot watches only |

@@ -1,6 +1,7 @@
-//! The client and what only a real ZooKeeper is: an ensemble.
+//! The client and what only a real ZooKeeper is: an ensemble, and a server that speaks TLS.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod cluster;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;

@@ -34,6 +34,7 @@ mod starting;
 mod states;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 mod transactions;
 mod transactions_in_session;
 mod tree_deletes;

@@ -1,9 +1,9 @@
 //! One pass over the servers: one after another, in random order, until one of them accepts the session.
 //!
 //! The client crate can do this too, but it does not tell what is wrong with a server, and not even which one it is about.
-//! So it is given one server at a time, and a server that fails or is slow is looked at: can its name be resolved, and does
-//! it accept a connection? Nothing is sent over that connection. A server that works is not looked at, and the attempts do not
-//! wait for a look.
+//! So it is given one server at a time, and a server that fails or is slow is looked at: can its name be resolved, does it
+//! accept a connection, and is TLS what the two do not agree about? A server that works is not looked at, and the attempts do
+//! not wait for a look.
 
 use std::future::pending;
 use std::pin::pin;
@@ -16,9 +16,18 @@ use futures_util::stream::FuturesUnordered;
 use zookeeper_client::{Connector, Error as ZkError};
 
 use super::Link;
+#[cfg(feature = "tls")]
+use super::handshake::{Handshake, shake_hands};
+#[cfg(feature = "tls")]
+use super::look::speaks_plainly;
+use super::look::speaks_tls;
 use crate::clock::ClockInstant;
 use crate::connect_string::{ConnectString, HostPort};
+use crate::options::SessionOptions;
 use crate::timer::Timer;
+#[cfg(feature = "tls")]
+use crate::tls::TlsOptions;
+use crate::tls::{TlsFailure, TlsProblem};
 use crate::zk::error::in_plain_words;
 
 /// Why no connection was opened.
@@ -28,12 +37,19 @@ pub(crate) enum ConnectFailure {
     Answered { server: HostPort, error: ZkError },
     /// What is wrong with each server.
     NoServer(String),
+    /// The same, where TLS is what is wrong with all of them.
+    Tls(String, Vec<TlsFailure>),
 }
 
 impl ConnectFailure {
     /// Whether a server refuses this client, whatever its session.
     pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Answered { error: ZkError::AuthFailed | ZkError::BadArguments(_), .. })
+        matches!(self, Self::Answered { error: ZkError::AuthFailed | ZkError::BadArguments(_), .. } | Self::Tls(..))
+    }
+
+    /// What is wrong with each server, if that is TLS.
+    pub(crate) fn into_tls(self) -> Vec<TlsFailure> {
+        if let Self::Tls(_, failures) = self { failures } else { Vec::new() }
     }
 }
 
@@ -41,7 +57,7 @@ impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered { server, error } => write!(f, "{server}: {}", in_plain_words(error)),
-            Self::NoServer(problems) => f.write_str(problems),
+            Self::NoServer(problems) | Self::Tls(problems, _) => f.write_str(problems),
         }
     }
 }
@@ -52,7 +68,9 @@ pub(super) struct Pass<'a> {
     /// How long one server may take.
     pub(super) share: Duration,
     pub(super) timer: &'a Timer,
-    pub(super) connector: &'a (dyn Fn() -> Connector + Send + Sync),
+    pub(super) connector: &'a (dyn Fn() -> Result<Connector, ZkError> + Send + Sync),
+    /// What the crate wants before the name of a server.
+    pub(super) scheme: &'static str,
     /// Whether a connection has nothing to catch up with.
     pub(super) caught_up: bool,
 }
@@ -104,14 +122,19 @@ impl Pass<'_> {
             () = looks.collect() => {}
             () = self.timer.sleep(self.share) => {}
         }
-        Err(ConnectFailure::NoServer(self.diagnosis.to_string()))
+        let problems = self.diagnosis.to_string();
+        Err(match self.diagnosis.tls_failures() {
+            Some(failures) => ConnectFailure::Tls(problems, failures),
+            None => ConnectFailure::NoServer(problems),
+        })
     }
 
     /// Connects to a server, within its share of the time. If it takes long, it is looked at meanwhile.
     async fn attempt(&self, index: usize) -> Result<Link, Failed> {
         let (started, over) = (Instant::now(), pin!(self.timer.sleep(self.share)));
         let server = &self.diagnosis.servers[index];
-        let mut attempt = pin!(Link::connect((self.connector)(), server, self.caught_up));
+        let connector = (self.connector)().map_err(failed)?;
+        let mut attempt = pin!(Link::connect(connector, self.scheme, server, self.caught_up));
         tokio::select! {
             biased;
             connected = &mut attempt => return connected.map_err(failed),
@@ -154,6 +177,8 @@ enum Problem {
     Overdue(&'static str, Duration),
     /// It has accepted the connection, and closed it.
     Ended,
+    /// It has accepted the connection, but TLS is in the way.
+    Tls(TlsProblem),
 }
 
 impl fmt::Display for Problem {
@@ -171,6 +196,7 @@ impl fmt::Display for Problem {
                 "connected, but the server ended the handshake (it may be starting, without a quorum, or at its limit \
                  of connections)",
             ),
+            Self::Tls(problem) => write!(f, "{problem}"),
         }
     }
 }
@@ -178,6 +204,8 @@ impl fmt::Display for Problem {
 /// What is wrong with the servers, from pass to pass. `Display` lists them as the connect string does.
 pub(crate) struct Diagnosis<'a> {
     servers: &'a [HostPort],
+    #[cfg(feature = "tls")]
+    tls: Option<&'a TlsOptions>,
     found: Mutex<Vec<Found>>,
     report: &'a Report<'a>,
 }
@@ -190,19 +218,50 @@ pub(crate) type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
 struct Found {
     problem: Option<Problem>,
     looked_at: Option<ClockInstant>,
+    /// When it was asked whether it speaks TLS, or whether it does not, contrary to what the client does; if it did not
+    /// turn out so.
+    asked: Option<ClockInstant>,
 }
 
 /// How many servers are named; an ensemble has fewer.
 const MOST_NAMED: usize = 9;
 /// How often a server is looked at, at most. In an outage there is a pass every second, of every client.
 const INTERVAL: Duration = Duration::from_secs(10);
+/// How often a server is asked something that fits the other kind of port, at most: it may write a line about it into its log.
+const QUESTION_INTERVAL: Duration = Duration::from_secs(60);
 const NO_ANSWER: &str = "connected, but no answer to the handshake";
+#[cfg(feature = "tls")]
+const NO_TLS_ANSWER: &str = "connected, but no answer to the TLS handshake";
 
 impl<'a> Diagnosis<'a> {
-    pub(crate) fn new(servers: &'a ConnectString, report: &'a Report<'a>) -> Self {
+    pub(crate) fn new(options: &'a SessionOptions, report: &'a Report<'a>) -> Self {
+        Self {
+            #[cfg(feature = "tls")]
+            tls: options.tls.as_ref(),
+            ..Self::of_plain(&options.servers, report)
+        }
+    }
+
+    fn of_plain(servers: &'a ConnectString, report: &'a Report<'a>) -> Self {
         let servers = servers.hosts();
         let found = servers.iter().map(|_| Found::default()).collect();
-        Self { servers, found: Mutex::new(found), report }
+        Self {
+            servers,
+            #[cfg(feature = "tls")]
+            tls: None,
+            found: Mutex::new(found),
+            report,
+        }
+    }
+
+    /// What is wrong with each server, if that is TLS for all of them.
+    fn tls_failures(&self) -> Option<Vec<TlsFailure>> {
+        let found = self.lock();
+        let failure = |(server, found): (&HostPort, &Found)| match &found.problem {
+            Some(Problem::Tls(problem)) => Some(TlsFailure::new(server, problem.clone())),
+            _ => None,
+        };
+        self.servers.iter().zip(&*found).map(failure).collect()
     }
 
     /// Reports what is known of a server that a pass has found.
@@ -225,22 +284,46 @@ impl<'a> Diagnosis<'a> {
             Err(error) => return self.note(index, Problem::Unresolved(error)),
         };
         self.note(index, Problem::Slow("no connection"));
-        let problem = match async_net::TcpStream::connect(&*addresses).await {
-            Err(error) => Problem::Unconnected(error),
-            Ok(_) if is_early => Problem::Ended,
-            Ok(_) => Problem::Slow(NO_ANSWER),
+        let connected = match async_net::TcpStream::connect(&*addresses).await {
+            Ok(connected) => connected,
+            Err(error) => return self.note(index, Problem::Unconnected(error)),
         };
-        self.note(index, problem);
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.tls {
+            self.note(index, Problem::Slow(NO_TLS_ANSWER));
+            match Box::pin(shake_hands(connected, server, tls)).await {
+                Handshake::Accepted => {}
+                Handshake::Failed(problem) => return self.note(index, Problem::Tls(problem)),
+                Handshake::Ended => {
+                    let is_plain = async {
+                        let connected = async_net::TcpStream::connect(&*addresses).await;
+                        if let Ok(connected) = connected { speaks_plainly(connected).await } else { false }
+                    };
+                    return self.note_ended(index, TlsProblem::NotTls, is_plain).await;
+                }
+            }
+            return self.note(index, if is_early { Problem::Ended } else { Problem::Slow(NO_ANSWER) });
+        }
+        if is_early {
+            self.note_ended(index, TlsProblem::TlsRequired, speaks_tls(connected)).await;
+        } else {
+            self.note(index, Problem::Slow(NO_ANSWER));
+        }
+    }
+
+    /// A server has ended the handshake. Asks, unless that was done a moment ago, whether `problem` is the reason.
+    async fn note_ended(&self, index: usize, problem: TlsProblem, is_so: impl Future<Output = bool>) {
+        // What is known until it has answered.
+        self.note(index, Problem::Ended);
+        let is_due = is_due(&mut self.lock()[index].asked, QUESTION_INTERVAL);
+        if is_due && is_so.await {
+            self.lock()[index].asked = None;
+            self.note(index, Problem::Tls(problem));
+        }
     }
 
     fn is_due(&self, index: usize) -> bool {
-        let (mut found, now) = (self.lock(), ClockInstant::now());
-        let looked_at = &mut found[index].looked_at;
-        let is_due = looked_at.is_none_or(|looked_at| now.saturating_duration_since(looked_at) >= INTERVAL);
-        if is_due {
-            *looked_at = Some(now);
-        }
-        is_due
+        is_due(&mut self.lock()[index].looked_at, INTERVAL)
     }
 
     /// A server is being tried.
@@ -267,14 +350,27 @@ impl<'a> Diagnosis<'a> {
     /// An attempt has failed by itself.
     fn end_early(&self, index: usize) {
         let problem = &mut self.lock()[index].problem;
-        if let Some(Problem::Slow(NO_ANSWER)) = problem {
-            *problem = Some(Problem::Ended);
+        match problem {
+            Some(Problem::Slow(NO_ANSWER)) => *problem = Some(Problem::Ended),
+            #[cfg(feature = "tls")]
+            Some(Problem::Slow(NO_TLS_ANSWER)) => *problem = Some(Problem::Ended),
+            _ => {}
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Found>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether something was last done an interval ago, or never. If so, it is done now.
+fn is_due(last: &mut Option<ClockInstant>, interval: Duration) -> bool {
+    let now = ClockInstant::now();
+    let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);
+    if is_due {
+        *last = Some(now);
+    }
+    is_due
 }
 
 impl fmt::Display for Diagnosis<'_> {
@@ -304,7 +400,7 @@ mod tests {
         let share = Duration::from_secs(5);
         let last = Mutex::new(String::new());
         let report = |text: &str| text.clone_into(&mut last.lock().unwrap());
-        let problems = Diagnosis::new(&servers, &report);
+        let problems = Diagnosis::of_plain(&servers, &report);
         problems.begin(3);
         problems.note(2, Problem::Slow(NO_ANSWER));
         problems.note(1, Problem::Unresolved(io::Error::other("unknown")));
@@ -330,7 +426,7 @@ mod tests {
     #[test]
     fn a_long_list_is_cut_off() {
         let servers = ConnectString::parse(&["zk"; 30].join(",")).unwrap();
-        let problems = Diagnosis::new(&servers, &|_| {});
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
         (0..30).for_each(|index| problems.note(index, Problem::Slow("no connection")));
         let text = problems.to_string();
         assert_eq!(text.matches("no connection yet").count(), MOST_NAMED);
@@ -340,7 +436,7 @@ mod tests {
     #[test]
     fn a_server_that_ends_a_slow_handshake_has_answered() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let problems = Diagnosis::new(&servers, &|_| {});
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
         problems.note(0, Problem::Slow(NO_ANSWER));
         problems.note(1, Problem::Slow("no connection"));
         (0..2).for_each(|index| problems.end_early(index));
@@ -350,9 +446,39 @@ mod tests {
     }
 
     #[test]
+    fn tls_is_the_reason_if_it_is_with_every_server() {
+        let servers = ConnectString::parse("zk1,zk2").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        problems.note(0, Problem::Tls(TlsProblem::UnknownIssuer));
+        problems.note(1, Problem::Ended);
+        assert_eq!(problems.tls_failures(), None);
+        problems.note(1, Problem::Tls(TlsProblem::NotTls));
+        let failures = problems.tls_failures().unwrap();
+        assert_eq!(failures[0], TlsFailure::new(&servers.hosts()[0], TlsProblem::UnknownIssuer));
+        assert_eq!(failures[1], TlsFailure::new(&servers.hosts()[1], TlsProblem::NotTls));
+        assert_eq!(problems.to_string(), crate::tls::listed(&failures));
+    }
+
+    #[tokio::test]
+    async fn what_fits_the_other_kind_of_port_is_asked_again_soon_only_if_it_was_right() {
+        let servers = ConnectString::parse("zk1").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        let asked = |is_so: bool| problems.note_ended(0, TlsProblem::TlsRequired, async move { is_so });
+        for _ in 0..2 {
+            asked(true).await;
+            assert!(problems.tls_failures().is_some());
+        }
+        asked(false).await;
+        assert_eq!(problems.tls_failures(), None);
+        // Not asked.
+        asked(true).await;
+        assert_eq!(problems.tls_failures(), None);
+    }
+
+    #[test]
     fn a_server_is_not_looked_at_in_every_pass() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let problems = Diagnosis::new(&servers, &|_| {});
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
         assert!(problems.is_due(0) && problems.is_due(1));
         assert!(!problems.is_due(0) && !problems.is_due(1));
     }

@@ -13,6 +13,8 @@ use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
 use crate::timer::Timer;
+#[cfg(feature = "tls")]
+use crate::tls::Certificates;
 use crate::zk::error::is_word_of_the_server;
 use crate::zk::nodelay::set_nodelay;
 use crate::zk::start::start;
@@ -30,12 +32,17 @@ impl Link {
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
         let connector = || connector(options);
-        let share = share(options, options.connection_timeout);
-        Pass { diagnosis, share, timer, connector: &connector, caught_up: true }.run().await
+        let (share, scheme) = (share(options, options.connection_timeout), scheme(options));
+        Pass { diagnosis, share, timer, connector: &connector, scheme, caught_up: true }.run().await
     }
 
-    pub(super) async fn connect(connector: Connector, server: &HostPort, caught_up: bool) -> Result<Self, ZkError> {
-        let (watchdog, name) = (Watchdog::new(server), server.to_string());
+    pub(super) async fn connect(
+        connector: Connector,
+        scheme: &str,
+        server: &HostPort,
+        caught_up: bool,
+    ) -> Result<Self, ZkError> {
+        let (watchdog, name) = (Watchdog::new(server), format!("{scheme}{server}"));
         // A connect is large, and a future that waits for it should not be.
         let (client, work) = catch_task(watchdog.watch(Box::pin(connector.connect(&name)))).await;
         let client = client?;
@@ -97,9 +104,12 @@ impl SessionKey {
         limit: Duration,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<Link, ConnectFailure> {
-        let connector = || connector(options).with_session_timeout(self.timeout).with_session(self.session.clone());
-        let share = share(options, limit);
-        let (link, _) = Pass { diagnosis, share, timer, connector: &connector, caught_up: false }.run().await?;
+        let connector = || {
+            let connector = connector(options)?.with_session_timeout(self.timeout);
+            Ok(connector.with_session(self.session.clone()))
+        };
+        let (share, scheme) = (share(options, limit), scheme(options));
+        let (link, _) = Pass { diagnosis, share, timer, connector: &connector, scheme, caught_up: false }.run().await?;
         drop(set_nodelay(&options.name, &options.servers, timer));
         Ok(link)
     }
@@ -137,7 +147,7 @@ fn share(options: &SessionOptions, limit: Duration) -> Duration {
 /// By itself, the crate waits 2/5 of the session timeout for a server that is silent, also later. That may be longer than
 /// the whole connect may take; and the timeout is the one that the server grants, which may be far longer than the one that
 /// was asked for. So it waits no longer than a server's share.
-fn connector(options: &SessionOptions) -> Connector {
+fn connector(options: &SessionOptions) -> Result<Connector, ZkError> {
     let share = share(options, options.connection_timeout);
     let mut connector = Client::connector()
         .with_session_timeout(options.session_timeout)
@@ -146,7 +156,26 @@ fn connector(options: &SessionOptions) -> Connector {
     for Credentials { scheme, auth } in &options.auth {
         connector = connector.with_auth(scheme, auth);
     }
-    connector
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &options.tls {
+        connector = connector.with_tls(in_the_crates_terms(&tls.current())?);
+    }
+    Ok(connector)
+}
+
+/// The scheme by which the crate is told to speak TLS, and nothing else, to a server.
+fn scheme(options: &SessionOptions) -> &'static str {
+    if options.speaks_tls() { "tcp+tls://" } else { "" }
+}
+
+/// The crate reads the same texts, which have been read before, so it finds nothing wrong with them.
+#[cfg(feature = "tls")]
+fn in_the_crates_terms(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions, ZkError> {
+    let tls = zookeeper_client::TlsOptions::new().with_pem_ca(&certificates.ca_pem)?;
+    match &certificates.identity {
+        Some(identity) => tls.with_pem_identity(&identity.certificate_pem, &identity.key_pem),
+        None => Ok(tls),
+    }
 }
 
 /// An overloaded server says so on its own, without asking the leader.

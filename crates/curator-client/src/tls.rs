@@ -1,0 +1,18 @@
+//! TLS: what a client trusts and presents, and what can be wrong with a server.
+
+#[cfg(feature = "tls")]
+mod certificates;
+#[cfg(feature = "tls")]
+mod invalid;
+#[cfg(feature = "tls")]
+mod options;
+mod problem;
+
+#[cfg(feature = "tls")]
+pub(crate) use self::certificates::{Attempt, Certificates};
+#[cfg(feature = "tls")]
+pub use self::invalid::{InvalidTlsOptions, TlsText};
+#[cfg(feature = "tls")]
+pub use self::options::TlsOptions;
+pub(crate) use self::problem::listed;
+pub use self::problem::{TlsFailure, TlsProblem};

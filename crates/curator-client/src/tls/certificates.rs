@@ -1,0 +1,156 @@
+//! Certificates and keys as `rustls` needs them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, Error as RustlsError, InconsistentKeys, RootCertStore, SignatureScheme};
+
+use super::invalid::{InvalidTlsOptions, TlsText};
+
+/// What a client trusts and presents: as text, for the client crate, and as read, for our own look at a server.
+///
+/// Both are made of the same texts and with the same provider, and so come to the same results.
+#[derive(Clone)]
+pub(crate) struct Certificates {
+    pub(crate) ca_pem: String,
+    pub(crate) identity: Option<Identity>,
+    provider: Arc<CryptoProvider>,
+    verifier: Arc<WebPkiServerVerifier>,
+}
+
+/// A client's certificate and key.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) certificate_pem: String,
+    pub(crate) key_pem: String,
+    key: Arc<CertifiedKey>,
+}
+
+impl Certificates {
+    pub(crate) fn read(ca_pem: &str) -> Result<Self, InvalidTlsOptions> {
+        let provider = provider();
+        let mut roots = RootCertStore::empty();
+        for (index, certificate) in certificates(ca_pem, TlsText::Ca)?.into_iter().enumerate() {
+            roots.add(certificate).map_err(|error| unusable(TlsText::Ca, index, &error))?;
+        }
+        let revoked = CertificateRevocationListDer::pem_slice_iter(ca_pem.as_bytes());
+        let revoked = revoked.collect::<Result<Vec<_>, _>>().map_err(|error| broken(TlsText::Ca, &error))?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+        let verifier = verifier.with_crls(revoked).build();
+        let verifier = verifier.map_err(|error| InvalidTlsOptions::RevocationList { reason: error.to_string() })?;
+        let certificates = Self { ca_pem: ca_pem.to_owned(), identity: None, provider, verifier };
+        // Here, and not at a connection, where the client crate would panic.
+        certificates.attempt()?;
+        Ok(certificates)
+    }
+
+    pub(crate) fn with_identity(self, certificate_pem: &str, key_pem: &str) -> Result<Self, InvalidTlsOptions> {
+        let certificates = certificates(certificate_pem, TlsText::Certificate)?;
+        let key = CertifiedKey::from_der(certificates, private_key(key_pem)?, &self.provider);
+        let key = Arc::new(key.map_err(|error| match error {
+            RustlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => InvalidTlsOptions::KeyMismatch,
+            RustlsError::InvalidCertificate(_) => unusable(TlsText::Certificate, 0, &error),
+            error => InvalidTlsOptions::Key { reason: error.to_string() },
+        })?);
+        let (certificate_pem, key_pem) = (certificate_pem.to_owned(), key_pem.to_owned());
+        Ok(Self { identity: Some(Identity { certificate_pem, key_pem, key }), ..self })
+    }
+
+    /// What one handshake takes.
+    pub(crate) fn attempt(&self) -> Result<Attempt, InvalidTlsOptions> {
+        let key = self.identity.as_ref().map(|identity| Arc::clone(&identity.key));
+        let presented = Arc::new(Presented { key, was_asked_for: AtomicBool::new(false) });
+        let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
+        let config = config.with_safe_default_protocol_versions();
+        let config = config.map_err(|error| InvalidTlsOptions::Provider { reason: error.to_string() })?;
+        let config = config.with_webpki_verifier(Arc::clone(&self.verifier));
+        let resolver: Arc<dyn ResolvesClientCert> = Arc::<Presented>::clone(&presented);
+        Ok(Attempt { config: Arc::new(config.with_client_cert_resolver(resolver)), presented })
+    }
+}
+
+/// One handshake, which remembers what the server has asked for. It resumes no earlier one, in which the server would
+/// have no reason to ask.
+pub(crate) struct Attempt {
+    pub(crate) config: Arc<ClientConfig>,
+    presented: Arc<Presented>,
+}
+
+impl Attempt {
+    /// Whether the server has asked for a client certificate.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.presented.was_asked_for.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn has_identity(&self) -> bool {
+        self.presented.key.is_some()
+    }
+}
+
+/// The client certificate, if there is one, and whether the server has asked for it: `rustls` does not tell.
+struct Presented {
+    key: Option<Arc<CertifiedKey>>,
+    was_asked_for: AtomicBool,
+}
+
+impl ResolvesClientCert for Presented {
+    fn resolve(&self, _issuers: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked_for.store(true, Ordering::Release);
+        self.key.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
+/// No key.
+impl std::fmt::Debug for Presented {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Presented").field("was_asked_for", &self.was_asked_for).finish_non_exhaustive()
+    }
+}
+
+/// The process's own provider. If it has none, it gets the one that `rustls` takes by default.
+///
+/// The client crate asks for the process's provider as well. Where two are compiled in and none is installed, `rustls`
+/// cannot choose, and panics.
+fn provider() -> Arc<CryptoProvider> {
+    if let Some(installed) = CryptoProvider::get_default() {
+        return Arc::clone(installed);
+    }
+    // If another thread has installed one meanwhile, that one counts.
+    let _: Result<(), _> = aws_lc_rs::default_provider().install_default();
+    CryptoProvider::get_default().map_or_else(|| Arc::new(aws_lc_rs::default_provider()), Arc::clone)
+}
+
+fn certificates(pem: &str, text: TlsText) -> Result<Vec<CertificateDer<'static>>, InvalidTlsOptions> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let certificates = certificates.map_err(|error| broken(text, &error))?;
+    if certificates.is_empty() { Err(InvalidTlsOptions::NoCertificate { text }) } else { Ok(certificates) }
+}
+
+fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, InvalidTlsOptions> {
+    // As PKCS #8 and as OpenSSL's older form have it.
+    if pem.contains("BEGIN ENCRYPTED PRIVATE KEY") || pem.contains("Proc-Type: 4,ENCRYPTED") {
+        return Err(InvalidTlsOptions::EncryptedKey);
+    }
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| match error {
+        PemError::NoItemsFound => InvalidTlsOptions::NoKey,
+        // The reason may contain a line of the text.
+        _ => InvalidTlsOptions::Pem { text: TlsText::Key, reason: "a section is damaged".to_owned() },
+    })
+}
+
+fn broken(text: TlsText, error: &PemError) -> InvalidTlsOptions {
+    InvalidTlsOptions::Pem { text, reason: error.to_string() }
+}
+
+fn unusable(text: TlsText, index: usize, error: &RustlsError) -> InvalidTlsOptions {
+    InvalidTlsOptions::Certificate { text, number: index + 1, reason: error.to_string() }
+}

@@ -1,0 +1,122 @@
+//! How a client speaks TLS.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::pki_types::ServerName;
+
+use super::certificates::Certificates;
+use super::invalid::InvalidTlsOptions;
+
+/// What a client trusts, and what it presents, when it speaks TLS: for
+/// [`CuratorClientBuilder::tls`](crate::CuratorClientBuilder::tls).
+///
+/// A server must present a certificate for the host name (or address) by which the connect string names it, issued by one
+/// of the certificate authorities that are trusted here; those of the system are not. There is no option to leave out any of these checks.
+/// The handshake is that of [`rustls`](https://docs.rs/rustls), with TLS 1.3 or 1.2.
+///
+/// Clones share their certificates, and [`update`](Self::update) replaces them while clients are running.
+///
+/// After the properties `zookeeper.ssl.trustStore` and `zookeeper.ssl.keyStore` of ZooKeeper's Java client, of which this
+/// takes the contents, as PEM, and not the locations.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use curator_client::{CuratorClient, TlsOptions};
+/// use std::fs::read_to_string;
+///
+/// let tls = TlsOptions::from_pem(read_to_string("ca.pem")?)?
+///     .with_identity(read_to_string("client.pem")?, read_to_string("client.key")?)?;
+/// let client = CuratorClient::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Caveats
+///
+/// `rustls` has one cryptography provider for a process. If none has been installed
+/// (`rustls::crypto::CryptoProvider::install_default`) when the first `TlsOptions` is made, that installs the one of
+/// `aws-lc-rs`. To use another one, install it before.
+#[derive(Clone)]
+pub struct TlsOptions {
+    certificates: Arc<RwLock<Arc<Certificates>>>,
+}
+
+impl TlsOptions {
+    /// Trusts the certificate authorities whose certificates are in this text, in PEM. Presents no certificate.
+    ///
+    /// If the text also has revocation lists (`X509 CRL`), a server must not be in them; all certificates on the way to
+    /// the authority, apart from its own, then need a list of their issuer.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTlsOptions`]: the text has no certificate, or one that cannot be read.
+    pub fn from_pem(ca_pem: impl AsRef<str>) -> Result<Self, InvalidTlsOptions> {
+        Ok(Self::of(Certificates::read(ca_pem.as_ref())?))
+    }
+
+    /// The same, with a certificate to present to servers that ask for one, and its private key, both in PEM. Earlier
+    /// clones do not change.
+    ///
+    /// Certificates between this one and its authority follow it in the same text. The key is a PKCS #8, PKCS #1 (RSA) or
+    /// SEC 1 (EC) one, without a password. One text may have both the certificate and the key; pass it twice.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTlsOptions`]: a text has no certificate or no key, the key is encrypted, or does not belong to the
+    /// certificate.
+    pub fn with_identity(
+        self,
+        certificate_pem: impl AsRef<str>,
+        key_pem: impl AsRef<str>,
+    ) -> Result<Self, InvalidTlsOptions> {
+        let certificates = Certificates::clone(&self.current());
+        Ok(Self::of(certificates.with_identity(certificate_pem.as_ref(), key_pem.as_ref())?))
+    }
+
+    /// Replaces what these options and all their clones trust and present by what `newer` does, for certificates that are
+    /// renewed while the process runs.
+    ///
+    /// The next connection uses them. Connections that are open stay as they are, also when their certificate expires.
+    ///
+    /// ```no_run
+    /// # fn example(tls: &curator_client::TlsOptions) -> Result<(), Box<dyn std::error::Error>> {
+    /// use curator_client::TlsOptions;
+    /// use std::fs::read_to_string;
+    ///
+    /// let newer = TlsOptions::from_pem(read_to_string("ca.pem")?)?
+    ///     .with_identity(read_to_string("client.pem")?, read_to_string("client.key")?)?;
+    /// tls.update(&newer);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update(&self, newer: &Self) {
+        let newer = newer.current();
+        *self.certificates.write().unwrap_or_else(PoisonError::into_inner) = newer;
+    }
+
+    /// What the next connection uses.
+    pub(crate) fn current(&self) -> Arc<Certificates> {
+        Arc::clone(&self.certificates.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether a certificate can be for a server with this name.
+    pub(crate) fn can_name(host: &str) -> bool {
+        ServerName::try_from(host).is_ok()
+    }
+
+    fn of(certificates: Certificates) -> Self {
+        Self { certificates: Arc::new(RwLock::new(Arc::new(certificates))) }
+    }
+}
+
+/// Whether there is an identity. No certificates, and no key.
+impl fmt::Debug for TlsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_identity = self.current().identity.is_some();
+        f.debug_struct("TlsOptions").field("has_identity", &has_identity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use curator_test::{TestingCa, TestingCertificate};
+
+use super::super::invalid::TlsText;
+use super::*;
+
+fn ca() -> TestingCa {
+    TestingCa::new("tests").unwrap()
+}
+
+fn identity(certificate: &str, key: &str) -> Result<TlsOptions, InvalidTlsOptions> {
+    TlsOptions::from_pem(ca().pem()).unwrap().with_identity(certificate, key)
+}
+
+/// The text between the first pair of lines that begin with `-----`, garbled.
+fn garbled(pem: &str) -> String {
+    let body = pem.lines().nth(1).unwrap();
+    pem.replace(body, "!!!!")
+}
+
+#[test]
+fn a_text_without_a_certificate_is_refused() {
+    let key = ca().issue(&["orders"]).unwrap().key_pem;
+    for text in ["", "ca.pem", &key] {
+        let refused = TlsOptions::from_pem(text).unwrap_err();
+        assert_eq!(refused, InvalidTlsOptions::NoCertificate { text: TlsText::Ca });
+    }
+    let expected = "the client certificate has no certificate: expected PEM with a section \"BEGIN CERTIFICATE\"";
+    assert_eq!(identity("", &key).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn a_damaged_text_is_refused() {
+    let ca = ca();
+    let TestingCertificate { certificate_pem, key_pem, .. } = ca.issue(&["orders"]).unwrap();
+    let damaged =
+        |text| move |error: &InvalidTlsOptions| matches!(error, InvalidTlsOptions::Pem { text: it, .. } if *it == text);
+    assert!(TlsOptions::from_pem(garbled(ca.pem())).is_err_and(|error| damaged(TlsText::Ca)(&error)));
+    let certificate = identity(&garbled(&certificate_pem), &key_pem);
+    assert!(certificate.is_err_and(|error| damaged(TlsText::Certificate)(&error)));
+    assert!(identity(&certificate_pem, &garbled(&key_pem)).is_err_and(|error| damaged(TlsText::Key)(&error)));
+    // PEM of something else.
+    let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let second = TlsOptions::from_pem(format!("{}{nonsense}", ca.pem())).unwrap_err();
+    assert!(matches!(second, InvalidTlsOptions::Certificate { text: TlsText::Ca, number: 2, .. }), "{second}");
+    let list = "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n";
+    let list = TlsOptions::from_pem(format!("{}{list}", ca.pem())).unwrap_err();
+    assert!(matches!(list, InvalidTlsOptions::RevocationList { .. }), "{list}");
+}
+
+#[test]
+fn a_key_that_cannot_be_used_is_refused_and_not_shown() {
+    let ca = ca();
+    let (one, other) = (ca.issue(&["orders"]).unwrap(), ca.issue(&["orders"]).unwrap());
+    let with = |key: &str| identity(&one.certificate_pem, key).unwrap_err();
+    assert_eq!(with(&other.key_pem), InvalidTlsOptions::KeyMismatch);
+    assert_eq!(with(&one.certificate_pem), InvalidTlsOptions::NoKey);
+    assert_eq!(with(&one.key_pem.replace("PRIVATE", "ENCRYPTED PRIVATE")), InvalidTlsOptions::EncryptedKey);
+    let old = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
+    assert_eq!(with(old), InvalidTlsOptions::EncryptedKey);
+    let nonsense = with("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n");
+    assert!(matches!(nonsense, InvalidTlsOptions::Key { .. }), "{nonsense}");
+    let damaged = with(&format!("{}\n-----BEGIN secret", garbled(&one.key_pem)));
+    for error in [nonsense, damaged] {
+        assert!(!error.to_string().contains("c2Vj") && !error.to_string().contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn certificates_and_keys_are_not_printed() {
+    let ca = ca();
+    let client = ca.issue(&["orders"]).unwrap();
+    let options = TlsOptions::from_pem(ca.pem()).unwrap();
+    assert_eq!(format!("{options:?}"), "TlsOptions { has_identity: false, .. }");
+    let options = options.with_identity(&client.certificate_pem, &client.key_pem).unwrap();
+    assert_eq!(format!("{options:?}"), "TlsOptions { has_identity: true, .. }");
+}
+
+#[test]
+fn clones_are_updated_together_and_those_with_another_identity_are_not() {
+    let ca = ca();
+    let client = ca.issue(&["orders"]).unwrap();
+    let plain = TlsOptions::from_pem(ca.pem()).unwrap();
+    let clone = plain.clone();
+    let with_identity = plain.clone().with_identity(&client.certificate_pem, &client.key_pem).unwrap();
+    let has_identity = |options: &TlsOptions| options.current().identity.is_some();
+    assert!(!has_identity(&plain) && has_identity(&with_identity));
+    plain.update(&with_identity);
+    assert!(has_identity(&plain) && has_identity(&clone));
+    // It is a copy: the newer options have their own life.
+    with_identity.update(&TlsOptions::from_pem(ca.pem()).unwrap());
+    assert!(has_identity(&plain) && !has_identity(&with_identity));
+    // Nor does it matter whether they are the same.
+    plain.update(&clone);
+    assert!(has_identity(&plain));
+}
+
+#[test]
+fn what_a_certificate_can_name_is_known() {
+    for host in ["zk1", "zk-0.zk_headless.shop.svc.", "127.0.0.1", "::1", "ZK1.example.org"] {
+        assert!(TlsOptions::can_name(host), "{host}");
+    }
+    for host in ["127.0.1", "1", "a..b", "-a", "a-", ".a", "x".repeat(64).as_str()] {
+        assert!(!TlsOptions::can_name(host), "{host}");
+    }
+}

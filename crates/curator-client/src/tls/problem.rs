@@ -1,0 +1,138 @@
+//! What TLS has against a server, or a server against a client.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::connect_string::HostPort;
+
+/// Why there is no TLS connection to one server. `Display` names the server and the problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TlsFailure {
+    /// The server, as the connect string names it.
+    pub server: HostPort,
+    /// What is wrong with it.
+    pub problem: TlsProblem,
+}
+
+impl TlsFailure {
+    pub(crate) fn new(server: &HostPort, problem: TlsProblem) -> Self {
+        Self { server: server.clone(), problem }
+    }
+}
+
+impl fmt::Display for TlsFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.problem)
+    }
+}
+
+impl std::error::Error for TlsFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.problem)
+    }
+}
+
+/// What is wrong between a client and a server where TLS is concerned. In `Display`, "it" is the server.
+///
+/// Alerts have the names of [RFC 8446](https://www.rfc-editor.org/rfc/rfc8446#section-6), as `rustls` spells them:
+/// `CertificateUnknown`. They are for people; do not rely on their spelling.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    /// The server's certificate does not lead to any certificate that this client trusts.
+    #[error("its certificate is not issued by a certificate authority that this client trusts")]
+    UnknownIssuer,
+    /// The server's certificate, or one that it depends on, has expired.
+    #[error("its certificate expired {ago:?} ago by the clock of this machine")]
+    Expired {
+        /// How long ago, in whole seconds, by the clock of this machine.
+        ago: Duration,
+    },
+    /// The server's certificate, or one that it depends on, is not valid yet.
+    #[error("its certificate becomes valid in {after:?} by the clock of this machine")]
+    NotValidYet {
+        /// How long it takes until it is, in whole seconds, by the clock of this machine.
+        after: Duration,
+    },
+    /// The server's certificate is for other names than the one in the connect string.
+    #[error("its certificate is for {}, and not for {expected:?}", names(presented))]
+    WrongName {
+        /// The host name or address in the connect string.
+        expected: String,
+        /// The names and addresses in the certificate.
+        presented: Vec<String>,
+    },
+    /// The server's certificate is in a revocation list of this client.
+    #[error("its certificate is revoked")]
+    Revoked,
+    /// Something else is wrong with the server's certificate.
+    #[error("its certificate is not accepted: {reason}")]
+    InvalidCertificate {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The client speaks TLS, and the server does not on this port.
+    #[error("it does not speak TLS on this port")]
+    NotTls,
+    /// The client does not speak TLS, and the server speaks nothing else on this port.
+    #[error("it speaks only TLS on this port, and this client is not set up for TLS")]
+    TlsRequired,
+    /// The server asks for a client certificate, and ended the handshake as this client has none.
+    #[error("it asks for a client certificate, and this client has none (alert {alert})")]
+    ClientCertificateRequired {
+        /// The server's alert.
+        alert: String,
+    },
+    /// The server asked for a client certificate, and ended the handshake when it saw this client's. Its own log says why.
+    #[error("it refuses the certificate of this client (alert {alert})")]
+    ClientCertificateRefused {
+        /// The server's alert.
+        alert: String,
+    },
+    /// The server ended the handshake, and had not asked for a client certificate: usually, there is no protocol version
+    /// or cipher suite that both sides support.
+    #[error("it ended the TLS handshake (alert {alert})")]
+    Refused {
+        /// The server's alert.
+        alert: String,
+    },
+    /// Anything else.
+    #[error("the TLS handshake failed: {reason}")]
+    Other {
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+fn names(names: &[String]) -> String {
+    if names.is_empty() { "no name".to_owned() } else { format!("{names:?}") }
+}
+
+/// All failures on one line.
+pub(crate) fn listed(failures: &[TlsFailure]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect_string::ConnectString;
+
+    #[test]
+    fn a_failure_names_its_server_and_what_is_wrong() {
+        let servers = ConnectString::parse("zk1:2281,[::1]:2281").unwrap();
+        let presented = vec!["zk.example.org".to_owned(), "10.0.0.1".to_owned()];
+        let failures = [
+            TlsFailure::new(&servers.hosts()[0], TlsProblem::WrongName { expected: "zk1".to_owned(), presented }),
+            TlsFailure::new(&servers.hosts()[1], TlsProblem::Expired { ago: Duration::from_secs(90) }),
+        ];
+        assert_eq!(
+            listed(&failures),
+            "zk1:2281: its certificate is for [\"zk.example.org\", \"10.0.0.1\"], and not for \"zk1\"; \
+             [::1]:2281: its certificate expired 90s ago by the clock of this machine"
+        );
+        let nameless = TlsProblem::WrongName { expected: "zk1".to_owned(), presented: Vec::new() };
+        assert_eq!(nameless.to_string(), "its certificate is for no name, and not for \"zk1\"");
+    }
+}

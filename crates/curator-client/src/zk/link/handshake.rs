@@ -1,0 +1,108 @@
+//! A TLS handshake of our own with a server that does not let a client in: what TLS has against it, or it against us.
+//!
+//! The client crate writes an error of TLS into its log, and does not tell. So a handshake is made here, with the same
+//! certificates. No session is opened.
+
+use std::io;
+use std::time::Duration;
+
+use async_net::TcpStream;
+use futures_rustls::TlsConnector;
+use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::{CertificateError, Error as RustlsError, InvalidMessage};
+
+use super::look::WORD;
+use crate::connect_string::HostPort;
+use crate::tls::{Attempt, TlsOptions, TlsProblem};
+
+/// How a handshake has come out.
+#[derive(Debug)]
+pub(super) enum Handshake {
+    /// The server has answered a word over the connection.
+    Accepted,
+    Failed(TlsProblem),
+    /// The connection was closed or has broken, without a word of TLS about it.
+    Ended,
+}
+
+/// Speaks TLS to a server over a new connection, as the client crate does.
+///
+/// In TLS 1.3 the client has finished its handshake before the server has seen its certificate, or that it has none. So the
+/// server has to answer something before it is known to accept the client.
+pub(super) async fn shake_hands(stream: TcpStream, server: &HostPort, options: &TlsOptions) -> Handshake {
+    let other = |reason: String| Handshake::Failed(TlsProblem::Other { reason });
+    let Ok(name) = ServerName::try_from(server.host().to_owned()) else {
+        return other(format!("{:?} cannot be the name of a server in a certificate", server.host()));
+    };
+    let attempt = match options.current().attempt() {
+        Ok(attempt) => attempt,
+        Err(error) => return other(error.to_string()),
+    };
+    let mut stream = match TlsConnector::from(attempt.config.clone()).connect(name, stream).await {
+        Ok(stream) => stream,
+        Err(error) => return failed(&error, &attempt),
+    };
+    // A server that refuses the client may have hung up by now, and has said why before.
+    drop(stream.write_all(WORD).await);
+    drop(stream.flush().await);
+    match stream.read(&mut [0; 64]).await {
+        Ok(1..) => Handshake::Accepted,
+        Ok(0) => Handshake::Ended,
+        Err(error) => failed(&error, &attempt),
+    }
+}
+
+fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<RustlsError>());
+    let Some(error) = error else { return Handshake::Ended };
+    Handshake::Failed(match error {
+        RustlsError::InvalidCertificate(error) => of_certificate(error),
+        RustlsError::AlertReceived(alert) => {
+            let alert = format!("{alert:?}");
+            match (attempt.was_asked(), attempt.has_identity()) {
+                (true, true) => TlsProblem::ClientCertificateRefused { alert },
+                (true, false) => TlsProblem::ClientCertificateRequired { alert },
+                (false, _) => TlsProblem::Refused { alert },
+            }
+        }
+        // What it says does not even begin like TLS.
+        RustlsError::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
+            TlsProblem::NotTls
+        }
+        error => TlsProblem::Other { reason: error.to_string() },
+    })
+}
+
+fn of_certificate(error: &CertificateError) -> TlsProblem {
+    match error {
+        CertificateError::UnknownIssuer => TlsProblem::UnknownIssuer,
+        CertificateError::ExpiredContext { time, not_after } => TlsProblem::Expired { ago: between(*not_after, *time) },
+        CertificateError::NotValidYetContext { time, not_before } => {
+            TlsProblem::NotValidYet { after: between(*time, *not_before) }
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => TlsProblem::WrongName {
+            expected: expected.to_str().into_owned(),
+            presented: presented.iter().map(|name| plain(name)).collect(),
+        },
+        CertificateError::Revoked => TlsProblem::Revoked,
+        // As after an authority has changed its key and not its name.
+        CertificateError::BadSignature => {
+            TlsProblem::InvalidCertificate { reason: "a signature is not by the key that it should be by".to_owned() }
+        }
+        error => TlsProblem::InvalidCertificate { reason: error.to_string() },
+    }
+}
+
+fn between(earlier: UnixTime, later: UnixTime) -> Duration {
+    Duration::from_secs(later.as_secs().saturating_sub(earlier.as_secs()))
+}
+
+/// `zk1` for `DnsName("zk1")`, as `rustls` writes it.
+fn plain(name: &str) -> String {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"').to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Handshakes with a server of `rustls`, and with some that do not speak TLS.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream as StdStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::SystemTime;
+
+use curator_test::{TestingCa, TestingCertificate};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream};
+
+use super::*;
+use crate::connect_string::ConnectString;
+use crate::zk::link::look::{speaks_plainly, speaks_tls};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A server for one connection.
+struct Server {
+    address: SocketAddr,
+    thread: JoinHandle<()>,
+}
+
+impl Server {
+    fn start(serve: impl FnOnce(StdStream) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || serve(listener.accept().unwrap().0));
+        Self { address, thread }
+    }
+
+    /// Speaks TLS, and answers a word. It asks for certificates of `clients`, if there are any to be issued by it.
+    fn of_tls(certificate: &TestingCertificate, clients: Option<&TestingCa>) -> Self {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+        let config = match clients {
+            None => config.unwrap().with_no_client_auth(),
+            Some(ca) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(ca.pem().as_bytes()).unwrap()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+                config.unwrap().with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let chain = vec![CertificateDer::from_pem_slice(certificate.certificate_pem.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(certificate.key_pem.as_bytes()).unwrap();
+        let config = Arc::new(config.with_single_cert(chain, key).unwrap());
+        Self::start(move |mut tcp| {
+            let mut tls = ServerConnection::new(config).unwrap();
+            let mut stream = Stream::new(&mut tls, &mut tcp);
+            let mut word = [0; 4];
+            if stream.read_exact(&mut word).is_ok() {
+                assert_eq!(&word, WORD);
+                stream.write_all(b"words").unwrap();
+            }
+        })
+    }
+
+    /// How a handshake comes out that takes the server for `host`.
+    async fn meets_as(self, host: &str, options: &TlsOptions) -> Handshake {
+        let servers = ConnectString::parse(&format!("{host}:{}", self.address.port())).unwrap();
+        let handshake = shake_hands(self.connection().await, &servers.hosts()[0], options).await;
+        self.thread.join().unwrap();
+        handshake
+    }
+
+    async fn meets(self, options: &TlsOptions) -> Handshake {
+        self.meets_as("127.0.0.1", options).await
+    }
+
+    async fn connection(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+}
+
+/// An authority, and a certificate of it for a server on loopback.
+fn authority() -> (TestingCa, TestingCertificate) {
+    let ca = TestingCa::new("ours").unwrap();
+    let certificate = ca.issue(&["127.0.0.1"]).unwrap();
+    (ca, certificate)
+}
+
+fn trusting(ca: &TestingCa) -> TlsOptions {
+    TlsOptions::from_pem(ca.pem()).unwrap()
+}
+
+#[track_caller]
+fn problem(handshake: Handshake) -> TlsProblem {
+    match handshake {
+        Handshake::Failed(problem) => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_trusted_and_answers_is_fine() {
+    let (ca, certificate) = authority();
+    let met = Server::of_tls(&certificate, None).meets(&trusting(&ca)).await;
+    assert!(matches!(met, Handshake::Accepted), "{met:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_of_somebody_else_is_named() {
+    let (_, certificate) = authority();
+    let other = TestingCa::new("theirs").unwrap();
+    let met = Server::of_tls(&certificate, None).meets(&trusting(&other)).await;
+    assert_eq!(problem(met), TlsProblem::UnknownIssuer);
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_authority_with_another_key_is_named() {
+    let (_, certificate) = authority();
+    let (namesake, _) = authority();
+    let met = Server::of_tls(&certificate, None).meets(&trusting(&namesake)).await;
+    let TlsProblem::InvalidCertificate { reason } = problem(met) else { panic!("another problem") };
+    assert!(reason.contains("signature"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_time_is_named_with_the_difference() {
+    let (ca, _) = authority();
+    let now = SystemTime::now();
+    let expired = ca.issue_for(&["127.0.0.1"], now - 2 * DAY..now - DAY).unwrap();
+    let met = Server::of_tls(&expired, None).meets(&trusting(&ca)).await;
+    let TlsProblem::Expired { ago } = problem(met) else { panic!("another problem") };
+    assert!((DAY..DAY * 2).contains(&ago), "{ago:?}");
+    let future = ca.issue_for(&["127.0.0.1"], now + DAY..now + 2 * DAY).unwrap();
+    let met = Server::of_tls(&future, None).meets(&trusting(&ca)).await;
+    let TlsProblem::NotValidYet { after } = problem(met) else { panic!("another problem") };
+    assert!((DAY / 2..=DAY).contains(&after), "{after:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_for_other_names_is_named_with_all_of_them() {
+    let (ca, _) = authority();
+    let certificate = ca.issue(&["zk1.example.org", "10.0.0.1"]).unwrap();
+    let met = Server::of_tls(&certificate, None).meets_as("localhost", &trusting(&ca)).await;
+    let expected = "localhost".to_owned();
+    let presented = vec!["zk1.example.org".to_owned(), "10.0.0.1".to_owned()];
+    assert_eq!(problem(met), TlsProblem::WrongName { expected, presented });
+}
+
+#[tokio::test]
+async fn a_certificate_is_looked_up_in_the_revocation_list() {
+    let (ca, certificate) = authority();
+    let revoked = ca.issue(&["127.0.0.1"]).unwrap();
+    let list = ca.revocation_list(&[&revoked]).unwrap();
+    let options = TlsOptions::from_pem(format!("{}{list}", ca.pem())).unwrap();
+    assert_eq!(problem(Server::of_tls(&revoked, None).meets(&options).await), TlsProblem::Revoked);
+    let met = Server::of_tls(&certificate, None).meets(&options).await;
+    assert!(matches!(met, Handshake::Accepted), "{met:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_certificate_says_what_it_makes_of_it() {
+    let (ca, certificate) = authority();
+    let asking = || Server::of_tls(&certificate, Some(&ca));
+    let met = asking().meets(&trusting(&ca)).await;
+    assert!(matches!(problem(met), TlsProblem::ClientCertificateRequired { .. }));
+    let with =
+        |client: TestingCertificate| trusting(&ca).with_identity(&client.certificate_pem, &client.key_pem).unwrap();
+    let stranger = TestingCa::new("theirs").unwrap().issue(&["orders"]).unwrap();
+    let met = asking().meets(&with(stranger)).await;
+    assert!(matches!(problem(met), TlsProblem::ClientCertificateRefused { .. }));
+    let met = asking().meets(&with(ca.issue(&["orders"]).unwrap())).await;
+    assert!(matches!(met, Handshake::Accepted), "{met:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_tls_is_told_from_an_end() {
+    let (ca, _) = authority();
+    let talks = Server::start(|mut tcp| {
+        tcp.read_exact(&mut [0; 1]).unwrap();
+        tcp.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        // Until the client has understood and hangs up.
+        drop(tcp.read_to_end(&mut Vec::new()));
+    });
+    assert_eq!(problem(talks.meets(&trusting(&ca)).await), TlsProblem::NotTls);
+    let met = Server::start(drop).meets(&trusting(&ca)).await;
+    assert!(matches!(met, Handshake::Ended), "{met:?}");
+}
+
+#[tokio::test]
+async fn the_two_kinds_of_port_are_told_apart() {
+    let (_, certificate) = authority();
+    let tls = Server::of_tls(&certificate, None);
+    assert!(speaks_tls(tls.connection().await).await);
+    assert!(!speaks_plainly(Server::start(drop).connection().await).await);
+    let plain = || {
+        Server::start(|mut tcp| {
+            let mut word = [0; 4];
+            tcp.read_exact(&mut word).unwrap();
+            if word == WORD {
+                tcp.write_all(b"This ZooKeeper instance is not currently serving requests\n").unwrap();
+            }
+        })
+    };
+    assert!(speaks_plainly(plain().connection().await).await);
+    assert!(!speaks_tls(plain().connection().await).await);
+}

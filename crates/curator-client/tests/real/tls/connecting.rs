@@ -1,0 +1,87 @@
+//! Connections that are let in.
+
+use curator_client::{
+    Acl, AuthId, ConnectionState, CreateMode, Error, Permission, RetryForever, RetryNTimes, TlsProblem,
+};
+use curator_test::{ServerTls, TestingCa};
+use std::time::{Duration, SystemTime};
+
+use super::{ADDRESS, Place, server};
+use crate::support::{builder, soon, unique_path, until};
+
+#[tokio::test]
+async fn a_server_with_a_good_certificate_is_connected_to() {
+    let place = Place::open().await;
+    let client = soon(place.builder().connect()).await.unwrap();
+    assert!(client.health().is_ready());
+    assert!(client.get_children("/").await.unwrap().contains(&"zookeeper".to_owned()));
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn more_than_fits_into_a_buffer_goes_through() {
+    let client = soon(Place::open().await.builder().connect()).await.unwrap();
+    let data: Vec<u8> = (0..1_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let path = client.create().for_path(unique_path("large"), &data[..]).await.unwrap();
+    assert!(soon(client.get_data(&path)).await.unwrap().0 == data);
+}
+
+#[tokio::test]
+async fn a_client_with_a_certificate_is_let_in_and_is_known_by_its_subject() {
+    let place = Place::mutual().await;
+    let tls = place.identity_by(&place.ca);
+    let client = soon(builder(place.connect_string()).tls(tls).connect()).await.unwrap();
+    let acl = [Acl::new(Permission::ALL, AuthId::new("x509", "CN=orders"))];
+    let path = client.create().with_acl(acl).for_path(unique_path("mine"), "x").await.unwrap();
+    client.set_data(&path, "y", None).await.unwrap();
+    // The same server without TLS, where nobody is anybody.
+    let stranger = soon(builder(place.server.connect_string()).connect()).await.unwrap();
+    assert!(matches!(stranger.get_data(&path).await, Err(Error::NoAuth { .. })));
+    client.delete().for_path(&path).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
+    let place = Place::mutual().await;
+    let tls = place.identity_by(&TestingCa::new("theirs").unwrap());
+    let client = builder(place.connect_string()).tls(tls.clone()).name("renewing").start().unwrap();
+    // It goes on trying, and says why it does not get in.
+    let refused = "it refuses the certificate of this client";
+    let knows = || client.health().last_failure.is_some_and(|failure| failure.cause.contains(refused));
+    until(async || knows()).await;
+    assert_eq!(client.connection_state(), ConnectionState::Connecting);
+    tls.update(&place.identity_by(&place.ca));
+    assert!(soon(client.connection_states().wait_for(ConnectionState::Connected)).await);
+    client.create().with_mode(CreateMode::Ephemeral).for_path(unique_path("renewed"), "").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_with_a_bad_certificate_is_passed_over_if_there_is_a_good_one() {
+    let place = Place::open().await;
+    let (now, day) = (SystemTime::now(), Duration::from_secs(24 * 60 * 60));
+    let expired = place.ca.issue_for(&[ADDRESS], now - 2 * day..now - day).unwrap();
+    let expired = server().tls(ServerTls::new(expired.certificate_pem, expired.key_pem)).start().await.unwrap();
+    let (good, bad) = (place.connect_string(), expired.secure_connect_string().unwrap());
+    let both = || builder(format!("{bad},{good}")).tls(place.trust());
+    // A client begins with either; so many times would have to begin with the good one.
+    for _ in 0..8 {
+        let client = soon(both().connect()).await.unwrap();
+        client.get_data("/").await.unwrap();
+        client.close().await.unwrap();
+    }
+    // Alone, it is an error at once, however patient the client is.
+    let patient = RetryForever::new(Duration::from_secs(3_600)).unwrap();
+    let error = soon(builder(&bad).tls(place.trust()).retry_policy(patient).connect()).await.unwrap_err();
+    let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
+    assert_eq!(failures[0].server.to_string(), bad);
+    let TlsProblem::Expired { ago } = failures[0].problem else { panic!("{error}") };
+    assert!((day..day * 2).contains(&ago), "{error}");
+    // With one that may come back, it is not TLS alone.
+    let nobody = format!("{bad},127.0.0.1:1");
+    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
+    let connect = builder(&nobody).tls(place.trust()).connection_timeout(Duration::from_secs(2)).retry_policy(once);
+    let error = soon(connect.connect()).await.unwrap_err();
+    let Error::ConnectFailed { cause, .. } = &error else { panic!("{error}") };
+    assert!(cause.contains(&format!("{bad}: its certificate expired")), "{cause}");
+    assert!(cause.ends_with("127.0.0.1:1: connection refused"), "{cause}");
+}

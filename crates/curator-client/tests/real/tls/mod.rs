@@ -1,0 +1,65 @@
+//! Connections by TLS: who is let in, who is not and why, and that a session is by TLS what it is without.
+
+mod connecting;
+mod refused;
+mod sessions;
+
+use curator_client::{CuratorClientBuilder, TlsOptions};
+use curator_test::{ClientAuth, ServerTls, TestingCa, TestingCertificate, TestingServer, TestingServerBuilder};
+use tokio::sync::OnceCell;
+
+use crate::support::builder;
+
+/// A server that speaks TLS, and the authority whose certificates it has and trusts.
+struct Place {
+    ca: TestingCa,
+    server: TestingServer,
+}
+
+/// Certificates of the servers are for this address.
+const ADDRESS: &str = "127.0.0.1";
+
+/// Session timeouts of any length.
+fn server() -> TestingServerBuilder {
+    TestingServer::builder().kind(curator_test::ServerKind::Real).property("maxSessionTimeout", "3600000")
+}
+
+impl Place {
+    async fn start(client_auth: ClientAuth) -> Self {
+        let ca = TestingCa::new("ours").unwrap();
+        let TestingCertificate { certificate_pem, key_pem, .. } = ca.issue(&[ADDRESS]).unwrap();
+        let tls = ServerTls::new(certificate_pem, key_pem).client_auth(client_auth, ca.pem());
+        Self { server: server().tls(tls).start().await.unwrap(), ca }
+    }
+
+    /// One that asks for no client certificate, for all tests.
+    async fn open() -> &'static Self {
+        static OPEN: OnceCell<Place> = OnceCell::const_new();
+        OPEN.get_or_init(|| Self::start(ClientAuth::None)).await
+    }
+
+    /// One that asks for a client certificate, for all tests.
+    async fn mutual() -> &'static Self {
+        static MUTUAL: OnceCell<Place> = OnceCell::const_new();
+        MUTUAL.get_or_init(|| Self::start(ClientAuth::Need)).await
+    }
+
+    fn connect_string(&self) -> String {
+        self.server.secure_connect_string().unwrap()
+    }
+
+    /// Trusts the server.
+    fn trust(&self) -> TlsOptions {
+        TlsOptions::from_pem(self.ca.pem()).unwrap()
+    }
+
+    /// Trusts the server, and is somebody by a certificate of this authority.
+    fn identity_by(&self, ca: &TestingCa) -> TlsOptions {
+        let client = ca.issue(&["orders"]).unwrap();
+        self.trust().with_identity(&client.certificate_pem, &client.key_pem).unwrap()
+    }
+
+    fn builder(&self) -> CuratorClientBuilder {
+        builder(self.connect_string()).tls(self.trust())
+    }
+}

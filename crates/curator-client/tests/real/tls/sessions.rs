@@ -1,0 +1,112 @@
+//! What is true of a session is true of one by TLS.
+
+use std::time::Duration;
+
+use curator_client::{ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder, NodeSpec};
+use curator_test::{FaultProxy, OpCode};
+
+use super::Place;
+use crate::support::{LONG, builder, ephemeral, soon, unique_path, until};
+
+/// A session in which nothing goes on in the background for as long as a test counts: it is probed every ten minutes, and its
+/// connection is pinged when nothing has been sent for ten seconds.
+fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
+    let hour = Duration::from_secs(3_600);
+    builder.session_timeout(hour).connection_timeout(hour)
+}
+
+/// How many round trips it takes to create a node and list its siblings, in one pipeline, so many times.
+async fn pipelines(proxy: &FaultProxy, client: &CuratorClient, times: u64) -> u64 {
+    let session = client.session().await.unwrap();
+    let dir = client.create().for_path(unique_path("dir"), "").await.unwrap();
+    let (path, acl) = (dir.child("n-").unwrap(), client.default_acl().clone());
+    let node = NodeSpec { path, data: [].into(), mode: CreateMode::EphemeralSequential, acl };
+    proxy.reset_counts();
+    for _ in 0..times {
+        let (created, children) = (session.create(&node), session.get_children(&dir));
+        let (created, children) = (created.await.unwrap(), children.await.unwrap());
+        assert!(children.contains(&created.path.name().to_owned()), "the list is older than the create");
+    }
+    proxy.round_trips()
+}
+
+#[tokio::test]
+async fn round_trips_are_as_many_as_without_tls() {
+    // So many that a system has long stopped to confirm each segment at once, which hides what Nagle's algorithm does.
+    const TIMES: u64 = 30;
+    let place = Place::open().await;
+    let plain = FaultProxy::start(place.server.address()).unwrap();
+    let secure = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
+    let mut counts = Vec::new();
+    for (proxy, builder) in
+        [(&plain, builder(plain.connect_string())), (&secure, builder(secure.connect_string()).tls(place.trust()))]
+    {
+        let client = soon(calm(builder).connect()).await.unwrap();
+        proxy.ignore(OpCode::Sync);
+        // Nothing is answered before the second of two requests is sent.
+        proxy.set_delay(Duration::from_millis(5));
+        counts.push(pipelines(proxy, &client, TIMES).await);
+        // And after an outage.
+        let mut states = client.connection_states();
+        proxy.cut();
+        assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+        assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+        counts.push(pipelines(proxy, &client, TIMES).await);
+    }
+    assert_eq!(counts, [TIMES; 4]);
+}
+
+#[tokio::test]
+async fn a_session_goes_on_over_another_connection() {
+    let place = Place::open().await;
+    let proxy = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
+    let client = builder(proxy.connect_string()).tls(place.trust()).connect();
+    let client = soon(client).await.unwrap();
+    let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
+    let mut states = client.connection_states();
+    for is_reset in [false, true, false] {
+        if is_reset {
+            proxy.reset();
+        } else {
+            proxy.cut();
+        }
+        assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+        assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+        assert!(client.session().await.unwrap().is_same(&session));
+        assert!(client.check_exists(&node).await.unwrap().is_some());
+    }
+    assert_eq!(client.health().connections_resumed, 3);
+}
+
+#[tokio::test]
+async fn a_session_that_is_closed_is_over_on_the_server_too() {
+    let place = Place::open().await;
+    let client = soon(place.builder().connect()).await.unwrap();
+    let node = ephemeral(&client).await;
+    let observer = soon(place.builder().connect()).await.unwrap();
+    assert!(observer.check_exists(&node).await.unwrap().is_some());
+    client.close().await.unwrap();
+    assert!(observer.check_exists(&node).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_server_that_is_cut_off_is_noticed() {
+    let place = Place::open().await;
+    let proxy = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
+    let short = Duration::from_millis(1_500);
+    let client = builder(proxy.connect_string()).tls(place.trust()).session_timeout(short);
+    let client = soon(client.connect()).await.unwrap();
+    let node = ephemeral(&client).await;
+    let observer = soon(place.builder().session_timeout(LONG).connect()).await.unwrap();
+    let session = client.session().await.unwrap();
+    proxy.black_hole(curator_test::Direction::Both);
+    until(async || {
+        let is_gone = observer.check_exists(&node).await.unwrap().is_none();
+        assert!(!is_gone || !session.is_valid(), "trusted and gone");
+        is_gone
+    })
+    .await;
+    proxy.heal();
+    let mut states = client.connection_states();
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+}

@@ -1,0 +1,46 @@
+//! The examples that need what only a real ZooKeeper has.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
+
+use std::fs;
+use std::process::Command;
+
+use curator_test::{ClientAuth, ServerKind, ServerTls, TestingCa, TestingServer};
+
+#[tokio::test]
+async fn tls() {
+    let ca = TestingCa::new("tests").unwrap();
+    let (of_server, of_client) = (ca.issue(&["127.0.0.1"]).unwrap(), ca.issue(&["orders"]).unwrap());
+    let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem).client_auth(ClientAuth::Need, ca.pem());
+    let server = TestingServer::builder().kind(ServerKind::Real).tls(tls).start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = program("tls");
+    program.env("ZOOKEEPER_CONNECT", server.secure_connect_string().unwrap()).env_remove("ZOOKEEPER_NAMESPACE");
+    let texts =
+        [("TLS_CA", ca.pem()), ("TLS_CERTIFICATE", &of_client.certificate_pem), ("TLS_KEY", &of_client.key_pem)];
+    for (variable, text) in texts {
+        let file = folder.path().join(variable);
+        fs::write(&file, text).unwrap();
+        program.env(variable, file);
+    }
+    let output = program.output().expect("cargo builds the examples");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(printed.starts_with("Connected: client-1: connected for "), "{printed}");
+    assert!(printed.contains("The lock is held, with token ") && printed.ends_with("renewed.\n"), "{printed}");
+}
+
+/// The page for operators shows the program that the test above runs.
+#[test]
+fn what_the_documentation_shows_is_the_example() {
+    let example = include_str!("../tls.rs");
+    let page = include_str!("../../docs/production.md");
+    let (_, program) = example.split_once("#[tokio::main]").unwrap();
+    assert!(page.contains(program.trim()), "docs/production.md does not have:\n{program}");
+}
+
+/// An example that cargo has built beside this test.
+fn program(example: &str) -> Command {
+    let this_test = std::env::current_exe().unwrap();
+    let profile = this_test.parent().and_then(|deps| deps.parent()).expect("tests are built into `deps`");
+    Command::new(profile.join("examples").join(example).with_extension(std::env::consts::EXE_EXTENSION))
+}

@@ -1,0 +1,36 @@
+//! A lock over a connection by TLS, with a client certificate that is renewed while the program runs.
+//!
+//! Needs a ZooKeeper that speaks TLS: `ZOOKEEPER_CONNECT` names its `secureClientPort`, and `TLS_CA`, `TLS_CERTIFICATE` and
+//! `TLS_KEY` are files in PEM.
+
+use std::env::var;
+use std::fs::read_to_string;
+
+use curator_examples::{Failure, builder};
+use curator_recipes::InterProcessMutex;
+use curator_recipes::client::TlsOptions;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let tls = certificates()?;
+    let client = builder(var("ZOOKEEPER_CONNECT")?).tls(tls.clone()).connect().await?;
+    println!("Connected: {}", client.health());
+
+    let mutex = InterProcessMutex::new(&client, "/curator-examples/tls")?.non_reentrant();
+    let guard = mutex.acquire().await?;
+    println!("The lock is held, with token {}.", guard.fencing_token());
+    guard.release().await?;
+
+    // Whenever the files have changed: connections from now on use what is in them.
+    tls.update(&certificates()?);
+    println!("The certificates are renewed.");
+    client.close().await?;
+    Ok(())
+}
+
+/// What the client trusts and what it presents, as the files have it now.
+fn certificates() -> Result<TlsOptions, Failure> {
+    let file = |variable| -> Result<String, Failure> { Ok(read_to_string(var(variable)?)?) };
+    let tls = TlsOptions::from_pem(file("TLS_CA")?)?;
+    Ok(tls.with_identity(file("TLS_CERTIFICATE")?, file("TLS_KEY")?)?)
+}
