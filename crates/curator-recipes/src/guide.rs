@@ -22,6 +22,7 @@
 
 /// What holds for every lock, and under which assumptions.
 ///
+/// [chroot-and-permissions]: crate::guide::production#chroot-and-permissions
 /// [fencing]: crate::guide::fencing
 /// [interop]: crate::guide::interop
 /// [locks]: crate::guide::locks

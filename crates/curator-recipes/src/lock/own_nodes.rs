@@ -41,7 +41,9 @@ struct Nodes {
 pub(super) enum State {
     /// No create has been sent, or it is known to have failed.
     Idle,
-    /// A create has been sent; its outcome is not known.
+    /// The first create has been sent; its outcome is not known.
+    Sent,
+    /// A create has been sent, or several; what has become of them is not known.
     MayExist,
     /// The answer to the create contained these paths.
     Answered(Vec<ZPath>),
@@ -60,7 +62,21 @@ impl OwnNodes {
         self.nodes.push(Nodes { finder, state: State::Idle });
     }
 
-    /// Sets what is known of the nodes in this directory. Call this with [`State::MayExist`] before a create is sent.
+    /// A create is about to be sent in this directory.
+    pub(super) fn sending(&mut self, directory: usize) {
+        let state = &mut self.nodes[directory].state;
+        *state = if matches!(state, State::Idle) { State::Sent } else { State::MayExist };
+    }
+
+    /// The server does not permit the create that was sent last. If there was no other, there is nothing to look for; whoever
+    /// may not create may often not look either.
+    pub(super) fn denied(&mut self, directory: usize) {
+        if let Some(Nodes { state: state @ State::Sent, .. }) = self.nodes.get_mut(directory) {
+            *state = State::Idle;
+        }
+    }
+
+    /// Sets what is known of the nodes in this directory. Before a create is sent, that is [`sending`](Self::sending).
     pub(super) fn set(&mut self, directory: usize, state: State) {
         self.nodes[directory].state = state;
     }
@@ -118,7 +134,7 @@ impl OwnNodes {
     /// The nodes whose names are known.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &ZPath> {
         self.nodes.iter().flat_map(|Nodes { state, .. }| match state {
-            State::Idle | State::MayExist => &[],
+            State::Idle | State::Sent | State::MayExist => &[],
             State::Answered(paths) | State::Listed(paths) => &**paths,
         })
     }
@@ -130,7 +146,7 @@ impl Drop for OwnNodes {
         for Nodes { finder, state } in self.nodes.drain(..) {
             match state {
                 State::Idle => {}
-                State::MayExist => self.client.janitor().find_and_delete(&self.session, finder),
+                State::Sent | State::MayExist => self.client.janitor().find_and_delete(&self.session, finder),
                 State::Answered(paths) => known.extend(paths.into_iter().map(|path| (path, Some(finder.clone())))),
                 State::Listed(paths) => known.extend(paths.into_iter().map(|path| (path, None))),
             }

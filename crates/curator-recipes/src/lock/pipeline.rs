@@ -75,7 +75,7 @@ impl Contender<'_> {
     }
 
     fn send_creates(&mut self, creates: &[(usize, Request)]) -> Sent {
-        creates.iter().for_each(|(directory, _)| self.nodes.set(*directory, State::MayExist));
+        creates.iter().for_each(|(directory, _)| self.nodes.sending(*directory));
         let node = |(directory, _): &(usize, Request)| self.directories[*directory].node.clone();
         if let [create] = creates {
             return one(self.session.create(&node(create)).map_ok(|created| Reply::Created(vec![created])));
@@ -122,7 +122,7 @@ impl Contender<'_> {
                 one(async move { count.create_if_missing(&session).await.map(|()| Reply::Done) })
             }
             Request::Take { quantity, limit, place, place_version } => {
-                self.nodes.set(directory, State::MayExist);
+                self.nodes.sending(directory);
                 let mut operations: Vec<_> = self.check_of(*limit).into_iter().collect();
                 let lease = &self.directories[directory].node;
                 operations.extend((0..*quantity).map(|_| TransactionOperation::Create(lease.clone())));
@@ -170,8 +170,14 @@ impl Contender<'_> {
         let last = last.await;
         let last = (last_count, ready(last).boxed());
         for (count, sent) in sent.into_iter().chain([last]) {
-            let together = &requests[answers.len()..][..count];
-            for (index, ((directory, request), reply)) in together.iter().zip(sent.await).enumerate() {
+            let (together, replies) = (&requests[answers.len()..][..count], sent.await);
+            // All of them, as the first error ends this.
+            for ((directory, request), reply) in together.iter().zip(&replies) {
+                if matches!(request, Request::Create | Request::Take { .. }) && is_denied(reply) {
+                    self.nodes.denied(*directory);
+                }
+            }
+            for (index, ((directory, request), reply)) in together.iter().zip(replies).enumerate() {
                 answers.push(self.answer(Place { directory: *directory, index, is_early }, request, reply)?);
             }
         }
@@ -287,6 +293,10 @@ fn each<T>(
         Ok(results) => results.into_iter().map(reply).collect(),
         Err(error) => vec![error; count].into_iter().map(Err).collect(),
     }
+}
+
+fn is_denied(reply: &ClientResult<Reply>) -> bool {
+    reply.as_ref().is_err_and(|error| matches!(cause(error), (_, ClientError::NoAuth { .. })))
 }
 
 fn created_of(results: Vec<TransactionResult>) -> Vec<Created> {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use curator_recipes::client::{Acl, AclProvider, CuratorClient, Permission, ZPath, digest_id};
-use curator_recipes::{InterProcessMultiLock, InterProcessSemaphoreV2, SharedCount};
+use curator_recipes::client::{
+    Acl, AclProvider, AuthId, CuratorClient, Error as ClientError, Permission, ZPath, digest_id,
+};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LossReason, SharedCount};
 use curator_test::TestingServer;
 
-use crate::support::{LONG_SESSION, builder, mutex, path, read_write};
+use crate::support::{LONG_SESSION, builder, mutex, path, read_write, soon};
 
 /// The nodes of contenders, their directories, leases and counts each have an ACL of their own.
 #[derive(Debug)]
@@ -74,4 +76,34 @@ async fn the_node_of_a_count_gets_the_acl_of_its_path() {
     assert_eq!(count.get().await.unwrap(), 7);
     is_of(&client, count.path(), "count").await;
     is_of(&client, &count.path().parent().unwrap(), "directory").await;
+}
+
+/// A client that is known as a user, and keeps its nodes to itself.
+async fn known(user: &str) -> CuratorClient {
+    let connect_string = TestingServer::shared().await.connect_string();
+    let builder = builder(&connect_string, LONG_SESSION).authorization("digest", format!("{user}:secret"));
+    builder.default_acl([for_user(user)]).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn who_makes_the_directory_says_who_may_lock_there() {
+    let (squatter, owner, path) = (known("squatter").await, known("owner").await, path("acl-squatter"));
+    mutex(&squatter, &path).acquire().await.unwrap().release().await.unwrap();
+    is_of(&squatter, mutex(&squatter, &path).path(), "squatter").await;
+    // The lock is free, and its directory stays until the server removes it.
+    let error = mutex(&owner, &path).acquire().await.unwrap_err();
+    assert!(matches!(&error, Error::Client(ClientError::NoAuth { operation: "create", .. })), "{error}");
+}
+
+/// ZooKeeper asks the parent who may delete a node, and not the node.
+#[tokio::test]
+async fn who_may_delete_in_the_directory_can_break_a_lock_and_its_holder_is_told() {
+    let (owner, stranger, path) = (known("owner").await, known("stranger").await, path("acl-open"));
+    let open = Acl::new(Permission::CREATE | Permission::READ | Permission::DELETE, AuthId::anyone());
+    owner.create().with_acl([open]).for_path(&path, "").await.unwrap();
+    let guard = mutex(&owner, &path).acquire().await.unwrap();
+    assert!(matches!(stranger.get_data(guard.node()).await, Err(ClientError::NoAuth { .. })));
+    stranger.delete().for_path(guard.node()).await.unwrap();
+    assert_eq!(soon(guard.lost()).await.reason, LossReason::NodeDeleted);
+    assert!(!guard.is_valid());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission, ZPath};
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission, ZPath};
 use curator_recipes::{
     Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard, revoke,
 };
@@ -191,32 +191,4 @@ async fn a_refused_lease_that_somebody_else_has_deleted_takes_no_room() {
     assert!(still_waits(&both, &client).await);
     theirs.release().await.unwrap();
     assert_eq!(soon(both).await.unwrap().unwrap().len(), 2);
-}
-
-/// A node whose create was answered is deleted by its name, though nobody may list where it is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_nobody_may_list_an_acquire_fails_and_its_node_goes() {
-    let (owner, client, path) = (privileged().await, client().await, path("unlisted"));
-    let acl = [
-        Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone()),
-        Acl::new(Permission::ALL, AuthId::authed()),
-    ];
-    let paths = [format!("{path}/1"), format!("{path}/2")];
-    for path in &paths {
-        owner.create().creating_parent_containers().with_acl(acl.clone()).for_path(path, "").await.unwrap();
-    }
-    let multi = InterProcessMultiLock::new(&client, &paths).unwrap();
-    let errors = [
-        soon(mutex(&client, &paths[0]).acquire()).await.unwrap_err(),
-        soon(mutex(&client, &paths[0]).try_acquire()).await.unwrap_err(),
-        soon(multi.acquire()).await.unwrap_err(),
-    ];
-    for error in errors {
-        assert!(matches!(error, Error::Client(ClientError::NoAuth { .. })), "{error}");
-    }
-    soon(client.janitor().idle()).await;
-    for path in &paths {
-        assert_eq!(children(&owner, path).await, [""; 0]);
-    }
-    assert!(client.janitor().pending_deletes().is_empty());
 }

@@ -9,6 +9,7 @@ mod loss;
 mod nesting;
 mod participants;
 mod patience;
+mod permission;
 mod revocation;
 mod stage;
 mod subjects;
@@ -41,6 +42,12 @@ macro_rules! contract {
             ]);
             contract!(@ $kind, participants, [
                 participants_are_told_with_who_they_are_and_who_owns,
+            ]);
+            contract!(@ $kind, permission, [
+                who_has_no_permission_is_told_and_the_holder_keeps_its_lock,
+                who_may_look_and_not_enter_is_told,
+                who_may_enter_and_not_list_is_told_and_its_node_goes,
+                who_may_not_read_the_nodes_of_others_cannot_wait_for_them,
             ]);
             contract!(@ $kind, revocation, [
                 a_holder_that_listens_learns_that_its_lock_is_asked_back,

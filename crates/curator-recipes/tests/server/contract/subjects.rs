@@ -176,11 +176,14 @@ impl Lock {
     }
 
     pub(super) async fn participants(&self) -> Vec<Participant> {
+        self.try_participants().await.unwrap()
+    }
+
+    pub(super) async fn try_participants(&self) -> Result<Vec<Participant>> {
         match self {
             Self::Exclusive(lock) => lock.participants().await,
             Self::Read(lock) => lock.participants().await,
             Self::Semaphore(lock) => lock.participants().await,
         }
-        .unwrap()
     }
 }

@@ -1,0 +1,194 @@
+//! Who lacks a permission cannot take, see or break a lock, is told which one it lacks, and leaves nothing behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::{Acl, AclProvider, AuthId, CuratorClient, Error as ClientError, Permission, ZPath};
+use curator_recipes::{Error, revoke};
+use curator_test::TestingServer;
+
+use super::stage::Stage;
+use super::subjects::Kind;
+use crate::support::{LONG_SESSION, builder, nothing_left, soon, until};
+
+/// The ACLs of an owner, to whom all its nodes belong: what anybody may do with them.
+#[derive(Debug, Clone, Copy)]
+struct Ours {
+    directories: Permission,
+    contenders: Permission,
+}
+
+impl Ours {
+    fn acl(for_anyone: Permission) -> Arc<[Acl]> {
+        let ours = Acl::new(Permission::ALL, AuthId::authed());
+        if for_anyone == Permission::NONE {
+            [ours].into()
+        } else {
+            [ours, Acl::new(for_anyone, AuthId::anyone())].into()
+        }
+    }
+}
+
+impl AclProvider for Ours {
+    fn default_acl(&self) -> Arc<[Acl]> {
+        Self::acl(self.directories)
+    }
+
+    fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
+        let is_contender =
+            ["lock-", "__READ__", "__WRIT__", "lease-"].iter().any(|start| path.name().starts_with(start));
+        is_contender.then(|| Self::acl(self.contenders))
+    }
+}
+
+/// A place for the lock whose admin owns all of its nodes.
+async fn owned(kind: Kind, name: &str, acls: Ours) -> Stage {
+    let connect_string = TestingServer::shared().await.connect_string();
+    let owner = builder(&connect_string, LONG_SESSION).authorization("digest", "owner:secret").acl_provider(acls);
+    let mut stage = Stage::shared(kind, name).await;
+    stage.admin = owner.connect().await.unwrap();
+    stage
+}
+
+/// What was denied, and where.
+#[track_caller]
+fn denied(error: &Error) -> (&'static str, ZPath) {
+    match error {
+        Error::Client(error) => denied_by_client(error),
+        Error::MultiLockMember { cause, rollback, .. } if rollback.is_empty() => denied(cause),
+        error => panic!("{error}"),
+    }
+}
+
+#[track_caller]
+fn denied_by_client(error: &ClientError) -> (&'static str, ZPath) {
+    assert!(!error.is_retryable(), "{error}");
+    match error {
+        ClientError::NoAuth { operation, path } => (operation, path.clone()),
+        ClientError::TransactionFailed { cause, .. } => denied_by_client(cause),
+        error => panic!("{error}"),
+    }
+}
+
+/// `client` cannot acquire the lock, however it tries: it may not do `operation` somewhere in the lock's directories.
+async fn cannot_acquire(stage: &Stage, client: &CuratorClient, operation: &str) {
+    let lock = stage.lock(client);
+    let errors = [
+        soon(lock.acquire()).await.unwrap_err(),
+        soon(lock.try_acquire()).await.unwrap_err(),
+        soon(lock.acquire_timeout(Duration::from_secs(3_600))).await.unwrap_err(),
+    ];
+    for error in errors {
+        let (denied, path) = denied(&error);
+        assert_eq!(denied, operation, "{error}");
+        let dirs = stage.kind.dirs(&stage.path);
+        let is_there =
+            |dir: &String| path.as_str() == dir || path.parent().is_some_and(|parent| parent.as_str() == dir);
+        assert!(dirs.iter().any(is_there), "{path} is not in {dirs:?}");
+    }
+}
+
+/// Nothing is left to be done, and nothing was given up.
+async fn has_nothing_pending(client: &CuratorClient) {
+    soon(client.janitor().idle()).await;
+    let left = client.janitor().pending_deletes();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+pub(super) async fn who_has_no_permission_is_told_and_the_holder_keeps_its_lock(kind: Kind) {
+    let stage = owned(kind, "closed", Ours { directories: Permission::NONE, contenders: Permission::NONE }).await;
+    let stranger = stage.client().await;
+    let guard = stage.blocker().acquire().await.unwrap();
+    let before = stage.nodes().await;
+    // Take it.
+    cannot_acquire(&stage, &stranger, "create").await;
+    // See it.
+    let error = soon(stage.lock(&stranger).try_participants()).await.unwrap_err();
+    let (operation, path) = denied(&error);
+    assert_eq!(operation, "list");
+    assert!(stage.kind.dirs(&stage.path).contains(&path.to_string()), "{error}");
+    // Break it, or ask for it.
+    let open = [Acl::new(Permission::ALL, AuthId::anyone())];
+    for node in guard.nodes() {
+        let errors = [
+            ("set data of", denied(&revoke(&stranger, node).await.unwrap_err())),
+            ("delete", denied_by_client(&stranger.delete().for_path(node).await.unwrap_err())),
+            ("get data of", denied_by_client(&stranger.get_data(node).await.unwrap_err())),
+            ("get the ACL of", denied_by_client(&stranger.get_acl(node).await.unwrap_err())),
+            ("set the ACL of", denied_by_client(&stranger.set_acl(node, open.clone(), None).await.unwrap_err())),
+        ];
+        for (expected, (operation, path)) in errors {
+            assert_eq!((operation, &path), (expected, node));
+        }
+        let foreign = node.parent().unwrap().child("x-lock-0000000000").unwrap();
+        let error = stranger.create().for_path(&foreign, "").await.unwrap_err();
+        assert_eq!(denied_by_client(&error), ("create", foreign));
+    }
+    let error = stranger.delete().deleting_children_if_needed().for_path(&stage.path).await.unwrap_err();
+    assert_eq!(denied_by_client(&error).0, "list");
+    has_nothing_pending(&stranger).await;
+    assert_eq!(stage.nodes().await, before);
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    stage.free(&stage.admin).await;
+}
+
+pub(super) async fn who_may_look_and_not_enter_is_told(kind: Kind) {
+    let stage = owned(kind, "read-only", Ours { directories: Permission::READ, contenders: Permission::READ }).await;
+    let stranger = stage.client().await;
+    let guard = stage.blocker().acquire().await.unwrap();
+    let before = stage.nodes().await;
+    let seen = kind.blocker(&stranger, &stage.path).participants().await;
+    assert_eq!(seen, stage.blocker().participants().await);
+    assert!(seen.iter().map(|participant| &participant.path).eq(guard.nodes()));
+    cannot_acquire(&stage, &stranger, "create").await;
+    assert_eq!(denied(&revoke(&stranger, &seen[0].path).await.unwrap_err()).0, "set data of");
+    has_nothing_pending(&stranger).await;
+    assert_eq!(stage.nodes().await, before);
+    guard.release().await.unwrap();
+    stage.free(&stage.admin).await;
+}
+
+/// A node whose create was answered is deleted by its name, though nobody may list where it is.
+pub(super) async fn who_may_enter_and_not_list_is_told_and_its_node_goes(kind: Kind) {
+    let blind = Ours { directories: Permission::CREATE | Permission::DELETE, contenders: Permission::NONE };
+    let stage = owned(kind, "unlisted", blind).await;
+    for dir in stage.kind.dirs(&stage.path) {
+        stage.admin.create().creating_parent_containers().for_path(dir, "").await.unwrap();
+    }
+    let stranger = stage.client().await;
+    cannot_acquire(&stage, &stranger, "list").await;
+    has_nothing_pending(&stranger).await;
+    nothing_left(&stage.admin, &stage.kind.dirs(&stage.path)).await;
+}
+
+/// Contenders who are different users have to let each other read their nodes. Leases are only counted.
+pub(super) async fn who_may_not_read_the_nodes_of_others_cannot_wait_for_them(kind: Kind) {
+    let open = Permission::CREATE | Permission::READ | Permission::DELETE;
+    let stage = owned(kind, "unread", Ours { directories: open, contenders: Permission::NONE }).await;
+    let stranger = stage.client().await;
+    let guard = stage.blocker().acquire().await.unwrap();
+    let before = stage.nodes().await;
+    let lock = stage.lock(&stranger);
+    // It does not have to look at the others in order to come too late.
+    assert!(soon(lock.try_acquire()).await.unwrap().is_none());
+    let error = soon(lock.try_participants()).await.unwrap_err();
+    assert_eq!(denied(&error).0, "get data of");
+    if matches!(kind, Kind::Semaphore | Kind::SemaphoreMutex) {
+        let waiting = tokio::spawn(async move { soon(lock.acquire()).await });
+        stage.contenders(2).await;
+        guard.release().await.unwrap();
+        soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+    } else {
+        let error = soon(lock.acquire()).await.unwrap_err();
+        let (operation, path) = denied(&error);
+        assert_eq!(operation, "watch data of");
+        assert!(guard.nodes().any(|node| *node == path), "{error}");
+        has_nothing_pending(&stranger).await;
+        until(async || stage.nodes().await == before).await;
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+    }
+    has_nothing_pending(&stranger).await;
+    stage.free(&stage.admin).await;
+}
