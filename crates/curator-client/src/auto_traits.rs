@@ -48,6 +48,8 @@ fn values_can_be_shared() {
     send_sync::<ReadOperation>();
     send_sync::<ReadResult>();
     send_sync::<ProtectionId>();
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    send_sync::<SaslOptions>();
     send_sync::<std::sync::Arc<dyn RetryPolicy>>();
     send_sync::<std::sync::Arc<dyn AclProvider>>();
 }

@@ -119,7 +119,8 @@ pub enum Error {
         /// Why the last attempt failed: each server, and what was wrong with it.
         cause: String,
     },
-    /// A server was reached, but refuses this client.
+    /// A server was reached, but refuses this client: its credentials are wrong, it has none and the server asks for some, or it
+    /// authenticates by SASL and the server does not know it all the same.
     #[error("{connect_string:?} refuses this client: {cause}")]
     ConnectRefused {
         /// Where the client tried to connect.

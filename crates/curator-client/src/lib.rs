@@ -68,6 +68,9 @@
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
 //! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files, and
 //!   `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
+//! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, by which a client proves who it is: with
+//!   a user and a password, or with a Kerberos ticket. `sasl-gssapi` needs the system's Kerberos library and libclang (Debian:
+//!   `libkrb5-dev`, `libclang-dev`).
 //! - `tls`: connections by TLS, with `TlsOptions` and `CuratorClientBuilder::tls`. It builds `aws-lc-rs`, which needs a C
 //!   compiler.
 //!
@@ -101,6 +104,8 @@ mod outage;
 mod path;
 mod retrier;
 mod retry_policy;
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+mod sasl;
 mod session;
 mod session_lease;
 mod sessions;
@@ -157,6 +162,8 @@ pub use crate::retry_policy::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
     RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+pub use crate::sasl::SaslOptions;
 pub use crate::session::{Request, Session, Turn};
 pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};

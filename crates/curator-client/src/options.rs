@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use crate::connect_string::ConnectString;
 use crate::error::Error;
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+use crate::sasl::SaslOptions;
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 
@@ -19,6 +21,8 @@ pub(crate) struct SessionOptions {
     pub(crate) auth: Vec<Credentials>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsOptions>,
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    pub(crate) sasl: Option<SaslOptions>,
     pub(crate) session_timeout: Duration,
     /// How long one attempt to open a session may take, and how long an attempt of an operation waits for a connection.
     pub(crate) connection_timeout: Duration,
@@ -41,6 +45,18 @@ impl SessionOptions {
             self.tls.is_some()
         }
         #[cfg(not(feature = "tls"))]
+        {
+            false
+        }
+    }
+
+    /// Whether a server has to know who this client is.
+    pub(crate) fn wants_identity(&self) -> bool {
+        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+        {
+            self.sasl.is_some()
+        }
+        #[cfg(not(any(feature = "sasl-digest-md5", feature = "sasl-gssapi")))]
         {
             false
         }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::clock::ClockInstant;
 use crate::closing::Closing;
 use crate::connection::{Change, Connection, close_session};
-use crate::error::SessionEnd;
+use crate::error::{Error, SessionEnd};
 use crate::journal::{Doubt, Journal};
 use crate::local_address::LockData;
 use crate::options::SessionOptions;
@@ -177,6 +177,11 @@ impl Supervisor {
                             states.publish_confirmed();
                         }
                         None
+                    }
+                    // Of a connection to another server than before.
+                    Err(Error::InvalidAcl { .. }) => {
+                        journal.failed(&OpenFailure::nobody(&session.server()));
+                        return SessionEnd::AuthFailed;
                     }
                     Err(error) => {
                         tracing::debug!(client = &*options.name, error = %Shortened(&error), "probe failed");

@@ -57,6 +57,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "options",
                 "path",
                 "retry_policy",
+                "sasl",
                 "shortened",
                 "state",
                 "text",

@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
 use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+use crate::sasl::SaslOptions;
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 
@@ -36,6 +38,8 @@ pub struct CuratorClientBuilder {
     auth: Vec<Credentials>,
     #[cfg(feature = "tls")]
     tls: Option<TlsOptions>,
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    sasl: Option<SaslOptions>,
     lock_data: Option<Arc<[u8]>>,
 }
 
@@ -63,6 +67,8 @@ impl CuratorClientBuilder {
             auth: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+            sasl: None,
             lock_data: None,
         }
     }
@@ -168,6 +174,16 @@ impl CuratorClientBuilder {
         self
     }
 
+    /// Authenticates every connection of this client by SASL. Needs the feature `sasl-digest-md5` or `sasl-gssapi`.
+    ///
+    /// If a server refuses, or lets the client in without an identity, [`connect`](Self::connect) says so by
+    /// [`Error::ConnectRefused`].
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    pub fn sasl(mut self, options: SaslOptions) -> Self {
+        self.sasl = Some(options);
+        self
+    }
+
     /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here
     /// it is the address towards the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
@@ -199,6 +215,8 @@ impl CuratorClientBuilder {
             auth: self.auth,
             #[cfg(feature = "tls")]
             tls: self.tls,
+            #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+            sasl: self.sasl,
             session_timeout: self.session_timeout,
             connection_timeout: self.connection_timeout,
             close_timeout: self.close_timeout,
@@ -230,6 +248,10 @@ impl CuratorClientBuilder {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
             check_names(&servers)?;
+        }
+        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+        if let Some(sasl) = &self.sasl {
+            sasl.check()?;
         }
         Ok(servers)
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Session;
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
+use crate::error::Error;
 use crate::options::SessionOptions;
 use crate::timer::{Deadline, Timer};
 use crate::tls::TlsFailure;
@@ -33,6 +34,15 @@ impl From<ConnectFailure> for OpenFailure {
 impl OpenFailure {
     fn new(server: &HostPort, problem: impl Display) -> Self {
         Self { cause: format!("{server}: connected, but {problem}"), is_refusal: false, tls: Vec::new() }
+    }
+
+    /// The server has accepted the session of a client that wants to be known, and does not know it.
+    pub(crate) fn nobody(server: &impl Display) -> Self {
+        let cause = format!(
+            "{server}: connected, but the server does not know who this client is (SASL is not set up there, or it lets in \
+             those whose authentication has failed)"
+        );
+        Self { cause, is_refusal: true, tls: Vec::new() }
     }
 
     /// The server has accepted the session, and has not answered the first request within `limit`.
@@ -83,7 +93,10 @@ impl Session {
                 return Err(OpenFailure::unanswered(server, Duration::from_millis(waited.as_millis() as u64)));
             }
         };
-        answer.map_err(|error| OpenFailure::new(server, error))?;
+        answer.map_err(|error| match error {
+            Error::InvalidAcl { .. } => OpenFailure::nobody(server),
+            error => OpenFailure::new(server, error),
+        })?;
         self.lease().probe_answered(sent);
         // The answers were slow. The next two probes have to be answered within what is left of the lease, so it is
         // better to start over.

@@ -178,6 +178,8 @@ impl Session {
     /// Probes the lease with a request that only the leader can answer. It does not count as a request in flight, so
     /// that a busy client cannot lose its session, and the operation timeout does not apply to it. It is what finds out
     /// whether there is a connection, so it is sent without waiting for one.
+    ///
+    /// [`Error::InvalidAcl`] means that the server does not know this client, which wants to be known.
     pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<()>)> + Send + 'static {
         const NAME: &str = "probe";
         let root = ZPath::root();

@@ -25,6 +25,8 @@ fn supervisor(name: &str, server: &str, pace: Duration) -> Supervisor {
         auth: Vec::new(),
         #[cfg(feature = "tls")]
         tls: None,
+        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+        sasl: None,
         session_timeout: HOUR,
         connection_timeout: HOUR,
         close_timeout: HOUR,

@@ -43,6 +43,7 @@ pub(crate) fn in_plain_words(error: &ZkError) -> String {
         ZkError::ConnectionLoss => "the peer closed it".to_owned(),
         ZkError::Timeout => "it timed out".to_owned(),
         ZkError::NoHosts => "no server could be reached".to_owned(),
+        ZkError::AuthFailed => "the server refuses the credentials, or asks for others".to_owned(),
         // The crate's task has ended: with its connection, with the session or with its runtime.
         ZkError::UnexpectedError(text) if text.starts_with("BUG") => "it was given up".to_owned(),
         ZkError::UnexpectedError(text) => format!("unexpected data in place of an answer: {text}"),

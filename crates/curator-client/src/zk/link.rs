@@ -32,8 +32,18 @@ pub(crate) struct Link {
     pub(super) client: Client,
     task: SessionTask,
     server: Arc<HostPort>,
-    /// Whether the connected server is certainly as up to date as the servers that the session was connected to before.
-    caught_up: Arc<AtomicBool>,
+    doubts: Doubts,
+    /// Whether the first probe has answered them.
+    is_proved: Arc<AtomicBool>,
+}
+
+/// What the first probe of a connection has to find out besides.
+#[derive(Debug, Clone, Copy)]
+struct Doubts {
+    /// Whether the server may be behind the servers that the session was connected to before.
+    is_behind: bool,
+    /// Whether the server may have let a client in as nobody that wants to be somebody.
+    is_nobody: bool,
 }
 
 /// The answer to a request that has been sent, with the client crate's error.

@@ -25,6 +25,9 @@
 //! | with TLS, a host name that no certificate can have panics | `client/builder.rs`: refused |
 //! | with TLS, two cryptography providers of which none is installed panic (in `rustls`) | `tls/certificates.rs`: one is installed |
 //! | its way to leave out the check of the host name is `unsafe`, and wrong for TLS 1.3 | not used |
+//! | an empty answer to SASL counts as success, so that a session may have no identity | [`link`]: the first probe of a connection asks whether it has one |
+//! | a user of DIGEST-MD5 is not quoted, and text of Latin-1 is hashed as UTF-8 | `sasl.rs`: refused |
+//! | it does not say why it cannot begin with GSSAPI | `ticket.rs`: looks for the ticket first |
 //! | a TTL of less than a millisecond becomes no TTL at all | [`link`]: refused |
 //! | dropping the last handle closes the session only in the background | `connection.rs`: `close` waits for the server's confirmation |
 //! | a one-shot watch removes a persistent one on the same path (ZOOKEEPER-4466) | one-shot watches only |
@@ -39,8 +42,12 @@ mod in_place;
 pub(crate) mod link;
 mod multi;
 pub(crate) mod nodelay;
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+mod sasl;
 mod sockets;
 mod start;
 pub(crate) mod task;
+#[cfg(feature = "sasl-gssapi")]
+mod ticket;
 pub(crate) mod watch;
 mod watchdog;

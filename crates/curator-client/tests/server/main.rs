@@ -30,6 +30,7 @@ mod retries;
 mod runtimes;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod sandbox;
+mod sasl;
 mod starting;
 mod states;
 #[path = "../support/mod.rs"]

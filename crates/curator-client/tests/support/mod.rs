@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 pub(crate) mod log;
+pub(crate) mod sasl_server;
 
 use std::time::{Duration, Instant};
 

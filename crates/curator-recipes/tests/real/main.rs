@@ -1,6 +1,9 @@
-//! The locks and what only a real ZooKeeper has: connections by TLS.
+//! The locks and what only a real ZooKeeper has: connections by TLS, and users that are known by SASL.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
+mod sasl;
+#[path = "../../../curator-client/tests/support/sasl_server.rs"]
+mod sasl_server;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

@@ -15,12 +15,12 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use zookeeper_client::{Connector, Error as ZkError};
 
-use super::Link;
 #[cfg(feature = "tls")]
 use super::handshake::{Handshake, shake_hands};
 #[cfg(feature = "tls")]
 use super::look::speaks_plainly;
 use super::look::speaks_tls;
+use super::{Doubts, Link};
 use crate::clock::ClockInstant;
 use crate::connect_string::{ConnectString, HostPort};
 use crate::options::SessionOptions;
@@ -65,14 +65,15 @@ impl fmt::Display for ConnectFailure {
 /// A pass over the servers.
 pub(super) struct Pass<'a> {
     pub(super) diagnosis: &'a Diagnosis<'a>,
+    pub(super) options: &'a SessionOptions,
     /// How long one server may take.
     pub(super) share: Duration,
     pub(super) timer: &'a Timer,
     pub(super) connector: &'a (dyn Fn() -> Result<Connector, ZkError> + Send + Sync),
     /// What the crate wants before the name of a server.
     pub(super) scheme: &'static str,
-    /// Whether a connection has nothing to catch up with.
-    pub(super) caught_up: bool,
+    /// Whether the servers may be behind what the session has seen.
+    pub(super) is_behind: bool,
 }
 
 /// How an attempt at one server failed.
@@ -83,6 +84,9 @@ enum Failed {
     Early,
     /// Its time was over.
     Overdue,
+    /// It was not tried, because the client has not got what it wants to show.
+    #[cfg_attr(not(feature = "sasl-gssapi"), expect(dead_code, reason = "only a Kerberos ticket has to be got first"))]
+    Unready(String),
 }
 
 impl Pass<'_> {
@@ -116,6 +120,7 @@ impl Pass<'_> {
                     looks.push(self.diagnosis.look_at(index, true));
                 }
                 Err(Failed::Overdue) => self.diagnosis.end(index, self.share),
+                Err(Failed::Unready(problem)) => self.diagnosis.note(index, Problem::Unready(problem)),
             }
         }
         tokio::select! {
@@ -131,10 +136,12 @@ impl Pass<'_> {
 
     /// Connects to a server, within its share of the time. If it takes long, it is looked at meanwhile.
     async fn attempt(&self, index: usize) -> Result<Link, Failed> {
-        let (started, over) = (Instant::now(), pin!(self.timer.sleep(self.share)));
+        let (started, mut over) = (Instant::now(), pin!(self.timer.sleep(self.share)));
         let server = &self.diagnosis.servers[index];
+        self.get_ready(server, over.as_mut()).await?;
         let connector = (self.connector)().map_err(failed)?;
-        let mut attempt = pin!(Link::connect(connector, self.scheme, server, self.caught_up));
+        let doubts = Doubts { is_behind: self.is_behind, is_nobody: self.options.wants_identity() };
+        let mut attempt = pin!(Link::connect(connector, self.scheme, server, doubts));
         tokio::select! {
             biased;
             connected = &mut attempt => return connected.map_err(failed),
@@ -150,6 +157,24 @@ impl Pass<'_> {
             () = over => Err(Failed::Overdue),
             never = async { self.diagnosis.look_at(index, false).await; pending().await } => never,
         }
+    }
+}
+
+/// What a client has to have before it asks a server.
+impl Pass<'_> {
+    #[cfg(feature = "sasl-gssapi")]
+    async fn get_ready(&self, server: &HostPort, over: impl Future<Output = ()>) -> Result<(), Failed> {
+        let problem = tokio::select! {
+            biased;
+            problem = crate::zk::ticket::missing(self.options, server) => problem,
+            () = over => Some(format!("no Kerberos ticket within {:?}", self.share)),
+        };
+        problem.map_or(Ok(()), |problem| Err(Failed::Unready(problem)))
+    }
+
+    #[cfg(not(feature = "sasl-gssapi"))]
+    async fn get_ready(&self, _server: &HostPort, _over: impl Future<Output = ()>) -> Result<(), Failed> {
+        Ok(())
     }
 }
 
@@ -179,6 +204,8 @@ enum Problem {
     Ended,
     /// It has accepted the connection, but TLS is in the way.
     Tls(TlsProblem),
+    /// It was not asked, for want of this.
+    Unready(String),
 }
 
 impl fmt::Display for Problem {
@@ -192,6 +219,7 @@ impl fmt::Display for Problem {
             Self::Unconnected(error) => write!(f, "cannot be reached ({error})"),
             Self::Slow(what) => write!(f, "{what} yet"),
             Self::Overdue(what, share) => write!(f, "{what} within {share:?}"),
+            Self::Unready(problem) => f.write_str(problem),
             Self::Ended => f.write_str(
                 "connected, but the server ended the handshake (it may be starting, without a quorum, or at its limit \
                  of connections)",

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zookeeper_client::{Client, Connector, Error as ZkError, MultiWriteError, SessionInfo};
+use zookeeper_client::{
+    Acls, Client, Connector, CreateMode as ZkCreateMode, Error as ZkError, MultiWriteError, SessionInfo,
+};
 
 use super::hosts::{ConnectFailure, Diagnosis, Pass};
-use super::{Answer, Link};
+use super::{Answer, Doubts, Link};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};
@@ -33,14 +35,14 @@ impl Link {
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
         let connector = || connector(options);
         let (share, scheme) = (share(options, options.connection_timeout), scheme(options));
-        Pass { diagnosis, share, timer, connector: &connector, scheme, caught_up: true }.run().await
+        Pass { diagnosis, options, share, timer, connector: &connector, scheme, is_behind: false }.run().await
     }
 
     pub(super) async fn connect(
         connector: Connector,
         scheme: &str,
         server: &HostPort,
-        caught_up: bool,
+        doubts: Doubts,
     ) -> Result<Self, ZkError> {
         let (watchdog, name) = (Watchdog::new(server), format!("{scheme}{server}"));
         // A connect is large, and a future that waits for it should not be.
@@ -49,7 +51,8 @@ impl Link {
         let work =
             work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
         let task = SessionTask::start(Box::pin(watchdog.watch(work)), client.state_watcher(), client.session_timeout());
-        Ok(Self { client, task, server: Arc::new(server.clone()), caught_up: Arc::new(AtomicBool::new(caught_up)) })
+        let is_proved = Arc::new(AtomicBool::new(!doubts.is_behind && !doubts.is_nobody));
+        Ok(Self { client, task, server: Arc::new(server.clone()), doubts, is_proved })
     }
 
     /// The key by which this connection's session can be resumed.
@@ -62,26 +65,42 @@ impl Link {
     /// A server does not accept a session that has seen more than the server has; but a session that is resumed claims
     /// to have seen nothing. So the first probe of a resumed session has a write before it, which changes nothing: what
     /// was seen before had been confirmed by a quorum, so no quorum confirms a write that does not come after it.
+    ///
+    /// A server on which SASL is not set up answers it as if all were well, and lets the client in. So for a client that wants
+    /// to be known, the write asks for a node that is for those whom the server knows; and for what is never true, so that
+    /// there is no node. To the answer that there is nobody whom it could be for, this is the error `InvalidAcl`.
     pub(crate) fn probe(&self) -> Answer<()> {
-        if self.caught_up.load(Ordering::Acquire) {
+        if self.is_proved.load(Ordering::Acquire) {
             return self.sync(&ZPath::root());
         }
-        let (client, caught_up) = (self.client.clone(), Arc::clone(&self.caught_up));
+        let (client, is_nobody, is_proved) = (self.client.clone(), self.doubts.is_nobody, Arc::clone(&self.is_proved));
         start(async move {
             let mut writer = client.new_multi_writer();
-            writer.add_check_version(ZPath::root().as_str(), -1)?;
+            if is_nobody {
+                let for_us = ZkCreateMode::Persistent.with_acls(Acls::creator_all());
+                writer.add_create("/curator-client-asks-who-it-is", &[], &for_us)?;
+            }
+            writer.add_check_version(ZPath::root().as_str(), if is_nobody { NEVER } else { ANY })?;
             // `join` polls them in this order, and polling sends them: pipelined.
             let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
             match written {
+                Err(MultiWriteError::OperationFailed { index: 0, source: ZkError::InvalidAcl }) => {
+                    Err(ZkError::InvalidAcl)
+                }
                 Err(MultiWriteError::RequestFailed { source }) if !is_word_of_the_leader(&source) => Err(source),
                 _ => {
-                    caught_up.store(true, Ordering::Release);
+                    is_proved.store(true, Ordering::Release);
                     synced
                 }
             }
         })
     }
 }
+
+/// The version that any node has, as far as a check is concerned.
+const ANY: i32 = -1;
+/// The version that no node has.
+const NEVER: i32 = -2;
 
 /// The key by which a session is resumed: its id and password, and the timeout to request. Holding it does not keep the
 /// session open.
@@ -109,7 +128,8 @@ impl SessionKey {
             Ok(connector.with_session(self.session.clone()))
         };
         let (share, scheme) = (share(options, limit), scheme(options));
-        let (link, _) = Pass { diagnosis, share, timer, connector: &connector, scheme, caught_up: false }.run().await?;
+        let (link, _) =
+            Pass { diagnosis, options, share, timer, connector: &connector, scheme, is_behind: true }.run().await?;
         drop(set_nodelay(&options.name, &options.servers, timer));
         Ok(link)
     }
@@ -159,6 +179,10 @@ fn connector(options: &SessionOptions) -> Result<Connector, ZkError> {
     #[cfg(feature = "tls")]
     if let Some(tls) = &options.tls {
         connector = connector.with_tls(in_the_crates_terms(&tls.current())?);
+    }
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    if let Some(sasl) = &options.sasl {
+        connector = connector.with_sasl(crate::zk::sasl::options(sasl));
     }
     Ok(connector)
 }

@@ -1,0 +1,206 @@
+//! How a client proves who it is, by SASL.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// How a client proves who it is, by SASL (RFC 4422). Set by
+/// [`CuratorClientBuilder::sasl`](crate::CuratorClientBuilder::sasl).
+///
+/// Each connection of a session is authenticated, also one over which the session is resumed. The server then knows the client
+/// by an identity of the scheme `sasl`, which ACLs name: `AuthId::new("sasl", "orders")`.
+///
+/// After `ZooKeeperSaslClient` of the Java client, without JAAS: what that reads from a login configuration is given here.
+///
+/// ```
+/// # #[cfg(feature = "sasl-digest-md5")] {
+/// use curator_client::{Acl, AuthId, CuratorClient, Permission, SaslOptions};
+///
+/// let builder = CuratorClient::builder("zk1,zk2,zk3")
+///     .sasl(SaslOptions::digest_md5("orders", "a long password"))
+///     .default_acl([Acl::new(Permission::ALL, AuthId::new("sasl", "orders"))]);
+/// # drop(builder);
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// A client that is told to authenticate never works as nobody. If a server lets it in without an identity, because SASL is not
+/// set up there or because of `zookeeper.allowSaslFailedClients`, that counts as a refusal:
+/// [`Error::ConnectRefused`]. The first probe of each connection asks for this, without a round trip of its own.
+///
+/// # Caveats
+///
+/// With [`authorization`](crate::CuratorClientBuilder::authorization) beside it, or a client certificate that the server takes
+/// for an identity, a server without SASL is not noticed: the client is somebody there.
+#[derive(Clone)]
+pub struct SaslOptions {
+    pub(crate) mechanism: Mechanism,
+}
+
+#[derive(Clone)]
+pub(crate) enum Mechanism {
+    #[cfg(feature = "sasl-digest-md5")]
+    DigestMd5 { user: String, password: String },
+    #[cfg(feature = "sasl-gssapi")]
+    Gssapi { server: String },
+}
+
+impl SaslOptions {
+    /// By a user and a password that all servers know (`DigestLoginModule` in their login configuration), with the mechanism
+    /// `DIGEST-MD5`. Needs the feature `sasl-digest-md5`.
+    ///
+    /// The identity is the user: `AuthId::new("sasl", user)`. The password itself does not cross the network, and the server
+    /// proves that it knows it too. But MD5 is weak, and what follows is neither encrypted nor signed: RFC 6331 calls the mechanism
+    /// obsolete.
+    ///
+    /// The user is not empty, and has no quotes, backslashes or control characters; user and password are in ASCII, or each
+    /// with a character that Latin-1 does not have. (ZooKeeper hashes other text as Latin-1, and the client crate as UTF-8.)
+    /// Anything else is an [`Error::InvalidOption`] when the client starts.
+    #[cfg(feature = "sasl-digest-md5")]
+    #[must_use]
+    pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { mechanism: Mechanism::DigestMd5 { user: user.into(), password: password.into() } }
+    }
+
+    /// By a Kerberos ticket of this process, with the mechanism `GSSAPI`. Needs the feature `sasl-gssapi`, and to build that the
+    /// system's Kerberos library (Debian: `libkrb5-dev` and `libclang-dev`).
+    ///
+    /// `server` is the principal of the servers, without its realm, as in the Java client's property
+    /// `zookeeper.server.principal`: `zookeeper`, which stands for `zookeeper/` and the host as the connect string names it; or
+    /// `zookeeper/` and a host, which is then the same for all servers. Anything else is an [`Error::InvalidOption`] when the
+    /// client starts.
+    ///
+    /// The client takes the ticket from where the Kerberos library finds it (`KRB5CCNAME`, `KRB5_CONFIG`). It gets none by itself
+    /// and renews none: that is for `kinit`, `k5start`, or `KRB5_CLIENT_KTNAME`, which names a keytab.
+    ///
+    /// # Caveats
+    ///
+    /// - The library may ask the key distribution centre for a ticket of the server while a connection is opened. That blocks a
+    ///   thread of the runtime for as long as it takes; see `kdc_timeout` and `max_retries` in `krb5.conf`.
+    /// - A ticket that can be forwarded is forwarded to the server, as the client crate asks for all that there is. Get one that cannot
+    ///   be: `kinit -F`.
+    /// - What follows is neither encrypted nor signed.
+    #[cfg(feature = "sasl-gssapi")]
+    #[must_use]
+    pub fn gssapi(server: impl Into<String>) -> Self {
+        Self { mechanism: Mechanism::Gssapi { server: server.into() } }
+    }
+
+    /// Refuses what the client crate would send and no server would understand.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.mechanism {
+            #[cfg(feature = "sasl-digest-md5")]
+            Mechanism::DigestMd5 { user, password } => check_login(user, password),
+            #[cfg(feature = "sasl-gssapi")]
+            Mechanism::Gssapi { server } => check_principal(server),
+        }
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for SaslOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.mechanism {
+            #[cfg(feature = "sasl-digest-md5")]
+            Mechanism::DigestMd5 { user, .. } => {
+                f.debug_struct("DigestMd5").field("user", user).finish_non_exhaustive()
+            }
+            #[cfg(feature = "sasl-gssapi")]
+            Mechanism::Gssapi { server } => f.debug_struct("Gssapi").field("server", server).finish(),
+        }
+    }
+}
+
+fn invalid(option: &'static str, value: &str, expected: &'static str) -> Error {
+    Error::InvalidOption { option, value: format!("{value:?}"), expected }
+}
+
+#[cfg(feature = "sasl-digest-md5")]
+const CHARACTERS: &str = "ASCII, or a text with a character that is not in Latin-1";
+
+#[cfg(feature = "sasl-digest-md5")]
+fn check_login(user: &str, password: &str) -> Result<()> {
+    if user.is_empty() || user.contains(|character: char| matches!(character, '"' | '\\') || character.is_control()) {
+        let expected = "at least one character, and no quotes, backslashes or control characters";
+        return Err(invalid("SASL user", user, expected));
+    }
+    if is_hashed_differently(user) {
+        return Err(invalid("SASL user", user, CHARACTERS));
+    }
+    if is_hashed_differently(password) {
+        let value = "(not shown)".to_owned();
+        return Err(Error::InvalidOption { option: "SASL password", value, expected: CHARACTERS });
+    }
+    Ok(())
+}
+
+/// Whether a server hashes the Latin-1 bytes of a text (RFC 2831, 2.1.2.1), and not, as the client crate, those of UTF-8.
+#[cfg(feature = "sasl-digest-md5")]
+fn is_hashed_differently(text: &str) -> bool {
+    !text.is_ascii() && text.chars().all(|character| character <= '\u{ff}')
+}
+
+#[cfg(feature = "sasl-gssapi")]
+fn check_principal(server: &str) -> Result<()> {
+    let (service, host) = server.split_once('/').unwrap_or((server, "-"));
+    let is_name = |name: &str| !name.is_empty() && !name.contains(|c: char| matches!(c, '/' | '@') || c.is_control());
+    if is_name(service) && is_name(host) {
+        return Ok(());
+    }
+    Err(invalid("SASL server", server, "`service` or `service/host`, without a realm"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(options: SaslOptions) -> Option<String> {
+        options.check().err().map(|error| error.to_string())
+    }
+
+    #[cfg(feature = "sasl-digest-md5")]
+    #[test]
+    fn a_user_that_no_server_would_understand_is_refused() {
+        for user in ["", "a\"b", "a\\b", "a\nb", "a\0b"] {
+            let refusal = refusal(SaslOptions::digest_md5(user, "secret")).unwrap();
+            assert!(refusal.starts_with(&format!("invalid SASL user {user:?}: expected at least one")), "{refusal}");
+        }
+        for user in ["alice", "a b", "a:b", "a,b=c", "алиса"] {
+            assert_eq!(refusal(SaslOptions::digest_md5(user, "secret")), None, "{user}");
+        }
+    }
+
+    #[cfg(feature = "sasl-digest-md5")]
+    #[test]
+    fn a_password_that_is_hashed_differently_is_refused_and_not_shown() {
+        let expected =
+            "invalid SASL password (not shown): expected ASCII, or a text with a character that is not in Latin-1";
+        assert_eq!(refusal(SaslOptions::digest_md5("alice", "größe")).as_deref(), Some(expected));
+        assert!(refusal(SaslOptions::digest_md5("jürgen", "")).unwrap().starts_with("invalid SASL user \"jürgen\""));
+        for password in ["", "a\"b\\c\n", "größe ≥ 1", "пароль"] {
+            assert_eq!(refusal(SaslOptions::digest_md5("alice", password)), None, "{password}");
+        }
+    }
+
+    #[cfg(feature = "sasl-digest-md5")]
+    #[test]
+    fn a_password_is_not_printed() {
+        let printed = format!("{:?}", SaslOptions::digest_md5("alice", "secret"));
+        assert_eq!(printed, r#"DigestMd5 { user: "alice", .. }"#);
+    }
+
+    #[cfg(feature = "sasl-gssapi")]
+    #[test]
+    fn a_principal_is_a_service_and_perhaps_a_host() {
+        for server in ["zookeeper", "zookeeper/zk1.example.org", "zk/127.0.0.1"] {
+            assert_eq!(refusal(SaslOptions::gssapi(server)), None, "{server}");
+        }
+        for server in
+            ["", "/", "zookeeper/", "/zk1", "zookeeper@EXAMPLE.ORG", "zookeeper/zk1@EXAMPLE.ORG", "a/b/c", "a\0"]
+        {
+            let refusal = refusal(SaslOptions::gssapi(server)).unwrap();
+            assert!(refusal.ends_with("expected `service` or `service/host`, without a realm"), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Clients that prove who they are by SASL, and servers that ask for it.
+
+use std::time::{Duration, Instant};
+
+use curator_client::ConnectionState::{Connected, Lost, Reconnected};
+use curator_client::{
+    Acl, AuthId, CuratorClient, CuratorClientBuilder, Error, Permission, RetryForever, SaslOptions, SessionEnd,
+};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::sasl_server::{
+    USERS, login_configuration, sasl_server, shared_sasl_server, write_login_configuration,
+};
+use crate::support::{builder, expect, soon, unique_path, until};
+
+const ALICE: (&str, &str) = USERS[0];
+const BOB: (&str, &str) = USERS[1];
+const WRONG: (&str, &str) = ("alice", "looking-glass");
+
+/// What a client says of a server that refuses it.
+const REFUSED: &str = "the server refuses the credentials, or asks for others";
+/// What a client says of a server that lets it in as nobody.
+const NOBODY: &str = "the server does not know who this client is";
+
+fn known(server: &TestingServer, (user, password): (&str, &str)) -> CuratorClientBuilder {
+    builder(server.connect_string()).sasl(SaslOptions::digest_md5(user, password))
+}
+
+async fn known_to_shared(who: (&str, &str)) -> CuratorClient {
+    known(shared_sasl_server().await, who).connect().await.unwrap()
+}
+
+fn only_for(user: &str) -> [Acl; 1] {
+    [Acl::new(Permission::ALL, AuthId::new("sasl", user))]
+}
+
+/// However patient the client is, it is told soon, and why.
+async fn is_refused(client: CuratorClientBuilder, why: &str) {
+    let (policy, started) = (RetryForever::new(Duration::from_secs(3_600)).unwrap(), Instant::now());
+    let error = soon(client.retry_policy(policy).connect()).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(matches!(&error, Error::ConnectRefused { cause, .. } if cause.contains(why)), "{error}");
+    assert!(!error.is_retryable());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_user_is_known_by_name() {
+    for (user, password) in USERS {
+        let client = known_to_shared((user, password)).await;
+        let path = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
+        let path = path.for_path(unique_path("node"), "").await.unwrap();
+        assert_eq!(client.get_acl(&path).await.unwrap().0, only_for(user));
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_and_an_unknown_user_are_refused_at_once() {
+    let server = shared_sasl_server().await;
+    for who in [WRONG, ("nobody", "wonderland"), ("alice", ""), ("super", "wonderland")] {
+        is_refused(known(server, who), REFUSED).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_in_the_background_says_why_it_has_no_session() {
+    let client = known(shared_sasl_server().await, WRONG).start().unwrap();
+    until(async || client.health().last_failure.is_some_and(|failure| failure.cause.contains(REFUSED))).await;
+    let error = client.wait_connected(Duration::from_millis(1)).await.unwrap_err();
+    assert!(matches!(&error, Error::NotConnected { cause, .. } if cause.contains(REFUSED)), "{error}");
+    soon(client.close()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_a_user_is_closed_to_others() {
+    let server = shared_sasl_server().await;
+    let (alice, bob) =
+        (known(server, ALICE).default_acl(only_for("alice")).connect().await.unwrap(), known_to_shared(BOB).await);
+    let anonymous = builder(server.connect_string()).connect().await.unwrap();
+    let path = alice.create().for_path(unique_path("node"), "secret").await.unwrap();
+    assert_eq!(known_to_shared(ALICE).await.get_data(&path).await.unwrap().0, b"secret");
+    for other in [bob, anonymous] {
+        let errors = [
+            ("get data of", other.get_data(&path).await.unwrap_err()),
+            ("set data of", other.set_data(&path, "", None).await.unwrap_err()),
+            ("set the ACL of", other.set_acl(&path, only_for("bob"), None).await.unwrap_err()),
+        ];
+        for (expected, error) in errors {
+            let is_denied = matches!(&error, Error::NoAuth { operation, path: denied } if *operation == expected && *denied == path);
+            assert!(is_denied, "{error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_resumed_is_authenticated_again() {
+    let server = shared_sasl_server().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client =
+        builder(proxy.connect_string()).sasl(SaslOptions::digest_md5(ALICE.0, ALICE.1)).connect().await.unwrap();
+    let path = client.create().with_acl(only_for("alice")).for_path(unique_path("node"), "").await.unwrap();
+    let (id, mut states) = (client.session().await.unwrap().id(), client.connection_states());
+    expect(&mut states, Connected).await;
+    proxy.reset_counts();
+    proxy.cut();
+    assert!(soon(states.wait_for(Reconnected)).await);
+    assert_eq!(client.session().await.unwrap().id(), id);
+    client.get_data(&path).await.unwrap();
+    // The request and the answer to the challenge.
+    assert!(proxy.requests()[&OpCode::Sasl] >= 2);
+}
+
+/// The session lives on the server; but whoever would resume it is refused, or would be nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_user_is_not_known_any_more_is_given_up() {
+    for (lets_in, why) in [(false, REFUSED), (true, NOBODY)] {
+        let name = format!("users-{lets_in}.jaas");
+        let login = write_login_configuration(&name, &login_configuration(&[ALICE]));
+        let server = sasl_server(&login).property("allowSaslFailedClients", lets_in.to_string()).start().await.unwrap();
+        // It outlives a restart.
+        let client = known(&server, ALICE).session_timeout(Duration::from_secs(60)).connect().await.unwrap();
+        let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
+        expect(&mut states, Connected).await;
+        write_login_configuration(&name, &login_configuration(&[WRONG]));
+        server.restart().await.unwrap();
+        assert!(soon(states.wait_for(Lost)).await, "{why}");
+        assert_eq!(session.end(), Some(SessionEnd::AuthFailed), "{why}");
+        until(async || client.health().last_failure.is_some_and(|failure| failure.cause.contains(why))).await;
+        // It tries again, and again.
+        write_login_configuration(&name, &login_configuration(&[ALICE]));
+        server.restart().await.unwrap();
+        assert!(soon(states.wait_for(Reconnected)).await, "{why}");
+        assert_eq!(client.session().await.unwrap().epoch(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_a_server_lets_in_as_nobody_does_not_stay() {
+    let login = write_login_configuration("users-open.jaas", &login_configuration(&USERS));
+    let server = sasl_server(&login).property("allowSaslFailedClients", "true").start().await.unwrap();
+    is_refused(known(&server, WRONG), NOBODY).await;
+    known(&server, ALICE).connect().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_for_sasl_refuses_whoever_has_none() {
+    let login = write_login_configuration("users-required.jaas", &login_configuration(&USERS));
+    for (property, value) in [("sessionRequireClientSASLAuth", "true"), ("enforce.auth.enabled", "true")] {
+        let server = sasl_server(&login).property(property, value).property("enforce.auth.schemes", "sasl");
+        let server = server.start().await.unwrap();
+        is_refused(builder(server.connect_string()), REFUSED).await;
+        is_refused(builder(server.connect_string()).authorization("digest", "alice:wonderland"), REFUSED).await;
+        is_refused(known(&server, WRONG), REFUSED).await;
+        let client = known(&server, ALICE).connect().await.unwrap();
+        client.create().for_path(unique_path("node"), "").await.unwrap();
+    }
+}

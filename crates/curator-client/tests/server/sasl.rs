@@ -1,0 +1,61 @@
+//! SASL where it is not set up. With servers that know users: the target `real`.
+
+use std::time::{Duration, Instant};
+
+use curator_client::{ConnectionState, Error, RetryForever, RetryNTimes, SaslOptions};
+use curator_test::{OpCode, TestingServer};
+
+use crate::support::{builder, proxy, soon};
+
+fn alice() -> SaslOptions {
+    SaslOptions::digest_md5("alice", "wonderland")
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_sasl_is_an_error_at_once() {
+    let connect_string = TestingServer::shared().await.connect_string();
+    let (policy, started) = (RetryForever::new(Duration::from_secs(3_600)).unwrap(), Instant::now());
+    let error = soon(builder(&connect_string).retry_policy(policy).sasl(alice()).connect()).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(matches!(&error, Error::ConnectRefused { .. }), "{error}");
+    assert!(!error.is_retryable());
+    let expected = format!(
+        "\"{connect_string}\" refuses this client: {connect_string}: connected, but the server does not know who this client is \
+         (SASL is not set up there, or it lets in those whose authentication has failed)"
+    );
+    assert_eq!(error.to_string(), expected);
+}
+
+/// Who is somebody otherwise is not refused.
+#[tokio::test]
+async fn who_a_client_is_is_asked_once_for_each_connection_and_leaves_no_node() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).authorization("digest", "alice:wonderland").sasl(alice());
+    let client = client.connect().await.unwrap();
+    assert_eq!(proxy.requests()[&OpCode::Multi], 1);
+    let mut states = client.connection_states();
+    proxy.cut();
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+    // Nor does a resumed session write anything else first.
+    assert_eq!(proxy.requests()[&OpCode::Multi], 2);
+    let children = client.get_children("/").await.unwrap();
+    assert!(!children.iter().any(|name| name.contains("who-it-is")), "{children:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_answers_sasl_with_an_error_is_not_waited_for_any_longer_than_one_that_is_silent() {
+    const CONNECTION: Duration = Duration::from_millis(500);
+    let proxy = proxy().await;
+    proxy.alter_next_reply(OpCode::Sasl, |reply| reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes()));
+    let once = RetryNTimes::new(0, CONNECTION).unwrap();
+    let client = builder(proxy.connect_string()).connection_timeout(CONNECTION).retry_policy(once).sasl(alice());
+    let error = soon(client.connect()).await.unwrap_err();
+    assert!(matches!(&error, Error::ConnectFailed { .. }), "{error}");
+    assert!(error.to_string().contains("connected, but no answer to the handshake"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_that_cannot_be_sent_is_refused_before_anything_is_sent() {
+    let error = builder("127.0.0.1:1").sasl(SaslOptions::digest_md5("al\"ice", "")).connect().await.unwrap_err();
+    assert!(matches!(&error, Error::InvalidOption { option: "SASL user", .. }), "{error}");
+}

@@ -1,0 +1,46 @@
+//! Real servers that know users.
+
+use std::path::{Path, PathBuf};
+
+use curator_test::{ServerKind, TestingServer, TestingServerBuilder};
+
+/// The users that servers know by DIGEST-MD5, with their passwords.
+pub(crate) const USERS: [(&str, &str); 4] = [
+    ("alice", "wonderland"),
+    ("bob", "bob's, \"quoted\" = \\ and ≥ 1"),
+    ("carol", "пароль"),
+    ("shop", "a long password"),
+];
+
+/// The login configuration of a server that knows these users.
+pub(crate) fn login_configuration(users: &[(&str, &str)]) -> String {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    let users: String =
+        users.iter().map(|(user, password)| format!("\n  user_{user}=\"{}\"", quoted(password))).collect();
+    format!("Server {{\n  org.apache.zookeeper.server.auth.DigestLoginModule required{users};\n}};\n")
+}
+
+/// Writes a login configuration where it stays until the next run.
+pub(crate) fn write_login_configuration(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A real server on which SASL is set up as `login` says.
+pub(crate) fn sasl_server(login: &Path) -> TestingServerBuilder {
+    TestingServer::builder()
+        .kind(ServerKind::Real)
+        .property("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+        .system_property("java.security.auth.login.config", login.display().to_string())
+}
+
+/// The server that the tests of a program share, with the [users](USERS).
+pub(crate) async fn shared_sasl_server() -> &'static TestingServer {
+    static SHARED: tokio::sync::OnceCell<TestingServer> = tokio::sync::OnceCell::const_new();
+    let start = async || {
+        let login = write_login_configuration("users.jaas", &login_configuration(&USERS));
+        sasl_server(&login).start().await.unwrap()
+    };
+    SHARED.get_or_init(start).await
+}
