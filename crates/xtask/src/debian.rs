@@ -34,11 +34,16 @@ pub(crate) fn install_go() -> Result<(), String> {
 }
 
 fn install(package: &str) -> Result<(), String> {
+    install_all(&[package])
+}
+
+/// Installs these packages.
+pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
     if find_on_path("apt-get").is_none() {
         return Err("`apt-get` is not available".to_owned());
     }
     let prefix = privileges().ok_or("installing packages needs root, or a `sudo` that asks for no password")?;
-    say(&format!("installing Debian's package `{package}`"));
+    say(&format!("installing from Debian: {}", packages.join(", ")));
     let apt_get = |arguments: &[&str]| {
         let words: Vec<&str> =
             prefix.iter().copied().chain(["apt-get", "-qq"]).chain(arguments.iter().copied()).collect();
@@ -47,7 +52,7 @@ fn install(package: &str) -> Result<(), String> {
         command::run(&mut command)
     };
     apt_get(&["update"])?;
-    apt_get(&["install", "-y", "--no-install-recommends", package])
+    apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
 /// What to put before a command that needs root.

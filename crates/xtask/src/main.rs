@@ -13,6 +13,7 @@ mod environment;
 mod go;
 mod jepsen;
 mod kazoo;
+mod kerberos;
 #[expect(unreachable_pub, reason = "a part of curator-test; it reads the variable that is set here")]
 #[path = "../../curator-test/src/server/kind.rs"]
 mod kind;
@@ -43,6 +44,8 @@ const HELP: &str = "\
 cargo xtask <command>
 
   prepare              make sure that Java, ZooKeeper, Curator, kazoo and go-zookeeper are available; quick if they are
+  prepare sasl-gssapi  make sure that the feature sasl-gssapi can be built: install Debian's packages libkrb5-dev and
+                       libclang-dev if they are missing
   environment <client>...
                        prepare ZooKeeper and these clients, and print the variables that name them, for the bench:
                        `curator`, `go`, `kazoo`; curator-bench calls it itself
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
     let (command, rest) = arguments.split_first().map_or(("help", &[][..]), |(first, rest)| (first.as_str(), rest));
     let result = match (command, rest) {
         ("prepare", []) => prepare::everything(),
+        ("prepare", [what]) if what == "sasl-gssapi" => kerberos::prepare_build(),
         ("test", []) => test::run(None, &[]),
         ("test", [servers, list]) if servers == "--servers" => test::run(Some(list), &[]),
         ("test", [servers, list, dashes, arguments @ ..]) if servers == "--servers" && dashes == "--" => {

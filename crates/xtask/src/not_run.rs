@@ -26,6 +26,10 @@ pub(crate) const INSTALL_CURATOR: &str = "install a JDK (Debian: `default-jdk-he
 pub(crate) const INSTALL_GO: &str = "install Go 1.19 or newer (Debian: `golang-go`) and allow access to the Go module proxy, or name the built \
                                      program of the tests by CURATOR_TEST_GO_AGENT";
 
+/// What to do if there is no key distribution centre.
+pub(crate) const INSTALL_KERBEROS: &str = "install Debian's packages `libkrb5-dev`, `libclang-dev`, `krb5-kdc`, `krb5-admin-server` and \
+                                           `krb5-user`, or set CI, which lets this command install them";
+
 /// What was not run.
 #[derive(Debug)]
 pub(crate) struct NotRun {

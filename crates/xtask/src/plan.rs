@@ -5,7 +5,7 @@ use std::env;
 use crate::{
     clients::Client,
     kind::{SERVER_VARIABLE, ServerKind},
-    targets::{CONFORMANCE, INTEROP, JEPSEN, Needs, PEERS, SERVER, needs, that_need},
+    targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, SERVER, needs, that_need},
 };
 
 /// The kind that the environment names, if it names one.
@@ -29,7 +29,7 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
         let is_one = |target: &&str| needs(target).is_some_and(|needs| one_of.contains(&needs));
         !targets.is_empty() && targets.iter().all(is_one)
     };
-    if all_need(&[Needs::Real]) {
+    if all_need(&[Needs::Real, Needs::Kerberos]) {
         return vec![ServerKind::Real];
     }
     if all_need(&[Needs::Embedded, Needs::One]) {
@@ -105,6 +105,12 @@ pub(crate) fn peers(clients: &[Client]) -> Vec<String> {
     line.into_iter().map(str::to_owned).chain(clients).collect()
 }
 
+/// The command line for the tests of clients with Kerberos tickets.
+pub(crate) fn kerberos() -> Vec<String> {
+    let line = ["test", "-p", "curator-client", "--no-fail-fast", "--features", "sasl-gssapi", "--test", KERBEROS];
+    line.map(str::to_owned).into()
+}
+
 /// How the names of the tests with a client begin.
 fn module(client: Client) -> String {
     format!("{}::", client.name())
@@ -127,6 +133,11 @@ pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
 /// Whether these arguments name the runs under faults, which other clients can take part in.
 pub(crate) fn names_jepsen(arguments: &[String]) -> bool {
     named_targets(arguments).contains(&JEPSEN)
+}
+
+/// Whether these arguments name the tests of clients with Kerberos tickets.
+pub(crate) fn names_kerberos(arguments: &[String]) -> bool {
+    named_targets(arguments).contains(&KERBEROS)
 }
 
 /// The values of `--test`.
@@ -235,6 +246,7 @@ mod tests {
     fn targets_of_one_kind_run_once() {
         assert_eq!(kinds(&words("-p curator-test --test real"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("--test=real x"), None), [ServerKind::Real]);
+        assert_eq!(kinds(&kerberos(), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("--test peers"), None), [ServerKind::Embedded]);
         assert_eq!(kinds(&words("--test peers --test embedded"), None), [ServerKind::Embedded]);
         assert_eq!(kinds(&words("--test interop"), None), ServerKind::ALL);
@@ -251,5 +263,6 @@ mod tests {
         assert_eq!(clients("interop"), []);
         assert_eq!(clients("--test jepsen"), []);
         assert!(names_jepsen(&words("--test jepsen")));
+        assert!(names_kerberos(&kerberos()) && !names_kerberos(&words("--test real kerberos")));
     }
 }

@@ -81,8 +81,8 @@ impl Tallies {
             (Program::Tests(Needs::Nothing), _) => &mut self.pure,
             (Program::Tests(Needs::Either | Needs::One | Needs::Clients), _)
             | (Program::Tests(Needs::Embedded), ServerKind::Embedded)
-            | (Program::Tests(Needs::Real), ServerKind::Real) => &mut self.on_servers,
-            (Program::Tests(Needs::Embedded | Needs::Real), _) => &mut self.other_kind,
+            | (Program::Tests(Needs::Real | Needs::Kerberos), ServerKind::Real) => &mut self.on_servers,
+            (Program::Tests(Needs::Embedded | Needs::Real | Needs::Kerberos), _) => &mut self.other_kind,
             (Program::Documentation, _) => &mut self.documentation,
             (Program::Unknown, _) => &mut self.unknown,
         }

@@ -15,6 +15,8 @@ pub(crate) enum Needs {
     Embedded,
     /// Real ones, whatever is selected.
     Real,
+    /// Real ones, the feature `sasl-gssapi`, and what that and a key distribution centre need.
+    Kerberos,
 }
 
 /// The tests that need one server of the selected kind.
@@ -35,8 +37,11 @@ pub(crate) const JEPSEN: &str = "jepsen";
 /// The soak.
 pub(crate) const SOAK: &str = "soak";
 
+/// The tests of clients with Kerberos tickets.
+pub(crate) const KERBEROS: &str = "kerberos";
+
 /// All test targets of the workspace. Packages share names: each may have a target `server`.
-const KNOWN: [(&str, Needs); 16] = [
+const KNOWN: [(&str, Needs); 17] = [
     (SERVER, Needs::Either),
     ("crowd", Needs::Either),
     ("matrix", Needs::Either),
@@ -51,6 +56,7 @@ const KNOWN: [(&str, Needs); 16] = [
     ("hostile", Needs::Embedded),
     ("real", Needs::Real),
     (JEPSEN, Needs::Real),
+    (KERBEROS, Needs::Kerberos),
     ("model", Needs::Nothing),
     ("model-deep", Needs::Nothing),
 ];

@@ -8,8 +8,9 @@ use crate::{
     clients::{self, Client, Prepared},
     command,
     distribution::{DEBIAN_HOME, Distribution, HOME_VARIABLE},
+    kerberos,
     kind::ServerKind,
-    not_run::{INSTALL_DEBIAN, INSTALL_REAL, INSTALL_RELEASE, NotRun},
+    not_run::{INSTALL_DEBIAN, INSTALL_KERBEROS, INSTALL_REAL, INSTALL_RELEASE, NotRun},
     plan::{self, Suite},
     prepare,
     summary::{Run, Summary, is_ci},
@@ -23,7 +24,7 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
         Some(list) => choice::named(list, chosen_kind)?,
         None => choice::default(arguments, chosen_kind, ci),
     };
-    let mut runner = Runner { arguments, clients: OnceCell::new(), summary: Summary::default() };
+    let mut runner = Runner { arguments, ci, clients: OnceCell::new(), summary: Summary::default() };
     for (server, suite) in choice {
         match server {
             Server::Embedded => runner.on_embedded_servers()?,
@@ -48,6 +49,8 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
 struct Runner<'a> {
     /// Those of `cargo test`; without any, everything runs.
     arguments: &'a [String],
+    /// Whether the machine is a build server.
+    ci: bool,
     /// The other clients, which are looked for when they are first needed, and what is not run without those that are missing.
     clients: OnceCell<(Vec<Prepared>, Vec<NotRun>)>,
     summary: Summary,
@@ -133,6 +136,9 @@ impl Runner<'_> {
         }
         let line = plan::command_line(self.arguments, suite);
         let needed = brought(&plan::clients(self.arguments), Client::prepare)?;
+        if plan::names_kerberos(self.arguments) {
+            kerberos::prepare(self.ci)?;
+        }
         let run = if plan::names_jepsen(self.arguments) || (all && suite == Suite::Real) {
             // Peers take part if they are there.
             test(place, place.title, &line, self.available())?
@@ -142,6 +148,25 @@ impl Runner<'_> {
         self.summary.runs.push(Run { all: all && suite != Suite::Conformance, ..run });
         if all && suite != Suite::Conformance {
             self.with_other_clients(place)?;
+        }
+        // One release is enough for these: what differs between them is not Kerberos.
+        if all && suite == Suite::Real {
+            self.with_kerberos(place)?;
+        }
+        Ok(())
+    }
+
+    /// The tests of clients with Kerberos tickets, if there is what they need.
+    fn with_kerberos(&mut self, place: &Place<'_>) -> Result<(), String> {
+        match kerberos::prepare(self.ci) {
+            Ok(()) => {
+                let title = format!("{}, kerberos", place.title);
+                self.summary.runs.push(test(place, &title, &plan::kerberos(), &[])?);
+            }
+            Err(why) => {
+                let what = "the tests of clients with Kerberos tickets".to_owned();
+                self.summary.not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
+            }
         }
         Ok(())
     }

@@ -1,0 +1,140 @@
+//! A Kerberos realm: its key distribution centre, its principals and their keys.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+pub(crate) const REALM: &str = "EXAMPLE.TEST";
+/// The principal of the ZooKeeper server.
+pub(crate) const SERVER: &str = "zookeeper/localhost";
+
+/// How long the key distribution centre may take until it serves.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre ends with it, and with the process.
+pub(crate) struct Realm {
+    directory: TempDir,
+    centre: Child,
+}
+
+impl Realm {
+    pub(crate) fn start() -> Self {
+        let directory = TempDir::new().unwrap();
+        let (place, port) = (directory.path(), free_port());
+        fs::write(place.join("krb5.conf"), krb5_conf(place, port)).unwrap();
+        fs::write(place.join("kdc.conf"), kdc_conf(place, port)).unwrap();
+        succeed(command(place, "kdb5_util").args(["-r", REALM, "create", "-s", "-P", "master"]));
+        for (principal, keytab) in [("alice", "alice.keytab"), (SERVER, "server.keytab")] {
+            let keytab = place.join(keytab);
+            for query in
+                [format!("addprinc -randkey {principal}"), format!("ktadd -k {} {principal}", keytab.display())]
+            {
+                succeed(command(place, "kadmin.local").args(["-r", REALM, "-q", &query]));
+            }
+        }
+        // It ends when its input does: with this process, however that ends.
+        let script = "krb5kdc -n & centre=$!; cat; kill $centre; wait $centre";
+        let mut shell = command(place, "sh");
+        let centre = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let realm = Self { directory, centre };
+        realm.wait_until_it_serves((Ipv4Addr::LOCALHOST, port).into());
+        realm
+    }
+
+    fn wait_until_it_serves(&self, address: SocketAddr) {
+        let end = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            let log = || fs::read_to_string(self.directory.path().join("kdc.log")).unwrap_or_default();
+            assert!(Instant::now() < end, "the key distribution centre does not serve within {PATIENCE:?}: {}", log());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Writes the login configuration of a ZooKeeper server of this realm.
+    pub(crate) fn login_configuration(&self) -> PathBuf {
+        let (path, keytab) = (self.directory.path().join("server.jaas"), self.directory.path().join("server.keytab"));
+        let text = format!(
+            "Server {{\n  com.sun.security.auth.module.Krb5LoginModule required\n  useKeyTab=true\n  keyTab=\"{}\"\n  \
+             storeKey=true\n  useTicketCache=false\n  principal=\"{SERVER}@{REALM}\";\n}};\n",
+            keytab.display()
+        );
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Runs one test of this program in a process that has a ticket of `user`, if that is a principal.
+    pub(crate) fn run(&self, test: &str, user: &str, variables: &[(&str, &Path)]) {
+        let place = self.directory.path();
+        let keytab = place.join(format!("{user}.keytab"));
+        if keytab.exists() {
+            succeed(command(place, "kinit").arg("-F").arg("-k").arg("-t").arg(keytab).arg(user));
+        }
+        let mut child = command(place, env::current_exe().unwrap());
+        succeed(child.args(["--exact", test, "--nocapture"]).envs(variables.iter().copied()));
+    }
+}
+
+impl Drop for Realm {
+    fn drop(&mut self) {
+        // The end of its input.
+        drop(self.centre.stdin.take());
+        drop(self.centre.wait());
+    }
+}
+
+/// A program that takes this realm for its own.
+fn command(place: &Path, program: impl Into<OsString>) -> Command {
+    // Where systems have the programs of a key distribution centre.
+    let path =
+        env::join_paths(env::split_paths(&env::var_os("PATH").unwrap()).chain([PathBuf::from("/usr/sbin")])).unwrap();
+    // As `Command` looks for a program in the path of its parent.
+    let mut command = Command::new("env");
+    command
+        .env("PATH", path)
+        .env("KRB5_CONFIG", place.join("krb5.conf"))
+        .env("KRB5_KDC_PROFILE", place.join("kdc.conf"));
+    command.env("KRB5CCNAME", format!("FILE:{}", place.join("tickets").display()));
+    command.arg(program.into()).stdin(Stdio::null());
+    command
+}
+
+fn succeed(command: &mut Command) {
+    let output = command.output().unwrap();
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(output.status.success(), "{command:?}: {}\n{stdout}\n{stderr}", output.status);
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// For clients, those in Java too. Only TCP, and no questions to anybody's name servers.
+fn krb5_conf(place: &Path, port: u16) -> String {
+    format!(
+        "[libdefaults]\n  default_realm = {REALM}\n  dns_lookup_kdc = false\n  dns_lookup_realm = false\n  \
+         dns_canonicalize_hostname = false\n  rdns = false\n  udp_preference_limit = 1\n\
+         [realms]\n  {REALM} = {{\n    kdc = 127.0.0.1:{port}\n  }}\n\
+         [domain_realm]\n  localhost = {REALM}\n\
+         [logging]\n  kdc = FILE:{}\n",
+        place.join("kdc.log").display()
+    )
+}
+
+fn kdc_conf(place: &Path, port: u16) -> String {
+    let (database, stash, acl) = (place.join("principals"), place.join("stash"), place.join("kadm5.acl"));
+    format!(
+        "[kdcdefaults]\n  kdc_listen = 127.0.0.1:{port}\n  kdc_tcp_listen = 127.0.0.1:{port}\n\
+         [realms]\n  {REALM} = {{\n    database_name = {}\n    key_stash_file = {}\n    acl_file = {}\n  }}\n",
+        database.display(),
+        stash.display(),
+        acl.display()
+    )
+}
