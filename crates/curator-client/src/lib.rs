@@ -27,6 +27,7 @@
 //! | Question | Answer |
 //! |---|---|
 //! | How do I connect, and with which options? | [`CuratorClientBuilder`] |
+//! | How does my client prove who it is? | `SaslOptions`, with the feature `sasl-digest-md5` or `sasl-gssapi`; [`CuratorClientBuilder::authorization`] |
 //! | How do I connect by TLS? | `TlsOptions`, with the feature `tls` |
 //! | Can my service start before its ensemble? | [`CuratorClientBuilder::start`] |
 //! | What do I tell a readiness probe? | [`CuratorClient::health`] |

@@ -78,6 +78,8 @@
 //! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
 //!   read, [`Participant`], [`LossReason`] and paths are written; a retry policy may come from a configuration file
 //!   (`ConfiguredRetryPolicy` in the module [`client::retry`]).
+//! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` in the module [`client`], by which a client proves who it is. The latter
+//!   needs the system's Kerberos library to build.
 //! - `tls`: connections by TLS, with `TlsOptions` in the module [`client`].
 //! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer held, and
 //!   `LockGuard::cancellation_token_on_loss`.
