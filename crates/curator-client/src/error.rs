@@ -129,7 +129,8 @@ pub enum Error {
         cause: String,
     },
     /// TLS is why there is no connection to any of the servers: their certificates, or this client's; or one side speaks TLS
-    /// and the other does not. It does not help to wait.
+    /// and the other does not. It does not help to wait. What may pass by itself, such as a certificate that is not valid yet, is
+    /// the cause of a [`ConnectFailed`](Self::ConnectFailed).
     #[error("no session with {connect_string:?}: {}", listed(failures))]
     TlsFailed {
         /// Where the client tried to connect.

@@ -105,7 +105,8 @@ impl CuratorClientBuilder {
     /// # Errors
     ///
     /// Those of [`start`](Self::start) at once; [`Error::ConnectRefused`] as soon as a server refuses the credentials;
-    /// [`Error::TlsFailed`] as soon as all servers have been tried, and TLS is why each of them failed;
+    /// [`Error::TlsFailed`] as soon as all servers have been tried, and TLS is why each of them failed, by a problem that no waiting
+    /// mends;
     /// [`Error::ConnectFailed`] when the policy gives up, with each server and what was wrong with it.
     ///
     /// # Cancel safety

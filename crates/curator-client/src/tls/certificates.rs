@@ -1,7 +1,6 @@
 //! Certificates and keys as `rustls` needs them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -64,7 +63,7 @@ impl Certificates {
     /// What one handshake takes.
     pub(crate) fn attempt(&self) -> Result<Attempt, InvalidTlsOptions> {
         let key = self.identity.as_ref().map(|identity| Arc::clone(&identity.key));
-        let presented = Arc::new(Presented { key, was_asked_for: AtomicBool::new(false) });
+        let presented = Arc::new(Presented { key, asked: Mutex::new(Asked::Not) });
         let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
         let config = config.with_safe_default_protocol_versions();
         let config = config.map_err(|error| InvalidTlsOptions::Provider { reason: error.to_string() })?;
@@ -81,26 +80,38 @@ pub(crate) struct Attempt {
     presented: Arc<Presented>,
 }
 
-impl Attempt {
-    /// Whether the server has asked for a client certificate.
-    pub(crate) fn was_asked(&self) -> bool {
-        self.presented.was_asked_for.load(Ordering::Acquire)
-    }
+/// Whether the server has asked for a client certificate, and what it got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Not,
+    /// There is no client certificate.
+    WithoutIdentity,
+    /// There is one, but its key makes none of the signatures that the server supports.
+    WithoutSignature,
+    /// It got the certificate.
+    Presented,
+}
 
-    pub(crate) fn has_identity(&self) -> bool {
-        self.presented.key.is_some()
+impl Attempt {
+    pub(crate) fn asked(&self) -> Asked {
+        *self.presented.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The client certificate, if there is one, and whether the server has asked for it: `rustls` does not tell.
 struct Presented {
     key: Option<Arc<CertifiedKey>>,
-    was_asked_for: AtomicBool,
+    asked: Mutex<Asked>,
 }
 
 impl ResolvesClientCert for Presented {
-    fn resolve(&self, _issuers: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.was_asked_for.store(true, Ordering::Release);
+    fn resolve(&self, _issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let asked = match &self.key {
+            None => Asked::WithoutIdentity,
+            Some(key) if key.key.choose_scheme(schemes).is_none() => Asked::WithoutSignature,
+            Some(_) => Asked::Presented,
+        };
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
         self.key.clone()
     }
 
@@ -112,7 +123,7 @@ impl ResolvesClientCert for Presented {
 /// No key.
 impl std::fmt::Debug for Presented {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Presented").field("was_asked_for", &self.was_asked_for).finish_non_exhaustive()
+        f.debug_struct("Presented").field("asked", &self.asked).finish_non_exhaustive()
     }
 }
 
@@ -142,13 +153,22 @@ fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, InvalidTlsOptions> {
     }
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| match error {
         PemError::NoItemsFound => InvalidTlsOptions::NoKey,
-        // The reason may contain a line of the text.
-        _ => InvalidTlsOptions::Pem { text: TlsText::Key, reason: "a section is damaged".to_owned() },
+        error => broken(TlsText::Key, &error),
     })
 }
 
+/// Not in the words of the parser, which quote the text. Any of the texts may have a key in it, in the wrong place or on one
+/// line with all the rest.
 fn broken(text: TlsText, error: &PemError) -> InvalidTlsOptions {
-    InvalidTlsOptions::Pem { text, reason: error.to_string() }
+    let reason = match error {
+        PemError::MissingSectionEnd { .. } => {
+            "a section has no end (each needs lines of its own for its beginning and end)"
+        }
+        PemError::IllegalSectionStart { .. } => "a line that begins a section is damaged",
+        PemError::Base64Decode(_) => "what is between the beginning and the end of a section is not base64",
+        _ => "it cannot be read",
+    };
+    InvalidTlsOptions::Pem { text, reason: reason.to_owned() }
 }
 
 fn unusable(text: TlsText, index: usize, error: &RustlsError) -> InvalidTlsOptions {

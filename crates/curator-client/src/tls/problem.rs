@@ -90,7 +90,7 @@ pub enum TlsProblem {
         /// The server's alert.
         alert: String,
     },
-    /// The server ended the handshake, and had not asked for a client certificate: usually, there is no protocol version
+    /// The server ended the handshake for a reason that is not a client certificate: usually, there is no protocol version
     /// or cipher suite that both sides support.
     #[error("it ended the TLS handshake (alert {alert})")]
     Refused {
@@ -103,6 +103,14 @@ pub enum TlsProblem {
         /// What went wrong.
         reason: String,
     },
+}
+
+impl TlsProblem {
+    /// Whether it will be the same until somebody does something about it.
+    pub(crate) fn is_lasting(&self) -> bool {
+        // A clock may be set soon after a machine has started, and a proxy may have nobody behind it yet.
+        !matches!(self, Self::NotValidYet { .. } | Self::Refused { .. } | Self::Other { .. })
+    }
 }
 
 fn names(names: &[String]) -> String {

@@ -1,5 +1,6 @@
 //! One connection of a session, with requests that are sent by the call.
 
+mod diagnosis;
 #[cfg(feature = "tls")]
 mod handshake;
 mod hosts;
@@ -13,7 +14,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use zookeeper_client::{Acl as ZkAcl, Acls, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError};
 
-pub(crate) use self::hosts::{ConnectFailure, Diagnosis};
+pub(crate) use self::diagnosis::Diagnosis;
+pub(crate) use self::hosts::ConnectFailure;
 pub(crate) use self::open::SessionKey;
 use super::data::{from_acl, from_stat, to_acl};
 use super::start::start;

@@ -20,7 +20,7 @@
 //! | a request over `jute.maxbuffer` breaks the connection and fails everything in flight | `session/requests.rs`: sizes are checked first |
 //! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
 //! | it waits for a silent server longer than a whole connect may take | [`link`]: each server gets its share |
-//! | it does not tell which server failed, nor why | `link/hosts.rs`: it is given one server at a time, and one that fails is looked at |
+//! | it does not tell which server failed, nor why | `link/hosts.rs`: it is given one server at a time, and `link/diagnosis.rs` looks at one that fails |
 //! | it does not tell why a TLS handshake failed | `link/handshake.rs`: one of our own |
 //! | with TLS, a host name that no certificate can have panics | `client/builder.rs`: refused |
 //! | with TLS, two cryptography providers of which none is installed panic (in `rustls`) | `tls/certificates.rs`: one is installed |

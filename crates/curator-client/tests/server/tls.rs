@@ -1,7 +1,9 @@
-//! A client that speaks TLS, and servers that do not.
+//! A client that speaks TLS and servers that do not, and the reverse.
 
 use std::net::TcpListener;
 use std::time::Duration;
+
+use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use curator_client::{ConnectionState, Error, RetryForever, RetryNTimes, TlsOptions, TlsProblem};
 use curator_test::{FaultProxy, TestingCa, TestingServer};
@@ -56,4 +58,49 @@ async fn a_client_that_was_started_goes_on_trying_and_says_why() {
     assert!(matches!(&error, Error::NotConnected { cause: it, .. } if *it == cause), "{error}");
     assert_eq!(client.connection_state(), ConnectionState::Connecting);
     client.close().await.unwrap();
+}
+
+/// A server without a quorum, which hangs up on every session, and speaks TLS on its port. If it `speaks_plainly` too, it says
+/// so to whoever asks it by a word. It ends with the runtime.
+async fn without_quorum(speaks_plainly: bool) -> String {
+    let listener = async_net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut first = [0; 4];
+            if stream.read_exact(&mut first).await.is_err() {
+                continue;
+            }
+            let answer: &[u8] = match &first {
+                // The alert `handshake_failure`.
+                [0x16, ..] => &[0x15, 3, 3, 0, 2, 2, 40],
+                b"srvr" if speaks_plainly => b"This ZooKeeper instance is not currently serving requests",
+                _ => &[],
+            };
+            drop(stream.write_all(answer).await);
+        }
+    });
+    address.to_string()
+}
+
+#[tokio::test]
+async fn a_plain_client_is_told_of_a_port_that_speaks_only_tls() {
+    let connect_string = without_quorum(false).await;
+    let patient = RetryForever::new(Duration::from_secs(3_600)).unwrap();
+    let error = soon(builder(&connect_string).retry_policy(patient).connect()).await.unwrap_err();
+    let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
+    assert_eq!(failures[0].problem, TlsProblem::TlsRequired);
+}
+
+/// As `client.portUnification=true` does.
+#[tokio::test]
+async fn a_port_that_speaks_both_is_waited_for() {
+    let connect_string = without_quorum(true).await;
+    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
+    let connect = builder(&connect_string).connection_timeout(Duration::from_millis(800));
+    let error = soon(connect.retry_policy(once).connect()).await.unwrap_err();
+    let Error::ConnectFailed { cause, .. } = &error else { panic!("{error}") };
+    let expected = format!("{connect_string}: connected, but the server ended the handshake");
+    assert!(cause.starts_with(&expected), "{cause}");
 }

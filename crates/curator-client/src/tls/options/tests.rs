@@ -1,5 +1,7 @@
 use curator_test::{TestingCa, TestingCertificate};
+use rustls::SignatureScheme;
 
+use super::super::certificates::Asked;
 use super::super::invalid::TlsText;
 use super::*;
 
@@ -63,6 +65,48 @@ fn a_key_that_cannot_be_used_is_refused_and_not_shown() {
     for error in [nonsense, damaged] {
         assert!(!error.to_string().contains("c2Vj") && !error.to_string().contains("secret"), "{error}");
     }
+}
+
+/// As in an environment variable that has lost its line breaks.
+#[test]
+fn a_key_in_the_wrong_place_is_not_shown() {
+    let ca = ca();
+    let TestingCertificate { certificate_pem, key_pem, .. } = ca.issue(&["orders"]).unwrap();
+    let one_line = |text: &str| text.replace('\n', "");
+    let both = one_line(&format!("{certificate_pem}{key_pem}"));
+    let key = one_line(&key_pem);
+    let errors = [
+        TlsOptions::from_pem(&both).unwrap_err(),
+        TlsOptions::from_pem(&key).unwrap_err(),
+        identity(&both, &both).unwrap_err(),
+        identity(&key, &certificate_pem).unwrap_err(),
+        identity(&certificate_pem, &key).unwrap_err(),
+        identity(&certificate_pem, "-----BEGIN PRIVATE KEY\nMIG").unwrap_err(),
+    ];
+    for error in errors {
+        let shown = format!("{error} {error:?}");
+        // As text, and as a list of bytes.
+        assert!(!shown.contains("MIG") && !shown.contains("77, 73, 71"), "{shown}");
+        assert!(shown.len() < 400, "{shown}");
+    }
+}
+
+#[test]
+fn a_key_that_cannot_sign_for_a_server_is_not_presented() {
+    let ca = ca();
+    let client = ca.issue(&["orders"]).unwrap();
+    let plain = TlsOptions::from_pem(ca.pem()).unwrap();
+    let with_identity = plain.clone().with_identity(&client.certificate_pem, &client.key_pem).unwrap();
+    let asked = |options: &TlsOptions, schemes: &[SignatureScheme]| {
+        let attempt = options.current().attempt().unwrap();
+        assert_eq!(attempt.asked(), Asked::Not);
+        attempt.config.client_auth_cert_resolver.resolve(&[], schemes);
+        attempt.asked()
+    };
+    let known = [SignatureScheme::ECDSA_NISTP256_SHA256];
+    assert_eq!(asked(&plain, &known), Asked::WithoutIdentity);
+    assert_eq!(asked(&with_identity, &known), Asked::Presented);
+    assert_eq!(asked(&with_identity, &[SignatureScheme::RSA_PKCS1_SHA256]), Asked::WithoutSignature);
 }
 
 #[test]

@@ -10,11 +10,11 @@ use async_net::TcpStream;
 use futures_rustls::TlsConnector;
 use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 use rustls::pki_types::{ServerName, UnixTime};
-use rustls::{CertificateError, Error as RustlsError, InvalidMessage};
+use rustls::{AlertDescription, CertificateError, Error as RustlsError, InvalidMessage};
 
 use super::look::WORD;
 use crate::connect_string::HostPort;
-use crate::tls::{Attempt, TlsOptions, TlsProblem};
+use crate::tls::{Asked, Attempt, TlsOptions, TlsProblem};
 
 /// How a handshake has come out.
 #[derive(Debug)]
@@ -59,11 +59,17 @@ fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
     Handshake::Failed(match error {
         RustlsError::InvalidCertificate(error) => of_certificate(error),
         RustlsError::AlertReceived(alert) => {
-            let alert = format!("{alert:?}");
-            match (attempt.was_asked(), attempt.has_identity()) {
-                (true, true) => TlsProblem::ClientCertificateRefused { alert },
-                (true, false) => TlsProblem::ClientCertificateRequired { alert },
-                (false, _) => TlsProblem::Refused { alert },
+            let (is_about_certificates, alert) = (is_about_certificates(*alert), format!("{alert:?}"));
+            match attempt.asked() {
+                Asked::Presented if is_about_certificates => TlsProblem::ClientCertificateRefused { alert },
+                Asked::WithoutIdentity if is_about_certificates => TlsProblem::ClientCertificateRequired { alert },
+                Asked::WithoutSignature if is_about_certificates => TlsProblem::Other {
+                    reason: format!(
+                        "it asks for a client certificate, and supports no signature that this client's key can make \
+                         (alert {alert})"
+                    ),
+                },
+                _ => TlsProblem::Refused { alert },
             }
         }
         // What it says does not even begin like TLS.
@@ -72,6 +78,24 @@ fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
         }
         error => TlsProblem::Other { reason: error.to_string() },
     })
+}
+
+/// Whether a server that has asked for a certificate may say so because of what it got.
+fn is_about_certificates(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::NoCertificate
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+            | AlertDescription::CertificateRequired
+            // What TLS 1.2 says if there is none.
+            | AlertDescription::HandshakeFailure
+    )
 }
 
 fn of_certificate(error: &CertificateError) -> TlsProblem {

@@ -7,12 +7,11 @@ use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// What every plain ZooKeeper answers, even one that does not serve: with words, or that the word is not permitted. It then
 /// closes the connection.
-#[cfg(feature = "tls")]
 pub(super) const WORD: &[u8] = b"srvr";
 
 /// The beginning of a TLS handshake, as old as TLS 1.0 in its form, so that no server that speaks TLS takes it for anything
 /// else. One that does answers with a handshake or an alert; a plain ZooKeeper takes its first bytes for the length of a
-/// request, 369 MB, and hangs up.
+/// request, 369 MB, which is more than it reads unless `jute.maxbuffer` is larger still, and hangs up.
 #[rustfmt::skip]
 const CLIENT_HELLO: [u8; 52] = [
     // Record: handshake, TLS 1.0, 47 bytes.
@@ -35,7 +34,6 @@ pub(super) async fn speaks_tls(mut stream: TcpStream) -> bool {
 }
 
 /// Whether the server at the other end of a new connection is a plain ZooKeeper.
-#[cfg(feature = "tls")]
 pub(super) async fn speaks_plainly(mut stream: TcpStream) -> bool {
     drop(stream.write_all(WORD).await);
     let mut first = [0];

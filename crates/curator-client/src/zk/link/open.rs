@@ -8,7 +8,8 @@ use zookeeper_client::{
     Acls, Client, Connector, CreateMode as ZkCreateMode, Error as ZkError, MultiWriteError, SessionInfo,
 };
 
-use super::hosts::{ConnectFailure, Diagnosis, Pass};
+use super::diagnosis::Diagnosis;
+use super::hosts::{ConnectFailure, Pass};
 use super::{Answer, Doubts, Link};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;

@@ -1,0 +1,414 @@
+//! What is wrong with servers that do not let a client in.
+//!
+//! A server whose handshake has failed, or takes long, is looked at: can its name be resolved, does it accept a connection,
+//! and is TLS what the two do not agree about? A server that works is not looked at.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fmt, io};
+
+use async_net::TcpStream;
+
+#[cfg(feature = "tls")]
+use super::handshake::{Handshake, shake_hands};
+use super::look::{speaks_plainly, speaks_tls};
+use crate::clock::ClockInstant;
+use crate::connect_string::{ConnectString, HostPort};
+use crate::options::SessionOptions;
+#[cfg(feature = "tls")]
+use crate::tls::TlsOptions;
+use crate::tls::{TlsFailure, TlsProblem};
+
+/// Why a server is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It has not answered for long. Nothing is asked of it: it may be busy.
+    Slow,
+    /// It has ended the handshake with a client that it knows.
+    Ended,
+    /// It has ended the handshake with a client that it may never have spoken with.
+    Unknown,
+}
+
+/// What is wrong with one server.
+#[derive(Debug)]
+enum Problem {
+    /// Nothing, as far as is known yet.
+    Tried,
+    Unresolved(io::Error),
+    Unconnected(io::Error),
+    /// What has not happened yet.
+    Slow(&'static str),
+    /// What has not happened in time.
+    Overdue(&'static str, Duration),
+    /// It has accepted the connection, and closed it.
+    Ended,
+    /// The same, or the client did not like how the server answered to SASL: the client crate does not tell.
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    Unauthenticated,
+    /// It has accepted the connection, but TLS is in the way.
+    Tls(TlsProblem),
+    /// It was not asked, for want of this.
+    Unready(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tried => f.write_str("being tried"),
+            Self::Unresolved(error) => write!(f, "cannot be resolved ({error})"),
+            Self::Unconnected(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                f.write_str("connection refused")
+            }
+            Self::Unconnected(error) => write!(f, "cannot be reached ({error})"),
+            Self::Slow(what) => write!(f, "{what} yet"),
+            Self::Overdue(what, share) => write!(f, "{what} within {share:?}"),
+            Self::Unready(problem) => f.write_str(problem),
+            Self::Ended => f.write_str(
+                "connected, but the server ended the handshake (it may be starting, without a quorum, or at its limit \
+                 of connections)",
+            ),
+            #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+            Self::Unauthenticated => f.write_str(
+                "connected, but the handshake has not come to its end (the server may be starting, without a quorum, or at \
+                 its limit of connections; or SASL has failed on this side: the log of zookeeper_client says how)",
+            ),
+            Self::Tls(problem) => write!(f, "{problem}"),
+        }
+    }
+}
+
+/// What is wrong with the servers, from pass to pass. `Display` lists them as the connect string does.
+pub(crate) struct Diagnosis<'a> {
+    pub(super) servers: &'a [HostPort],
+    #[cfg(feature = "tls")]
+    tls: Option<&'a TlsOptions>,
+    /// Whether the client authenticates itself by SASL.
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    authenticates: bool,
+    found: Mutex<Vec<Found>>,
+    report: &'a Report<'a>,
+}
+
+/// Is told what is wrong with the servers, as far as it is known, while a pass goes on.
+pub(crate) type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
+
+/// What is known of one server.
+#[derive(Debug, Default)]
+struct Found {
+    problem: Option<Problem>,
+    looked_at: Option<ClockInstant>,
+    /// When it was asked whether it speaks TLS, or whether it does not, contrary to what the client does; if it did not
+    /// turn out so.
+    asked: Option<ClockInstant>,
+}
+
+/// How many servers are named; an ensemble has fewer.
+const MOST_NAMED: usize = 9;
+/// How often a server is looked at, at most. In an outage there is a pass every second, of every client.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// How often a server is asked something that fits the other kind of port, at most, while a client opens its session: it may
+/// write a line about it into its log.
+const QUESTION_INTERVAL: Duration = Duration::from_secs(60);
+const NO_ANSWER: &str = "connected, but no answer to the handshake";
+#[cfg(feature = "tls")]
+const NO_TLS_ANSWER: &str = "connected, but no answer to the TLS handshake";
+
+impl<'a> Diagnosis<'a> {
+    pub(crate) fn new(options: &'a SessionOptions, report: &'a Report<'a>) -> Self {
+        Self {
+            #[cfg(feature = "tls")]
+            tls: options.tls.as_ref(),
+            #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+            authenticates: options.wants_identity(),
+            ..Self::of_plain(&options.servers, report)
+        }
+    }
+
+    fn of_plain(servers: &'a ConnectString, report: &'a Report<'a>) -> Self {
+        let servers = servers.hosts();
+        let found = servers.iter().map(|_| Found::default()).collect();
+        Self {
+            servers,
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+            authenticates: false,
+            found: Mutex::new(found),
+            report,
+        }
+    }
+
+    /// What is wrong with each server, if that is TLS for all of them and no waiting will mend it.
+    pub(super) fn tls_failures(&self) -> Option<Vec<TlsFailure>> {
+        let found = self.lock();
+        let failure = |(server, found): (&HostPort, &Found)| match &found.problem {
+            Some(Problem::Tls(problem)) if problem.is_lasting() => Some(TlsFailure::new(server, problem.clone())),
+            _ => None,
+        };
+        self.servers.iter().zip(&*found).map(failure).collect()
+    }
+
+    /// Reports what is known of a server that a pass has found.
+    pub(crate) fn report(&self, text: &str) {
+        (self.report)(text);
+    }
+
+    /// Finds out what is wrong with a server that does not let the client in, unless that was done a moment ago.
+    ///
+    /// The names are resolved by the crate's own resolver, whose threads nobody waits for when the process ends.
+    pub(super) async fn look_at(&self, index: usize, look: Look) {
+        if !self.is_due(index) {
+            return;
+        }
+        let server = &self.servers[index];
+        self.note(index, Problem::Slow("no address found"));
+        let addresses = match async_net::resolve((server.host(), server.port())).await {
+            Ok(addresses) => addresses,
+            Err(error) => return self.note(index, Problem::Unresolved(error)),
+        };
+        self.note(index, Problem::Slow("no connection"));
+        let connected = match TcpStream::connect(&*addresses).await {
+            Ok(connected) => connected,
+            Err(error) => return self.note(index, Problem::Unconnected(error)),
+        };
+        if look == Look::Slow {
+            return self.note(index, Problem::Slow(self.no_answer()));
+        }
+        let speaks_plainly = async || match TcpStream::connect(&*addresses).await {
+            Ok(connected) => speaks_plainly(connected).await,
+            Err(_) => false,
+        };
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.tls {
+            self.note(index, Problem::Slow(NO_TLS_ANSWER));
+            match Box::pin(shake_hands(connected, server, tls)).await {
+                Handshake::Failed(problem) => self.note(index, Problem::Tls(problem)),
+                Handshake::Accepted => self.note(index, self.ended()),
+                Handshake::Ended => {
+                    let is_plain = async {
+                        let speaks_tls = async || match TcpStream::connect(&*addresses).await {
+                            Ok(connected) => speaks_tls(connected).await,
+                            Err(_) => false,
+                        };
+                        speaks_plainly().await && !speaks_tls().await
+                    };
+                    self.note_ended(index, look, TlsProblem::NotTls, is_plain).await;
+                }
+            }
+            return;
+        }
+        // Some ports speak both (`client.portUnification`).
+        let needs_tls = async { speaks_tls(connected).await && !speaks_plainly().await };
+        self.note_ended(index, look, TlsProblem::TlsRequired, needs_tls).await;
+    }
+
+    /// A server has ended the handshake. Asks whether `problem` is the reason, unless it was asked a moment ago or the client
+    /// has spoken with it before.
+    async fn note_ended(&self, index: usize, look: Look, problem: TlsProblem, is_so: impl Future<Output = bool>) {
+        // What is known until it has answered.
+        self.note(index, self.ended());
+        let is_due = look == Look::Unknown && is_due(&mut self.lock()[index].asked, QUESTION_INTERVAL);
+        if is_due && is_so.await {
+            self.lock()[index].asked = None;
+            self.note(index, Problem::Tls(problem));
+        }
+    }
+
+    /// A server was not tried, for want of something.
+    pub(super) fn unready(&self, index: usize, problem: String) {
+        self.note(index, Problem::Unready(problem));
+    }
+
+    fn no_answer(&self) -> &'static str {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return NO_TLS_ANSWER;
+        }
+        NO_ANSWER
+    }
+
+    fn ended(&self) -> Problem {
+        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+        if self.authenticates {
+            return Problem::Unauthenticated;
+        }
+        Problem::Ended
+    }
+
+    fn is_due(&self, index: usize) -> bool {
+        is_due(&mut self.lock()[index].looked_at, INTERVAL)
+    }
+
+    /// A server is being tried.
+    pub(super) fn begin(&self, index: usize) {
+        self.lock()[index].problem.get_or_insert(Problem::Tried);
+        self.report(&self.to_string());
+    }
+
+    fn note(&self, index: usize, problem: Problem) {
+        self.lock()[index].problem = Some(problem);
+        self.report(&self.to_string());
+    }
+
+    /// The time of a server is over.
+    pub(super) fn end(&self, index: usize, share: Duration) {
+        let problem = &mut self.lock()[index].problem;
+        match problem {
+            Some(Problem::Slow(what)) => *problem = Some(Problem::Overdue(what, share)),
+            Some(Problem::Tried) => *problem = Some(Problem::Overdue("no answer", share)),
+            _ => {}
+        }
+    }
+
+    /// An attempt has failed by itself.
+    pub(super) fn end_early(&self, index: usize) {
+        let (ended, no_answer) = (self.ended(), self.no_answer());
+        let problem = &mut self.lock()[index].problem;
+        if matches!(problem, Some(Problem::Slow(what)) if *what == no_answer) {
+            *problem = Some(ended);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Found>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether something was last done an interval ago, or never. If so, it is done now.
+fn is_due(last: &mut Option<ClockInstant>, interval: Duration) -> bool {
+    let now = ClockInstant::now();
+    let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);
+    if is_due {
+        *last = Some(now);
+    }
+    is_due
+}
+
+impl fmt::Display for Diagnosis<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = self.lock();
+        for (index, (server, found)) in self.servers.iter().zip(&*found).take(MOST_NAMED).enumerate() {
+            write!(f, "{}{server}: ", if index == 0 { "" } else { "; " })?;
+            match &found.problem {
+                Some(problem) => write!(f, "{problem}")?,
+                None => f.write_str("not tried yet")?,
+            }
+        }
+        match self.servers.len().saturating_sub(MOST_NAMED) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_server_is_named_with_its_problem() {
+        let servers = ConnectString::parse("zk1,zk2,zk3,zk4,[::1]:7").unwrap();
+        let share = Duration::from_secs(5);
+        let last = Mutex::new(String::new());
+        let report = |text: &str| text.clone_into(&mut last.lock().unwrap());
+        let problems = Diagnosis::of_plain(&servers, &report);
+        problems.begin(3);
+        problems.note(2, Problem::Slow(NO_ANSWER));
+        problems.note(1, Problem::Unresolved(io::Error::other("unknown")));
+        problems.note(0, Problem::Unconnected(io::ErrorKind::ConnectionRefused.into()));
+        assert_eq!(
+            *last.lock().unwrap(),
+            "zk1:2181: connection refused; zk2:2181: cannot be resolved (unknown); \
+             zk3:2181: connected, but no answer to the handshake yet; zk4:2181: being tried; [::1]:7: not tried yet"
+        );
+        problems.end(2, share);
+        problems.end(1, share);
+        problems.note(3, Problem::Ended);
+        problems.note(4, Problem::Unconnected(io::Error::other("no route")));
+        let text = problems.to_string();
+        assert!(text.contains("zk2:2181: cannot be resolved (unknown); zk3:2181: connected, but no answer"), "{text}");
+        assert!(
+            text.contains("handshake within 5s; zk4:2181: connected, but the server ended the handshake"),
+            "{text}"
+        );
+        assert!(text.ends_with("; [::1]:7: cannot be reached (no route)"), "{text}");
+    }
+
+    #[test]
+    fn a_long_list_is_cut_off() {
+        let servers = ConnectString::parse(&["zk"; 30].join(",")).unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        (0..30).for_each(|index| problems.note(index, Problem::Slow("no connection")));
+        let text = problems.to_string();
+        assert_eq!(text.matches("no connection yet").count(), MOST_NAMED);
+        assert!(text.ends_with("; and 21 more"), "{text}");
+    }
+
+    #[test]
+    fn a_server_that_ends_a_slow_handshake_has_answered() {
+        let servers = ConnectString::parse("zk1,zk2").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        problems.note(0, Problem::Slow(NO_ANSWER));
+        problems.note(1, Problem::Slow("no connection"));
+        (0..2).for_each(|index| problems.end_early(index));
+        let text = problems.to_string();
+        assert!(text.contains("zk1:2181: connected, but the server ended the handshake"), "{text}");
+        assert!(text.ends_with("zk2:2181: no connection yet"), "{text}");
+    }
+
+    #[test]
+    fn tls_is_the_reason_if_it_is_with_every_server() {
+        let servers = ConnectString::parse("zk1,zk2").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        problems.note(0, Problem::Tls(TlsProblem::UnknownIssuer));
+        problems.note(1, Problem::Ended);
+        assert_eq!(problems.tls_failures(), None);
+        problems.note(1, Problem::Tls(TlsProblem::NotTls));
+        let failures = problems.tls_failures().unwrap();
+        assert_eq!(failures[0], TlsFailure::new(&servers.hosts()[0], TlsProblem::UnknownIssuer));
+        assert_eq!(failures[1], TlsFailure::new(&servers.hosts()[1], TlsProblem::NotTls));
+        assert_eq!(problems.to_string(), crate::tls::listed(&failures));
+    }
+
+    #[tokio::test]
+    async fn what_fits_the_other_kind_of_port_is_asked_again_soon_only_if_it_was_right() {
+        let servers = ConnectString::parse("zk1").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        let asked = |is_so: bool| problems.note_ended(0, Look::Unknown, TlsProblem::TlsRequired, async move { is_so });
+        for _ in 0..2 {
+            asked(true).await;
+            assert!(problems.tls_failures().is_some());
+        }
+        asked(false).await;
+        assert_eq!(problems.tls_failures(), None);
+        // Not asked.
+        asked(true).await;
+        assert_eq!(problems.tls_failures(), None);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_the_client_has_spoken_with_is_not_asked() {
+        let servers = ConnectString::parse("zk1").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        problems.note_ended(0, Look::Ended, TlsProblem::TlsRequired, async { panic!("asked") }).await;
+        assert!(problems.to_string().contains("the server ended the handshake"), "{problems}");
+    }
+
+    #[test]
+    fn what_passes_is_waited_for() {
+        let servers = ConnectString::parse("zk1").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        problems.note(0, Problem::Tls(TlsProblem::NotValidYet { after: Duration::from_secs(9) }));
+        assert_eq!(problems.tls_failures(), None);
+        assert_eq!(problems.to_string(), "zk1:2181: its certificate becomes valid in 9s by the clock of this machine");
+    }
+
+    #[test]
+    fn a_server_is_not_looked_at_in_every_pass() {
+        let servers = ConnectString::parse("zk1,zk2").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        assert!(problems.is_due(0) && problems.is_due(1));
+        assert!(!problems.is_due(0) && !problems.is_due(1));
+    }
+}
