@@ -6,8 +6,8 @@ use async_net::TcpStream;
 use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// What every plain ZooKeeper answers, even one that does not serve: with words, or that the word is not permitted. It then
-/// closes the connection.
-pub(super) const WORD: &[u8] = b"srvr";
+/// closes the connection. It looks at the first four bytes only; a server that speaks TLS needs five to see that this is none.
+pub(super) const WORD: &[u8; 5] = b"srvr\n";
 
 /// The beginning of a TLS handshake, as old as TLS 1.0 in its form, so that no server that speaks TLS takes it for anything
 /// else. One that does answers with a handshake or an alert; a plain ZooKeeper takes its first bytes for the length of a

@@ -61,7 +61,7 @@ impl Server {
         Self::start(move |mut tcp| {
             let mut tls = ServerConnection::new(config).unwrap();
             let mut stream = Stream::new(&mut tls, &mut tcp);
-            let mut word = [0; 4];
+            let mut word = [0; WORD.len()];
             if stream.read_exact(&mut word).is_ok() {
                 assert_eq!(&word, WORD);
                 stream.write_all(b"words").unwrap();
@@ -204,9 +204,9 @@ async fn the_two_kinds_of_port_are_told_apart() {
     assert!(!speaks_plainly(Server::start(drop).connection().await).await);
     let plain = || {
         Server::start(|mut tcp| {
-            let mut word = [0; 4];
+            let mut word = [0; WORD.len()];
             tcp.read_exact(&mut word).unwrap();
-            if word == WORD {
+            if &word == WORD {
                 tcp.write_all(b"This ZooKeeper instance is not currently serving requests\n").unwrap();
             }
         })
