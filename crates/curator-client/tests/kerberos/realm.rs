@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -27,9 +27,8 @@ pub(crate) struct Realm {
 impl Realm {
     pub(crate) fn start() -> Self {
         let directory = TempDir::new().unwrap();
-        let (place, port) = (directory.path(), free_port());
-        fs::write(place.join("krb5.conf"), krb5_conf(place, port)).unwrap();
-        fs::write(place.join("kdc.conf"), kdc_conf(place, port)).unwrap();
+        let place = directory.path();
+        configure(place);
         succeed(command(place, "kdb5_util").args(["-r", REALM, "create", "-s", "-P", "master"]));
         for (principal, keytab) in [("alice", "alice.keytab"), (SERVER, "server.keytab")] {
             let keytab = place.join(keytab);
@@ -39,22 +38,27 @@ impl Realm {
                 succeed(command(place, "kadmin.local").args(["-r", REALM, "-q", &query]));
             }
         }
-        // It ends when its input does: with this process, however that ends.
-        let script = "krb5kdc -n & centre=$!; cat; kill $centre; wait $centre";
-        let mut shell = command(place, "sh");
-        let centre = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let realm = Self { directory, centre };
-        realm.wait_until_it_serves((Ipv4Addr::LOCALHOST, port).into());
+        let mut realm = Self { centre: start_centre(place), directory };
+        let end = Instant::now() + PATIENCE;
+        while !realm.log().contains("commencing operation") {
+            assert!(
+                Instant::now() < end,
+                "the key distribution centre does not serve within {PATIENCE:?}: {}",
+                realm.log()
+            );
+            // Somebody else has taken its port in the meantime.
+            if realm.centre.try_wait().unwrap().is_some() {
+                configure(realm.directory.path());
+                realm.centre = start_centre(realm.directory.path());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
         realm
     }
 
-    fn wait_until_it_serves(&self, address: SocketAddr) {
-        let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_err() {
-            let log = || fs::read_to_string(self.directory.path().join("kdc.log")).unwrap_or_default();
-            assert!(Instant::now() < end, "the key distribution centre does not serve within {PATIENCE:?}: {}", log());
-            thread::sleep(Duration::from_millis(10));
-        }
+    /// What the key distribution centre says. Whoever else listens on its port says nothing here.
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("kdc.log")).unwrap_or_default()
     }
 
     /// Writes the login configuration of a ZooKeeper server of this realm.
@@ -89,6 +93,13 @@ impl Drop for Realm {
     }
 }
 
+/// Starts a key distribution centre, which ends when its input does: with this process, however that ends. It also ends at once
+/// if its port is taken.
+fn start_centre(place: &Path) -> Child {
+    let script = "exec 3<&0; (cat <&3; kill $$) & exec krb5kdc -n 3<&-";
+    command(place, "sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+}
+
 /// A program that takes this realm for its own.
 fn command(place: &Path, program: impl Into<OsString>) -> Command {
     // Where systems have the programs of a key distribution centre.
@@ -111,7 +122,13 @@ fn succeed(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}\n{stdout}\n{stderr}", output.status);
 }
 
-/// A port that is free now.
+/// Writes the files for a realm on a port that is free now.
+fn configure(place: &Path) {
+    let port = free_port();
+    fs::write(place.join("krb5.conf"), krb5_conf(place, port)).unwrap();
+    fs::write(place.join("kdc.conf"), kdc_conf(place, port)).unwrap();
+}
+
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
