@@ -34,6 +34,9 @@ async fn pipelines(proxy: &FaultProxy, client: &CuratorClient, times: u64) -> u6
 async fn round_trips_are_as_many_as_without_tls() {
     // So many that a system has long stopped to confirm each segment at once, which hides what Nagle's algorithm does.
     const TIMES: u64 = 30;
+    // On a busy machine, the delay below may now and then be over between two requests. With Nagle's algorithm, a half to all of
+    // the pipelines would take a second round trip.
+    const PAUSES: u64 = 5;
     let place = Place::open().await;
     let plain = FaultProxy::start(place.server.address()).unwrap();
     let secure = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
@@ -53,7 +56,7 @@ async fn round_trips_are_as_many_as_without_tls() {
         assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
         counts.push(pipelines(proxy, &client, TIMES).await);
     }
-    assert_eq!(counts, [TIMES; 4]);
+    assert!(counts.iter().all(|count| (TIMES..=TIMES + PAUSES).contains(count)), "{counts:?}");
 }
 
 #[tokio::test]
