@@ -1,15 +1,18 @@
 //! Locks of clients that speak TLS.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CuratorClient, TlsOptions};
 use curator_test::{ClientAuth, FaultProxy, ServerKind, ServerTls, TestingCa, TestingServer};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 use crate::support::{LONG_SESSION, SHORT_SESSION, builder, mutex, path, queue_of, soon, still_waits};
 
+/// The name of the test, which starts itself once more as the process that is killed.
+const TEST: &str = "tls::the_lock_of_a_holder_that_is_killed_is_taken_over";
 /// Where the holder that is to be killed finds its lock and its server, what it trusts and what it presents.
 const PATH: &str = "CURATOR_TLS_LOCK";
 const SERVER: &str = "CURATOR_TLS_SERVER";
@@ -92,41 +95,45 @@ async fn a_holder_that_is_cut_off_knows_it_before_another_has_the_lock() {
     assert!(!guard.is_valid() && next.is_valid());
 }
 
-/// Not a test by itself: the process that the test below starts, and kills.
-#[tokio::test]
-async fn holder() {
-    let Ok(path) = std::env::var(PATH) else { return };
-    let given = |name: &str| std::env::var(name).unwrap();
-    let tls = TlsOptions::from_pem(given(CA)).unwrap().with_identity(given(CERTIFICATE), given(KEY)).unwrap();
-    let client = builder(&given(SERVER), SHORT_SESSION).tls(tls).connect().await.unwrap();
-    let _guard = mutex(&client, &path).acquire().await.unwrap();
-    println!("\n{READY}");
-    std::future::pending::<()>().await;
-}
-
 #[tokio::test]
 async fn the_lock_of_a_holder_that_is_killed_is_taken_over() {
+    if let Ok(path) = std::env::var(PATH) {
+        return hold(&path).await;
+    }
     let place = Place::shared().await;
     let (path, waiter) = (path("killed"), place.direct().await);
     let certificate = place.ca.issue(&["holder"]).unwrap();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["tls::holder", "--exact", "--nocapture"])
+        .args([TEST, "--exact", "--nocapture"])
         .env(PATH, &path)
         .env(SERVER, place.server.secure_connect_string().unwrap())
         .env(CA, place.ca.pem())
         .env(CERTIFICATE, certificate.certificate_pem)
         .env(KEY, certificate.key_pem)
         .stdout(Stdio::piped())
+        .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let is_ready = tokio::task::spawn_blocking(move || lines.any(|line| line == READY));
-    assert!(soon(is_ready).await.unwrap());
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    while soon(lines.next_line()).await.unwrap().expect("the holder has ended too early") != READY {}
     let waiting = mutex(&waiter, &path);
     let waiting = tokio::spawn(async move { waiting.acquire().await });
     queue_of(&waiter, &path, 2).await;
     assert!(still_waits(&waiting, &waiter).await);
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    soon(holder.kill()).await.unwrap();
     soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The process that is killed.
+async fn hold(path: &str) {
+    // Also when the first process is killed.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+
+    let given = |name: &str| std::env::var(name).unwrap();
+    let tls = TlsOptions::from_pem(given(CA)).unwrap().with_identity(given(CERTIFICATE), given(KEY)).unwrap();
+    let client = builder(&given(SERVER), SHORT_SESSION).tls(tls).connect().await.unwrap();
+    let _guard = mutex(&client, path).acquire().await.unwrap();
+    println!("\n{READY}");
+    std::future::pending::<()>().await;
 }
