@@ -50,13 +50,24 @@ impl SaslOptions {
     /// By a user and a password that all servers know (`DigestLoginModule` in their login configuration), with the mechanism
     /// `DIGEST-MD5`. Needs the feature `sasl-digest-md5`.
     ///
-    /// The identity is the user: `AuthId::new("sasl", user)`. The password itself does not cross the network, and the server
-    /// proves that it knows it too. But MD5 is weak, and what follows is neither encrypted nor signed: RFC 6331 calls the mechanism
-    /// obsolete.
+    /// The identity is the user: `AuthId::new("sasl", user)`.
     ///
     /// The user is not empty, and has no quotes, backslashes or control characters; user and password are in ASCII, or each
     /// with a character that Latin-1 does not have. (ZooKeeper hashes other text as Latin-1, and the client crate as UTF-8.)
     /// Anything else is an [`Error::InvalidOption`] when the client starts.
+    ///
+    /// # Caveats
+    ///
+    /// Only with TLS, or in a network that you trust:
+    ///
+    /// - The password itself does not cross the network, but what does allows guesses at it, and the number that the client adds
+    ///   against that can be predicted. RFC 6331 calls the mechanism obsolete.
+    /// - It does not prove who the server is. ZooKeeper shows that it knows the password too, but the client crate does not
+    ///   insist on it, so whoever answers in a server's place is believed.
+    /// - Whoever does can also send a challenge that the client crate never finishes reading, or at which it panics. The former blocks
+    ///   a thread of the runtime for good: no timeout, and not
+    ///   [`CuratorClient::close`](crate::CuratorClient::close), ends it.
+    /// - What follows is neither encrypted nor signed.
     #[cfg(feature = "sasl-digest-md5")]
     #[must_use]
     pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Self {
