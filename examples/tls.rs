@@ -4,16 +4,16 @@
 //! `TLS_KEY` are files in PEM.
 
 use std::env::var;
+use std::error::Error;
 use std::fs::read_to_string;
 
-use curator_examples::{Failure, builder};
 use curator_recipes::InterProcessMutex;
-use curator_recipes::client::TlsOptions;
+use curator_recipes::client::{CuratorClient, TlsOptions};
 
 #[tokio::main]
-async fn main() -> Result<(), Failure> {
+async fn main() -> Result<(), Box<dyn Error>> {
     let tls = certificates()?;
-    let client = builder(var("ZOOKEEPER_CONNECT")?).tls(tls.clone()).connect().await?;
+    let client = CuratorClient::builder(var("ZOOKEEPER_CONNECT")?).tls(tls.clone()).connect().await?;
     println!("Connected: {}", client.health());
 
     let mutex = InterProcessMutex::new(&client, "/curator-examples/tls")?.non_reentrant();
@@ -29,8 +29,8 @@ async fn main() -> Result<(), Failure> {
 }
 
 /// What the client trusts and what it presents, as the files have it now.
-fn certificates() -> Result<TlsOptions, Failure> {
-    let file = |variable| -> Result<String, Failure> { Ok(read_to_string(var(variable)?)?) };
+fn certificates() -> Result<TlsOptions, Box<dyn Error>> {
+    let file = |variable| -> Result<String, Box<dyn Error>> { Ok(read_to_string(var(variable)?)?) };
     let tls = TlsOptions::from_pem(file("TLS_CA")?)?;
     Ok(tls.with_identity(file("TLS_CERTIFICATE")?, file("TLS_KEY")?)?)
 }
