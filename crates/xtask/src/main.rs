@@ -6,6 +6,8 @@ mod clients;
 mod command;
 mod curator;
 mod debian;
+#[cfg(test)]
+mod dependency_lines;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
 #[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
