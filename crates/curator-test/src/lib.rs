@@ -67,6 +67,8 @@ pub use four_letter::{Mode, SessionInfo, four_letter_word};
 pub use op_code::OpCode;
 pub use proxy::{Direction, FaultProxy};
 pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
+// For `cargo xtask test` only.
+#[doc(hidden)]
 pub use report::REPORT_VARIABLE;
 pub use server::{
     ClientAuth, SERVER_VARIABLE, ServerKind, ServerTls, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind,
