@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use curator_client::ConnectionState::{Connected, Lost, Reconnected};
 use curator_client::{
     Acl, AuthId, CuratorClient, CuratorClientBuilder, Error, Permission, RetryForever, SaslOptions, SessionEnd,
+    TlsOptions,
 };
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode, ServerTls, TestingCa, TestingServer};
 
 use crate::support::sasl_server::{
     USERS, login_configuration, sasl_server, shared_sasl_server, write_login_configuration,
@@ -52,6 +53,24 @@ async fn each_user_is_known_by_name() {
         assert_eq!(client.get_acl(&path).await.unwrap().0, only_for(user));
         client.close().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tls_users_are_known_by_their_passwords_too() {
+    let ca = TestingCa::new("ours").unwrap();
+    let of_server = ca.issue(&["127.0.0.1"]).unwrap();
+    let login = write_login_configuration("users-tls.jaas", &login_configuration(&USERS));
+    let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem);
+    let server = sasl_server(&login).tls(tls).start().await.unwrap();
+    let known = |(user, password)| {
+        let client = builder(server.secure_connect_string().unwrap()).tls(TlsOptions::from_pem(ca.pem()).unwrap());
+        client.sasl(SaslOptions::digest_md5(user, password))
+    };
+    is_refused(known(WRONG), REFUSED).await;
+    let alice = known(ALICE).connect().await.unwrap();
+    let create = alice.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
+    let path = create.for_path(unique_path("node"), "").await.unwrap();
+    assert_eq!(alice.get_acl(&path).await.unwrap().0, only_for("alice"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
