@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 ///
 /// # Guarantees
 ///
-/// A client that is told to authenticate never works as nobody. If a server lets it in without an identity, because SASL is not
-/// set up there or because of `zookeeper.allowSaslFailedClients`, that counts as a refusal:
+/// A client that is configured to authenticate never falls back to an anonymous session. If a server lets it in without an
+/// identity, because SASL is not set up there or because of `zookeeper.allowSaslFailedClients`, that counts as a refusal:
 /// [`Error::ConnectRefused`]. The first probe of each connection asks for this, without a round trip of its own.
 ///
 /// # Caveats

@@ -131,6 +131,7 @@ pub mod interop {}
 /// [semaphore-java]: crate::guide::semaphore#java-curator
 /// [session-lease]: crate::guide::guarantees#the-session-lease
 /// [testing]: crate::guide::testing
+/// [tls]: crate::guide::production#tls
 #[doc = include_str!("../docs/from-curator.md")]
 pub mod from_curator {}
 

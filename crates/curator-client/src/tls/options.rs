@@ -11,8 +11,8 @@ use super::invalid::InvalidTlsOptions;
 /// What a client trusts, and what it presents, when it speaks TLS: for
 /// [`CuratorClientBuilder::tls`](crate::CuratorClientBuilder::tls).
 ///
-/// A server must present a certificate for the host name (or address) by which the connect string names it, issued by one
-/// of the certificate authorities that are trusted here; those of the system are not. There is no option to leave out any of these checks.
+/// A server must present a certificate whose name matches the host in the connect string, issued by one of the certificate
+/// authorities that are trusted here. System roots are not used, and no check can be disabled.
 /// The handshake is that of [`rustls`](https://docs.rs/rustls), with TLS 1.3 or 1.2.
 ///
 /// Clones share their certificates, and [`update`](Self::update) replaces them while clients are running.
@@ -45,8 +45,8 @@ pub struct TlsOptions {
 impl TlsOptions {
     /// Trusts the certificate authorities whose certificates are in this text, in PEM. Presents no certificate.
     ///
-    /// If the text also has revocation lists (`X509 CRL`), a server must not be in them; all certificates on the way to
-    /// the authority, apart from its own, then need a list of their issuer.
+    /// If the text also has revocation lists (`X509 CRL`), a server's certificate must not be in them. Once a revocation list is
+    /// given, each certificate in the chain, except the authority's own, must be covered by a list of its issuer.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What TLS has against a server, or a server against a client.
+//! Why a TLS handshake with a server failed.
 
 use std::fmt;
 use std::time::Duration;

@@ -69,7 +69,7 @@ use crate::{
 /// # What it lacks
 ///
 /// - SASL: it answers as the real server does on which that is not set up, with success and nothing else. A client of
-///   `curator-client` that is told to authenticate takes this for a refusal.
+///   `curator-client` that is configured to authenticate takes this for a refusal.
 /// - TLS, quotas (their nodes can be created, but nothing is counted), the super user, `reconfig`, and what servers
 ///   send only to each other. A request of an unknown kind is answered with `Unimplemented`, and the connection is closed,
 ///   as the real server does.
