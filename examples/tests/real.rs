@@ -34,7 +34,7 @@ async fn tls() {
 fn what_the_documentation_shows_is_the_example() {
     let example = include_str!("../tls.rs");
     let page = include_str!("../../docs/production.md");
-    let (_, program) = example.split_once("#[tokio::main]").unwrap();
+    let program = &example[example.find("\nuse ").unwrap()..];
     assert!(page.contains(program.trim()), "docs/production.md does not have:\n{program}");
 }
 
