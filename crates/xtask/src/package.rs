@@ -9,7 +9,7 @@ use std::{
 use crate::{command, say, target_dir, workspace};
 
 /// The packages that are published, in an order in which they can be: each needs only those before it.
-const PUBLISHED: [&str; 4] = ["curator-protocol", "curator-test", "curator-client", "curator-recipes"];
+pub(crate) const PUBLISHED: [&str; 4] = ["curator-protocol", "curator-test", "curator-client", "curator-recipes"];
 
 /// All packages have one version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

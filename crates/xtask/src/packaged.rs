@@ -1,19 +1,31 @@
 //! Checks that a published package has all that its sources include.
 //!
-//! `cargo package` follows symbolic links, but what `include_str!` names beyond the package is not in it.
+//! `cargo package` follows symbolic links, but what a source names beyond the places that the manifest lists is not in it.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use crate::package::PUBLISHED;
+
+/// What stands before the path of a file, as data or as a module.
+const INCLUDES: [&str; 3] = ["include_str!(", "include_bytes!(", "#[path = "];
+
 /// The paths that a source file includes, as they stand in it.
 fn included(text: &str) -> impl Iterator<Item = &str> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let calls = code.flat_map(|line| ["include_str!(", "include_bytes!("].map(|call| line.split(call).skip(1)));
+    let calls = code.flat_map(|line| INCLUDES.map(|include| line.split(include).skip(1)));
     calls.flatten().filter_map(|call| call.strip_prefix('"')?.split('"').next())
 }
 
-/// Whether `path`, which stands in the file `source` of `package`, leads out of the package.
-fn leads_out(package: &Path, source: &Path, path: &str) -> bool {
+/// The files and directories of a package that are packed, from its manifest.
+fn packed(manifest: &str) -> Vec<&str> {
+    let (_, list) = manifest.split_once("\ninclude = [").unwrap();
+    let patterns = list.split(']').next().unwrap().split('"').skip(1).step_by(2);
+    patterns.map(|pattern| pattern.trim_start_matches('/').trim_end_matches("/**")).collect()
+}
+
+/// Whether `path`, which stands in the file `source` of `package`, leads to something that is not packed.
+fn leads_out(package: &Path, packed: &[&str], source: &Path, path: &str) -> bool {
     let mut target = PathBuf::new();
     for component in source.with_file_name(path).components() {
         match component {
@@ -21,7 +33,7 @@ fn leads_out(package: &Path, source: &Path, path: &str) -> bool {
             component => target.push(component),
         }
     }
-    !target.starts_with(package)
+    !packed.iter().any(|place| target.starts_with(package.join(place)))
 }
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -38,16 +50,16 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn what_sources_include_is_in_their_package() {
     let mut includes = 0;
-    for package in fs::read_dir(crate::workspace().join("crates")).unwrap().map(|entry| entry.unwrap().path()) {
+    for package in PUBLISHED.map(|package| crate::workspace().join("crates").join(package)) {
+        let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
+        let packed = packed(&manifest);
         let mut files = Vec::new();
         sources(&package.join("src"), &mut files);
-        // The strings of the test below.
-        files.retain(|file| !file.ends_with("xtask/src/packaged.rs"));
         for file in files {
             let text = fs::read_to_string(&file).unwrap();
             for path in included(&text) {
                 includes += 1;
-                assert!(!leads_out(&package, &file, path), "{} includes {path}", file.display());
+                assert!(!leads_out(&package, &packed, &file, path), "{} includes {path}", file.display());
                 assert!(file.with_file_name(path).exists(), "{} includes {path}, which is not there", file.display());
             }
         }
@@ -58,9 +70,15 @@ fn what_sources_include_is_in_their_package() {
 #[test]
 fn a_path_out_of_the_package_is_found() {
     let (package, file) = (Path::new("/w/crates/a"), Path::new("/w/crates/a/src/guide.rs"));
-    assert!(!leads_out(package, file, "../docs/x.md"));
-    assert!(leads_out(package, file, "../../../docs/x.md"));
-    assert!(leads_out(package, file, "../../b/x.md"));
-    let text = "#[doc = include_str!(\"../docs/x.md\")]\n// include_str!(\"no\")\nlet x = include_bytes!(\"y\");\n";
-    assert_eq!(included(text).collect::<Vec<_>>(), ["../docs/x.md", "y"]);
+    let packed = packed("[package]\ninclude = [\"/src/**\", \"/docs/**\", \"/README.md\"]\n");
+    assert_eq!(packed, ["src", "docs", "README.md"]);
+    for within in ["../docs/x.md", "x.md", "../README.md"] {
+        assert!(!leads_out(package, &packed, file, within), "{within}");
+    }
+    for beyond in ["../../../docs/x.md", "../../b/src/x.md", "../tests/log.rs", "../x.md"] {
+        assert!(leads_out(package, &packed, file, beyond), "{beyond}");
+    }
+    let text = "#[doc = include_str!(\"../docs/x.md\")]\n// include_str!(\"no\")\nlet x = include_bytes!(\"y\");\n\
+        #[path = \"../tests/log.rs\"]\nmod log;\n";
+    assert_eq!(included(text).collect::<Vec<_>>(), ["../docs/x.md", "y", "../tests/log.rs"]);
 }

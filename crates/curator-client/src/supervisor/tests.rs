@@ -1,7 +1,6 @@
 //! What the supervisor does beside the sessions.
 
 #[allow(dead_code, reason = "each test program uses its own part")]
-#[path = "../../tests/support/log.rs"]
 mod log;
 
 use std::net::TcpListener;

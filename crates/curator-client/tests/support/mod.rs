@@ -1,6 +1,8 @@
 //! What the tests share.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
+// A unit test uses it too, and is packed with the sources.
+#[path = "../../src/supervisor/tests/log.rs"]
 pub(crate) mod log;
 pub(crate) mod sasl_server;
 
