@@ -47,3 +47,13 @@ fn the_tests_of_a_local_run_are_in_the_workflow() {
     }
     assert_eq!(run, choice::default(&[], None, true), "in the workflow on the left, in .ci/run on the right");
 }
+
+/// Such a step would stand there, and check nothing.
+#[test]
+fn no_step_of_the_workflow_is_skipped_or_may_fail() {
+    let workflow = read(".github/workflows/ci.yml");
+    for line in workflow.lines() {
+        let key = line.trim_start().trim_start_matches("- ").split(':').next().unwrap();
+        assert!(!["if", "continue-on-error"].contains(&key.trim_matches(['"', '\''])), "{line}");
+    }
+}
