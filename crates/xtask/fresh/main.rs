@@ -6,6 +6,9 @@ use curator_recipes::InterProcessMutex;
 use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
 
+#[cfg(any(feature = "tls", feature = "sasl-digest-md5"))]
+mod secured;
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = TestingServer::embedded().await?;
@@ -21,6 +24,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (written, _) = client.get_data("/order").await?;
     assert_eq!(written, token.to_string().as_bytes());
     client.close().await?;
+
+    #[cfg(feature = "tls")]
+    secured::by_tls(&server).await?;
+    #[cfg(feature = "sasl-digest-md5")]
+    secured::by_sasl(&server).await?;
     println!("the lock was held, with token {token}");
     Ok(())
 }

@@ -4,6 +4,7 @@ mod cargo;
 mod choice;
 mod clients;
 mod command;
+mod contents;
 mod curator;
 mod debian;
 #[cfg(test)]

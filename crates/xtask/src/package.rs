@@ -2,11 +2,13 @@
 
 use std::{
     env, fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    io,
     path::{Path, PathBuf},
-    process::{Command, id},
+    process::Command,
 };
 
-use crate::{command, say, target_dir, workspace};
+use crate::{command, contents, say, target_dir, workspace};
 
 /// The packages that are published, in an order in which they can be: each needs only those before it.
 pub(crate) const PUBLISHED: [&str; 4] = ["curator-protocol", "curator-test", "curator-client", "curator-recipes"];
@@ -14,22 +16,33 @@ pub(crate) const PUBLISHED: [&str; 4] = ["curator-protocol", "curator-test", "cu
 /// All packages have one version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The optional features, each of one package at least. `sasl-gssapi` is not among them: it needs a library of the system.
+const OPTIONAL: [&str; 4] = ["sasl-digest-md5", "serde", "tls", "tokio-util"];
+
 /// What must not come with a build without default features.
 const LEFT_OUT: [&str; 2] = ["backoff", "instant"];
+
+/// How the new crate is built: a name, the arguments, and whether they leave the default features on.
+const BUILDS: [(&str, &[&str], bool); 3] = [
+    ("default", &[], true),
+    ("minimal", &["--no-default-features"], false),
+    ("secured", &["--features", "tls,sasl-digest-md5"], true),
+];
 
 /// Packs and builds every package, then builds and runs a new crate that has only their packed files.
 pub(crate) fn run() -> Result<(), String> {
     say(&format!("packing and building {}", PUBLISHED.join(", ")));
     let target = target_dir()?;
-    let mut cargo = packing(&target);
-    cargo.args(PUBLISHED.iter().flat_map(|package| ["--package", package]));
-    command::run(&mut cargo)?;
+    command::run(&mut packing(&target))?;
+    // Alone, a package has no feature of a dependency but those that it names itself. What is optional has to name its own.
+    say(&format!("building each again, with {}", OPTIONAL.join(", ")));
+    command::run(packing(&target).args(["--features", &OPTIONAL.join(",")]))?;
     let fresh = Fresh::new(&target)?;
-    for (build, arguments) in [("default", &[][..]), ("minimal", &["--no-default-features"][..])] {
+    for (build, arguments, has_default) in BUILDS {
         command::run(fresh.cargo("run").args(["--quiet"]).args(arguments))?;
         let packages = fresh.packages(arguments)?;
         let unwanted: Vec<_> = LEFT_OUT.into_iter().filter(|name| packages.iter().any(|have| have == name)).collect();
-        let expected: &[_] = if arguments.is_empty() { &LEFT_OUT } else { &[] };
+        let expected: &[_] = if has_default { &LEFT_OUT } else { &[] };
         if unwanted != expected {
             return Err(format!("of {LEFT_OUT:?}, a {build} build has {unwanted:?}: expected {expected:?}"));
         }
@@ -44,6 +57,7 @@ fn packing(target: &Path) -> Command {
     let mut cargo = command::cargo();
     // Changes that are not committed yet can be tried too.
     cargo.args(["package", "--locked", "--allow-dirty", "--quiet", "--target-dir"]).arg(target);
+    cargo.args(PUBLISHED.iter().flat_map(|package| ["--package", package]));
     build_as_the_workspace_does(&mut cargo);
     cargo
 }
@@ -61,17 +75,23 @@ struct Fresh {
 
 impl Fresh {
     fn new(target: &Path) -> Result<Self, String> {
-        let directory = env::temp_dir().join(format!("curator-fresh-{}", id()));
-        let fresh = Self { directory, target: target.to_owned() };
+        let fresh = Self { directory: directory(target), target: target.to_owned() };
+        if let Err(error) = fs::remove_dir_all(&fresh.directory)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(format!("cannot remove {}: {error}", fresh.directory.display()));
+        }
         let source = fresh.crate_directory().join("src");
         fs::create_dir_all(&source).map_err(|e| format!("cannot write to {}: {e}", source.display()))?;
         for package in PUBLISHED {
             let packed = target.join("package").join(format!("{package}-{VERSION}.crate"));
             // `m`: changed now. All packed files have one old time, by which cargo could take them for those of an earlier run.
             command::run(Command::new("tar").arg("-xzmf").arg(packed).arg("-C").arg(&fresh.directory))?;
+            contents::check(&fresh.directory.join(format!("{package}-{VERSION}")))?;
         }
         fresh.write("Cargo.toml", &manifest())?;
         fresh.write("src/main.rs", include_str!("../fresh/main.rs"))?;
+        fresh.write("src/secured.rs", include_str!("../fresh/secured.rs"))?;
         // With the versions of our dependencies, so that a release of one of them does not break this.
         let lock = workspace().join("Cargo.lock");
         let locked = fs::read_to_string(&lock).map_err(|e| format!("cannot read {}: {e}", lock.display()))?;
@@ -114,6 +134,14 @@ impl Drop for Fresh {
     }
 }
 
+/// Where the new crate is: outside the workspace, and in the same place in each run, as what cargo compiles is known by that.
+/// Each target directory has a place of its own.
+fn directory(target: &Path) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    target.hash(&mut hasher);
+    env::temp_dir().join(format!("curator-fresh-{:016x}", hasher.finish()))
+}
+
 /// The manifest of the new crate: what a user writes, and where the packages are as long as they are in no registry.
 fn manifest() -> String {
     let places = PUBLISHED.map(|package| format!("{package} = {{ path = \"../{package}-{VERSION}\" }}\n"));
@@ -132,6 +160,8 @@ fn names(tree: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn manifest_of(package: &Path) -> String {
@@ -149,6 +179,27 @@ mod tests {
             let says_no = manifest_of(&package).lines().any(|line| line == "publish = false");
             assert_ne!(is_published, says_no, "{}", package.display());
         }
+    }
+
+    /// The names of the features in a manifest.
+    fn features(manifest: &str) -> impl Iterator<Item = &str> {
+        let table = manifest.split_once("\n[features]\n").map_or("", |(_, rest)| rest.split("\n[").next().unwrap());
+        table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once(" = ")?.0))
+    }
+
+    #[test]
+    fn every_feature_is_built_but_for_one() {
+        let manifests = PUBLISHED.map(|package| manifest_of(&workspace().join("crates").join(package)));
+        let found: BTreeSet<_> = manifests.iter().flat_map(|manifest| features(manifest)).collect();
+        let expected = OPTIONAL.into_iter().chain(["backoff", "default", "sasl-gssapi"]).collect();
+        assert_eq!(found, expected, "in the manifests on the left, built on the right");
+    }
+
+    #[test]
+    fn the_new_crate_is_in_the_same_place_in_each_run() {
+        assert_eq!(directory(Path::new("/a/target")), directory(Path::new("/a/target")));
+        assert_ne!(directory(Path::new("/a/target")), directory(Path::new("/b/target")));
+        assert!(!directory(Path::new("/a/target")).starts_with(workspace()));
     }
 
     #[test]

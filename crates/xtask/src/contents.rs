@@ -1,0 +1,65 @@
+//! Checks what is inside a packed package. If something is missing there, cargo only warns, or says nothing.
+
+use std::{fs, path::Path};
+
+/// What everyone who has the package must find in it.
+const FILES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+
+/// What crates.io shows.
+const KEYS: [&str; 7] = ["categories", "description", "documentation", "keywords", "license", "readme", "repository"];
+
+/// Checks the unpacked files of a package.
+pub(crate) fn check(package: &Path) -> Result<(), String> {
+    let read = || {
+        let entries = fs::read_dir(package)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        Ok((entries.collect::<Result<Vec<_>, std::io::Error>>()?, fs::read_to_string(package.join("Cargo.toml"))?))
+    };
+    let (names, manifest) = read().map_err(|e: std::io::Error| format!("cannot read {}: {e}", package.display()))?;
+    let faults = faults(&names, &manifest);
+    if faults.is_empty() { Ok(()) } else { Err(format!("{}: {}", package.display(), faults.join(", "))) }
+}
+
+/// What is wrong with a package that has these files and directories, and this manifest, as cargo has packed it.
+fn faults(names: &[String], manifest: &str) -> Vec<String> {
+    let has = |file: &str| names.iter().any(|name| name == file);
+    let (_, table) = manifest.split_once("\n[package]\n").unwrap_or_default();
+    let table = table.split_once("\n[").map_or(table, |(table, _)| table);
+    let says = |key: &str| table.lines().any(|line| line.split_once(" = ").is_some_and(|(found, _)| found == key));
+    let files = FILES.iter().filter(|file| !has(file)).map(|file| format!("no {file} is packed"));
+    // They need what is not packed.
+    let tests = has("tests").then(|| "the directory `tests` is packed".to_owned());
+    let keys = KEYS.iter().filter(|key| !says(key)).map(|key| format!("the packed manifest has no `{key}`"));
+    files.chain(tests).chain(keys).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "# A comment of cargo.\n\n[package]\nname = \"a\"\ndescription = \"A.\"\nreadme = \"README.md\"\n\
+        documentation = \"https://docs.rs/a\"\nkeywords = [\n    \"k\",\n]\ncategories = [\"c\"]\nlicense = \"MIT\"\n\
+        repository = \"https://example.org\"\n\n[dependencies.b]\nversion = \"1\"\n";
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_package_with_everything_has_no_fault() {
+        let files = names(&["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "docs", "src"]);
+        assert_eq!(faults(&files, MANIFEST), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_missing_or_too_much_is_named() {
+        let files = names(&["Cargo.toml", "LICENSE-MIT", "README.md", "src", "tests"]);
+        // Of a dependency, not of the package.
+        let manifest = MANIFEST.replace("description = \"A.\"\n", "") + "description = \"B.\"\n";
+        let expected = [
+            "no LICENSE-APACHE is packed",
+            "the directory `tests` is packed",
+            "the packed manifest has no `description`",
+        ];
+        assert_eq!(faults(&files, &manifest), expected);
+    }
+}
