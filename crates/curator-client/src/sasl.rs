@@ -87,8 +87,9 @@ impl SaslOptions {
     ///
     /// # Caveats
     ///
-    /// - The library may ask the key distribution centre for a ticket of the server while a connection is opened. That blocks a
-    ///   thread of the runtime for as long as it takes; see `kdc_timeout` and `max_retries` in `krb5.conf`.
+    /// - The library may ask the key distribution centre for a service ticket before a connection is opened, on a thread for work that
+    ///   blocks. The client waits for that no longer than for a server; the thread is held for as long as the library takes, see
+    ///   `kdc_timeout` and `max_retries` in `krb5.conf`.
     /// - A ticket that can be forwarded is forwarded to the server, as the client crate asks for all that there is. Get one that cannot
     ///   be: `kinit -F`.
     /// - What follows is neither encrypted nor signed.
