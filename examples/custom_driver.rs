@@ -46,9 +46,9 @@ impl LockInternalsDriver for HostnameDriver {
 async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
-    let lock = |hostname: &str| {
+    let lock = |hostname: &str| -> Result<_, Failure> {
         let driver = HostnameDriver { hostname: hostname.to_owned() };
-        InterProcessMutex::with_driver(&client, "/curator-examples/shared-lock", driver)
+        Ok(InterProcessMutex::non_reentrant(&client, "/curator-examples/shared-lock")?.with_driver(driver)?)
     };
     let (web, batch) = (lock("web-3")?, lock("batch-1")?);
 

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Failure> {
 async fn tell() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
-    let mutex = InterProcessMutex::new(&client, PATH)?;
+    let mutex = InterProcessMutex::non_reentrant(&client, PATH)?;
     let store = FencedResource::new("tea".to_owned());
 
     let mut holder = Holder::start(ensemble.connect_string())?;
@@ -117,7 +117,7 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
     let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
-    let guard = InterProcessMutex::new(&client, PATH)?.acquire().await?;
+    let guard = InterProcessMutex::non_reentrant(&client, PATH)?.acquire().await?;
     let token = guard.fencing_token();
     let mut answers = BufReader::new(stdin()).lines();
     println!("I have the lock, with token {token}");

@@ -92,8 +92,7 @@ async fn measure(
     let dir = format!("/curator-examples/herd-effect/{recipe}-{waiting}");
     let mut waiters = JoinSet::new();
     let ask = |waiters: &mut JoinSet<_>, index: usize| -> Result<(), Failure> {
-        let mutex = InterProcessMutex::with_driver(&clients[index], &dir, driver.clone())?;
-        // Each task is a separate owner.
+        let mutex = InterProcessMutex::non_reentrant(&clients[index], &dir)?.with_driver(driver.clone())?;
         waiters.spawn(async move { mutex.acquire().await.map(|guard| (index, guard, Instant::now())) });
         Ok(())
     };

@@ -27,8 +27,8 @@ async fn main() -> Result<(), Failure> {
     let other = builder(ensemble.connect_string()).connect().await?;
     let states = holder.connection_states();
 
-    let guard = InterProcessMutex::new(&holder, DIR)?.acquire().await?;
-    let mutex = InterProcessMutex::new(&other, DIR)?;
+    let guard = InterProcessMutex::non_reentrant(&holder, DIR)?.acquire().await?;
+    let mutex = InterProcessMutex::non_reentrant(&other, DIR)?;
     let waiting = tokio::spawn({
         let mutex = mutex.clone();
         async move { mutex.acquire().await.map(|guard| (guard, Instant::now())) }

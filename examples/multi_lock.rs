@@ -82,7 +82,7 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
 }
 
 async fn transfer(client: &CuratorClient, task: u64, from: u64, to: u64) -> Result<(), Failure> {
-    let guard = InterProcessMultiLock::new(client, [lock(from), lock(to)])?.acquire().await?;
+    let guard = InterProcessMultiLock::non_reentrant(client, [lock(from), lock(to)])?.acquire().await?;
     let amount = i64::try_from(task)?;
     let (left, gained) = (read(client, from).await? - amount, read(client, to).await? + amount);
     // Both writes or none, and only while both locks are held.
@@ -94,7 +94,7 @@ async fn transfer(client: &CuratorClient, task: u64, from: u64, to: u64) -> Resu
 
 /// A write under a lost lock is not applied.
 async fn lost_lock(client: &CuratorClient) -> Result<(), Failure> {
-    let guard = InterProcessMultiLock::new(client, [lock(0), lock(1)])?.acquire().await?;
+    let guard = InterProcessMultiLock::non_reentrant(client, [lock(0), lock(1)])?.acquire().await?;
     client.delete().for_path(guard.node()).await?;
     match guard.transaction().set_data(balance(0), "0", None)?.commit().await {
         Err(Error::Lost(lost)) => println!("A write came too late, and was not done: {lost}"),
@@ -108,8 +108,8 @@ async fn lost_lock(client: &CuratorClient) -> Result<(), Failure> {
 
 async fn locks_of_all_kinds(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Failure> {
     let path = |name: &str| format!("{DIR}/{name}");
-    let mutex = InterProcessMutex::new(client, path("mutex"))?;
-    let catalogue = InterProcessReadWriteLock::new(client, path("catalogue"))?;
+    let mutex = InterProcessMutex::non_reentrant(client, path("mutex"))?;
+    let catalogue = InterProcessReadWriteLock::non_reentrant(client, path("catalogue"))?;
     let printer = InterProcessSemaphoreMutex::new(client, path("printer"))?;
     let locks: [Arc<dyn InterProcessLock>; 3] =
         [Arc::new(mutex.clone()), Arc::new(catalogue.write().clone()), Arc::new(printer)];
@@ -119,8 +119,8 @@ async fn locks_of_all_kinds(ensemble: &Ensemble, client: &CuratorClient) -> Resu
     let held = InterProcessSemaphoreMutex::new(&other, path("printer"))?.acquire().await?;
     let missed = all.acquire_timeout(Duration::from_millis(500)).await?.is_none();
     println!("\nThe printer is held elsewhere: {}", if missed { "not acquired" } else { "acquired all the same" });
-    let is_free = InterProcessMutex::new(&other, path("mutex"))?.try_acquire().await?.is_some()
-        && InterProcessReadWriteLock::new(&other, path("catalogue"))?.write().try_acquire().await?.is_some();
+    let is_free = InterProcessMutex::non_reentrant(&other, path("mutex"))?.try_acquire().await?.is_some()
+        && InterProcessReadWriteLock::non_reentrant(&other, path("catalogue"))?.write().try_acquire().await?.is_some();
     println!("The mutex and the catalogue are {}.", if is_free { "given back" } else { "still held" });
     held.release().await?;
 

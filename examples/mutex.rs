@@ -64,7 +64,7 @@ async fn contend(
     counter: String,
     last_release: LastRelease,
 ) -> Result<Vec<(u64, FencingToken)>, Failure> {
-    let mutex = InterProcessMutex::new(&client, format!("{DIR}/lock"))?;
+    let mutex = InterProcessMutex::non_reentrant(&client, format!("{DIR}/lock"))?;
     let mut tokens = Vec::new();
     for _ in 0..ROUNDS {
         let asked = Instant::now();

@@ -1,5 +1,5 @@
 //! Many readers share the lock, and a writer is alone. A writer becomes a reader and no other writer gets in between; a
-//! reader that wants to become a writer is told that it would wait for itself.
+//! reader that wants to become a writer gets an error in place of waiting for itself.
 //!
 //! ```console
 //! cargo run --example read_write
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{Error, InterProcessReadWriteLock, OwnerId};
+use curator_recipes::{Error, InterProcessReadWriteLock};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 
@@ -25,9 +25,8 @@ async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
     readers_overlap_and_a_writer_is_alone(&ensemble, &client).await?;
-    let lock = InterProcessReadWriteLock::new(&client, PATH)?;
-    downgrade(&lock).await?;
-    upgrade(&lock).await?;
+    downgrade(&InterProcessReadWriteLock::non_reentrant(&client, PATH)?).await?;
+    upgrade(&InterProcessReadWriteLock::new(&client, PATH)?).await?;
     client.close().await?;
     Ok(())
 }
@@ -42,7 +41,7 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
         let client = builder(ensemble.connect_string()).connect().await?;
         let (inside, all_are_there) = (Arc::clone(&inside), Arc::clone(&all_are_there));
         readers.push(tokio::spawn(async move {
-            let reading = InterProcessReadWriteLock::new(&client, PATH)?.read().acquire().await?;
+            let reading = InterProcessReadWriteLock::non_reentrant(&client, PATH)?.read().acquire().await?;
             inside.fetch_add(1, Ordering::SeqCst);
             timeout(DEFAULT_TIMEOUT, all_are_there.wait()).await?;
             println!("reader {number}: inside, with token {}", reading.fencing_token());
@@ -52,7 +51,7 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
             Ok::<_, Failure>(())
         }));
     }
-    let lock = InterProcessReadWriteLock::new(client, PATH)?;
+    let lock = InterProcessReadWriteLock::non_reentrant(client, PATH)?;
     until_queue(&lock, READERS).await?;
     let writer = tokio::spawn({
         let lock = lock.clone();
@@ -89,7 +88,7 @@ async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
         let does = if participant.owns { "holds" } else { "waits" };
         println!("  {:<5} {does} {}", participant.kind.to_string(), participant.path.name());
     }
-    let late = lock.read().try_acquire_as(&OwnerId::new()).await?;
+    let late = lock.read().try_acquire().await?;
     println!(
         "A reader that comes now: {}",
         if late.is_some() { "passes the writer" } else { "waits behind the writer" }
@@ -104,7 +103,7 @@ async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     Ok(writing.release().await?)
 }
 
-/// A reader asks for the write lock.
+/// A reader of a reentrant lock asks for the write lock.
 async fn upgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     let reading = lock.read().acquire().await?;
     match lock.write().acquire().await {

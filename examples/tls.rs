@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = CuratorClient::builder(var("ZOOKEEPER_CONNECT")?).tls(tls.clone()).connect().await?;
     println!("Connected: {}", client.health());
 
-    let mutex = InterProcessMutex::new(&client, "/curator-examples/tls")?.non_reentrant();
+    let mutex = InterProcessMutex::non_reentrant(&client, "/curator-examples/tls")?;
     let guard = mutex.acquire().await?;
     println!("The lock is held, with token {}.", guard.fencing_token());
     guard.release().await?;

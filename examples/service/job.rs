@@ -31,7 +31,7 @@ pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
 
 /// From the acquire to the loss of the lock, or until the service stops.
 async fn one_term(service: &Service, stop: &CancellationToken) -> Result<(), Failure> {
-    let leadership = InterProcessMutex::new(&service.client, LOCK)?.non_reentrant();
+    let leadership = InterProcessMutex::non_reentrant(&service.client, LOCK)?;
     let guard = tokio::select! {
         guard = leadership.acquire() => guard?,
         () = stop.cancelled() => return Ok(()),

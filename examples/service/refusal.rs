@@ -29,7 +29,9 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::Client(client::Error::InvalidPath(_)) => StatusCode::BAD_REQUEST,
-            Error::Client(client::Error::Closed) => StatusCode::SERVICE_UNAVAILABLE,
+            Error::Client(client::Error::Closed | client::Error::ClientEnded { .. } | client::Error::Forked) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             error if error.is_retryable() => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use curator_recipes::client::{self, CuratorClient};
+use curator_recipes::client::CuratorClient;
 use curator_recipes::fencing::FencedResource;
 use curator_recipes::{Error, FencingToken, InterProcessMutex};
 use tokio::sync::watch;
@@ -42,9 +42,9 @@ impl Service {
     /// The lock of an order. It is made for each request and kept nowhere: what counts is its path.
     pub(crate) fn lock(&self, key: &str) -> Result<InterProcessMutex, Error> {
         // `child` refuses a key with a slash, which would be a node elsewhere.
-        let path = self.client.resolve(ORDERS)?.child(key).map_err(client::Error::from)?;
+        let path = self.client.resolve(ORDERS)?.child(key)?;
         // Not reentrant: requests on one connection share a task, and the guard of a reservation leaves it.
-        Ok(InterProcessMutex::new(&self.client, path)?.non_reentrant())
+        InterProcessMutex::non_reentrant(&self.client, path)
     }
 
     /// Nobody got the lock in time: it is held, or nobody can have it.

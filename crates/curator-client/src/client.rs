@@ -3,6 +3,7 @@
 mod acl;
 mod builder;
 mod connect;
+mod containers;
 mod create;
 mod delete;
 mod health;
@@ -28,7 +29,6 @@ use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::local_address::LockData;
-use crate::node::containers::ensure_containers;
 use crate::node::protected::ProtectionId;
 use crate::node_path::NodePath;
 use crate::options::SessionOptions;
@@ -108,6 +108,12 @@ impl CuratorClient {
         &self.inner.options.name
     }
 
+    /// How many requests may wait for their answers at once; see [`CuratorClientBuilder::max_requests_in_flight`].
+    #[must_use]
+    pub fn max_requests_in_flight(&self) -> usize {
+        self.inner.options.max_requests_in_flight
+    }
+
     /// Carries out the pending deletes, then closes the session; each takes no longer than the close timeout.
     ///
     /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`] at once, in every clone,
@@ -118,28 +124,34 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// [`Error::CloseUnconfirmed`] when the server did not confirm in time that the session is closed.
+    /// [`Error::CloseUnconfirmed`] when the server did not confirm in time that the session is closed, and
+    /// [`Error::ClientEnded`] when the client has ended before that, because of the end of its runtime for example.
     ///
     /// # Cancel safety
     ///
     /// Closing continues when the future is dropped.
     pub async fn close(&self) -> Result<()> {
         self.inner.closing.begin();
-        self.inner.closing.finished().await.map_err(|after| Error::CloseUnconfirmed { after })
+        self.inner.closing.finished().await
     }
 
-    /// Waits until [`close`](Self::close) is called on any clone.
+    /// Waits until [`close`](Self::close) is called on any clone, or the client ends otherwise. Returns what all calls return from
+    /// then on: [`Error::Closed`], [`Error::ClientEnded`], or [`Error::Forked`].
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn closing(&self) {
+    pub async fn closing(&self) -> Error {
         self.inner.closing.begun().await;
+        self.inner.closing.error()
     }
 
-    /// The state of the connection. [`Lost`](ConnectionState::Lost) once the client is closed.
+    /// The state of the connection. [`Lost`](ConnectionState::Lost) once the client is closed, and in a forked child.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
+        if self.inner.closing.has_forked() {
+            return ConnectionState::Lost;
+        }
         self.inner.states.current()
     }
 
@@ -196,20 +208,6 @@ impl CuratorClient {
     #[must_use]
     pub fn janitor(&self) -> &Janitor {
         &self.inner.janitor
-    }
-
-    /// Creates the missing nodes of `dir` (a path on the server) in `session`, as containers.
-    ///
-    /// # Errors
-    ///
-    /// Those of the requests that it sends.
-    ///
-    /// # Cancel safety
-    ///
-    /// Some of the containers may already exist; the server removes unused containers by itself once they have had a
-    /// child.
-    pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
-        ensure_containers(session, dir, &self.inner.acls).await
     }
 
     /// The path on the server: text gets the chroot and the namespace before it, and a [`ZPath`] stays as it is.

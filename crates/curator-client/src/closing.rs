@@ -1,38 +1,59 @@
-//! The shutdown of a client, from the request to completion.
+//! The end of a client: its shutdown, from the request to completion, or an end that was not requested.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// Signals that a client is closing, and later that it has closed. Clones belong to the same client.
+use crate::error::{ClientEnd, Error, Result};
+use crate::process::Process;
+
+/// Signals that a client is closing, and later that it has closed or has ended otherwise. Clones belong to the same client.
 #[derive(Debug, Clone)]
 pub(crate) struct Closing {
     progress: Arc<watch::Sender<Progress>>,
+    process: Process,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Progress {
     /// The client has not been asked to close.
     Open,
     Begun {
         at: Instant,
     },
-    /// Everything has ended, whether or not the server has confirmed that the session is closed.
-    Finished(Confirmation),
+    /// Everything has ended, and the server has confirmed that the session is closed.
+    Closed,
+    /// Everything has ended here. The client has been closing for this long.
+    Unconfirmed {
+        after: Duration,
+    },
+    /// Everything has ended here, without a shutdown or in the middle of one.
+    Ended(ClientEnd),
 }
 
-/// Whether the server has confirmed that the session is closed; if not, how long the client has been closing.
-pub(crate) type Confirmation = Result<(), Duration>;
+impl Progress {
+    fn has_finished(&self) -> bool {
+        !matches!(self, Self::Open | Self::Begun { .. })
+    }
+}
 
 impl Closing {
     /// For an open client.
     pub(crate) fn new() -> Self {
-        Self { progress: Arc::new(watch::Sender::new(Progress::Open)) }
+        Self { progress: Arc::new(watch::Sender::new(Progress::Open)), process: Process::current() }
+    }
+
+    /// Whether this is a copy in a forked child, in which the client has ended.
+    pub(crate) fn has_forked(&self) -> bool {
+        self.process.has_forked()
     }
 
     /// Starts the shutdown. Has no effect if it has started already.
     pub(crate) fn begin(&self) {
+        if self.has_forked() {
+            return;
+        }
         self.progress.send_if_modified(|progress| {
             let is_open = *progress == Progress::Open;
             if is_open {
@@ -43,43 +64,73 @@ impl Closing {
     }
 
     pub(crate) fn has_begun(&self) -> bool {
-        *self.progress.borrow() != Progress::Open
+        self.has_forked() || *self.progress.borrow() != Progress::Open
     }
 
     pub(crate) fn has_finished(&self) -> bool {
-        matches!(*self.progress.borrow(), Progress::Finished(_))
+        self.progress.borrow().has_finished()
+    }
+
+    /// What a call returns once the shutdown has begun.
+    pub(crate) fn error(&self) -> Error {
+        if self.has_forked() {
+            return Error::Forked;
+        }
+        match &*self.progress.borrow() {
+            Progress::Ended(end) => Error::ClientEnded { end: end.clone() },
+            _ => Error::Closed,
+        }
     }
 
     /// Waits until the client starts to close.
     pub(crate) async fn begun(&self) {
+        if self.has_forked() {
+            return;
+        }
         // The sender lives in `self`, so the channel cannot be closed while this waits.
         let _ = self.progress.subscribe().wait_for(|progress| *progress != Progress::Open).await;
     }
 
-    /// Everything has ended. Only the first call counts.
+    /// Everything has ended. Only the first end counts.
     pub(crate) fn finish(&self, confirmed: bool) {
+        self.end(|progress| match progress {
+            _ if confirmed => Progress::Closed,
+            Progress::Begun { at } => {
+                // Errors name it in whole milliseconds.
+                let after = u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX);
+                Progress::Unconfirmed { after: Duration::from_millis(after) }
+            }
+            _ => Progress::Unconfirmed { after: Duration::ZERO },
+        });
+    }
+
+    /// Everything ends for another reason than a shutdown. Only the first end counts.
+    pub(crate) fn cut_short(&self, end: ClientEnd) {
+        self.end(|_| Progress::Ended(end));
+    }
+
+    fn end(&self, end: impl FnOnce(&Progress) -> Progress) {
         self.progress.send_if_modified(|progress| {
-            let after = match progress {
-                Progress::Open => Duration::ZERO,
-                Progress::Begun { at } => at.elapsed(),
-                Progress::Finished(_) => return false,
-            };
-            // Nobody wants to know it to the nanosecond.
-            let after = Duration::from_millis(u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
-            *progress = Progress::Finished(if confirmed { Ok(()) } else { Err(after) });
-            true
+            let is_first = !progress.has_finished();
+            if is_first {
+                *progress = end(progress);
+            }
+            is_first
         });
     }
 
     /// Waits until everything has ended.
-    pub(crate) async fn finished(&self) -> Confirmation {
+    pub(crate) async fn finished(&self) -> Result<()> {
+        if self.has_forked() {
+            return Err(Error::Forked);
+        }
         let mut progress = self.progress.subscribe();
-        loop {
-            if let Progress::Finished(confirmation) = *progress.borrow_and_update() {
-                return confirmation;
-            }
-            // The sender lives in `self`, so the channel cannot be closed while this waits.
-            let _ = progress.changed().await;
+        // The sender lives in `self`, so the channel cannot be closed while this waits.
+        let finished = progress.wait_for(Progress::has_finished).await;
+        match finished.as_deref() {
+            Ok(Progress::Unconfirmed { after }) => Err(Error::CloseUnconfirmed { after: *after }),
+            Ok(Progress::Ended(end)) => Err(Error::ClientEnded { end: end.clone() }),
+            _ => Ok(()),
         }
     }
 }
@@ -98,10 +149,28 @@ mod tests {
         closing.begin();
         assert!(closing.has_begun());
         assert_eq!(closing.begun().now_or_never(), Some(()));
-        assert_eq!(closing.finished().now_or_never(), None);
+        assert!(closing.finished().now_or_never().is_none());
         closing.finish(true);
         closing.finish(false);
+        closing.cut_short(ClientEnd::RuntimeEnded);
         closing.begin();
-        assert_eq!(closing.finished().now_or_never(), Some(Ok(())));
+        assert!(matches!(closing.finished().now_or_never(), Some(Ok(()))));
+        assert!(matches!(closing.error(), Error::Closed));
+    }
+
+    #[test]
+    fn an_end_that_was_not_asked_for_is_not_a_close() {
+        for is_closing in [false, true] {
+            let closing = Closing::new();
+            if is_closing {
+                closing.begin();
+            }
+            closing.cut_short(ClientEnd::RuntimeEnded);
+            closing.finish(true);
+            assert_eq!(closing.begun().now_or_never(), Some(()));
+            for error in [closing.error(), closing.finished().now_or_never().unwrap().unwrap_err()] {
+                assert_eq!(error.to_string(), "the client has ended, and was not closed: its runtime has shut down");
+            }
+        }
     }
 }

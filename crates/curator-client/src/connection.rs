@@ -12,12 +12,13 @@ use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::journal::Journal;
 use crate::options::SessionOptions;
+use crate::panicked::caught;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
-use crate::session::OpenFailure;
+use crate::session::{OpenFailure, Session};
 use crate::shortened::Shortened;
 use crate::timer::{Deadline, Timer};
-use crate::zk::link::{Diagnosis, Link, SessionKey};
+use crate::zk::link::{Diagnosis, Granted, Link, SessionKey};
 use crate::zk::task::{LinkEnd, SessionTask};
 
 /// How long a new connection may go without an answer to a probe. Answers may be slow: after each connection that is
@@ -31,6 +32,7 @@ pub(crate) struct Connection {
     options: Arc<SessionOptions>,
     timer: Timer,
     journal: Arc<Journal>,
+    granted: Granted,
     stage: Stage,
     answer_timeout: Duration,
 }
@@ -67,8 +69,16 @@ pub(crate) enum Change {
 
 impl Connection {
     /// For a session that has answered a probe over `link`.
-    pub(crate) fn new(options: &Arc<SessionOptions>, timer: &Timer, journal: &Arc<Journal>, link: &Link) -> Self {
+    pub(crate) fn new(
+        options: &Arc<SessionOptions>,
+        timer: &Timer,
+        journal: &Arc<Journal>,
+        session: &Session,
+        link: &Link,
+    ) -> Self {
+        let session = session.clone();
         Self {
+            granted: Arc::new(move |timeout| session.granted(timeout)),
             options: Arc::clone(options),
             timer: timer.clone(),
             journal: Arc::clone(journal),
@@ -120,7 +130,9 @@ impl Connection {
                     return Change::Over(end);
                 }
                 let journal = Some(Arc::clone(&self.journal));
-                let resuming = resume(Arc::clone(&self.options), self.timer.clone(), journal, key.clone());
+                let (options, timer, granted) =
+                    (Arc::clone(&self.options), self.timer.clone(), Arc::clone(&self.granted));
+                let resuming = resume(options, timer, journal, key.clone(), granted);
                 self.stage = Stage::Down(Box::pin(resuming));
                 Change::Broken
             }
@@ -153,6 +165,7 @@ async fn resume(
     timer: Timer,
     journal: Option<Arc<Journal>>,
     session: SessionKey,
+    granted: Granted,
 ) -> Resumed {
     let client = &*options.name;
     let report = |cause: &str| {
@@ -169,9 +182,9 @@ async fn resume(
     loop {
         let started = ClockInstant::now();
         let limit = share.saturating_mul(servers).min(options.connection_timeout);
-        match session.resume(&options, &timer, limit, &diagnosis).await {
-            Ok(link) => return Ok(link),
-            Err(failure) => {
+        let failure = match caught(session.resume(&options, &timer, limit, &diagnosis, &granted)).await {
+            Ok(Ok(link)) => return Ok(link),
+            Ok(Err(failure)) => {
                 if let Some(end) = SessionKey::end_of_session(&failure) {
                     tracing::debug!(
                         client,
@@ -181,13 +194,15 @@ async fn resume(
                     );
                     return Err(end);
                 }
-                match &journal {
-                    Some(journal) => journal.failed(&failure.into()),
-                    None => {
-                        let why = &*Shortened(&failure).to_string();
-                        tracing::trace!(client, ?session, why, "cannot resume the session to close it");
-                    }
-                }
+                failure.into()
+            }
+            Err(panicked) => OpenFailure::from(panicked),
+        };
+        match &journal {
+            Some(journal) => journal.failed(&failure),
+            None => {
+                let why = &*Shortened(&failure.cause).to_string();
+                tracing::trace!(client, ?session, why, "cannot resume the session to close it");
             }
         }
         if ClockInstant::now().saturating_duration_since(started) >= share {
@@ -212,7 +227,7 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
         loop {
             let link = match link.take() {
                 Some(link) => link,
-                None => match resume(Arc::clone(&options), timer.clone(), None, key.clone()).await {
+                None => match resume(Arc::clone(&options), timer.clone(), None, key.clone(), Arc::new(|_| {})).await {
                     Ok(link) => link,
                     Err(_) => return,
                 },

@@ -47,13 +47,37 @@ pub enum SessionEnd {
     },
     /// [`CuratorClient::close`](crate::CuratorClient::close) was called, or the last handle or the runtime is gone.
     Closed,
+    /// This process was forked from the one that has the session. The session goes on there, and nothing of it works here.
+    Forked,
+}
+
+/// Why a client has ended without being closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientEnd {
+    /// The runtime on which it was started has shut down.
+    RuntimeEnded,
+    /// The task that keeps its session has panicked: a defect.
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+}
+
+impl std::fmt::Display for ClientEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::RuntimeEnded => f.write_str("its runtime has shut down"),
+            Self::Panicked { message } => write!(f, "its task has panicked: {message}"),
+        }
+    }
 }
 
 impl SessionEnd {
     /// Whether the client opens another session afterwards.
     #[must_use]
     pub fn is_followed_by_another(self) -> bool {
-        !matches!(self, Self::Closed)
+        !matches!(self, Self::Closed | Self::Forked)
     }
 }
 
@@ -66,7 +90,8 @@ impl std::fmt::Display for SessionEnd {
                 return write!(f, "it moved to a server that granted a timeout of only {granted:?}");
             }
             Self::AuthFailed => "the server refused its credentials",
-            Self::Closed => "the client was closed",
+            Self::Closed => "the client was closed, or has ended",
+            Self::Forked => "this process was forked from the one that has the session",
         })
     }
 }
@@ -193,6 +218,19 @@ pub enum Error {
     /// The client has been closed, or is closing.
     #[error("the client is closed")]
     Closed,
+    /// The client has ended without being closed, and does not come back.
+    #[error("the client has ended, and was not closed: {end}")]
+    ClientEnded {
+        /// Why.
+        end: ClientEnd,
+    },
+    /// This process was forked from one in which a client had begun to connect. Neither that client nor a new one works here: they
+    /// would share the connections of the other process. Start a program (`exec`), or fork before the first client starts.
+    #[error(
+        "this process was forked from one with a client, and no client works in it: start a program there (exec), or fork \
+         before the first client starts"
+    )]
+    Forked,
     /// The server did not confirm in time that the session is closed. It ends there when its timeout expires.
     #[error("the server did not confirm within {after:?} that the session is closed; it ends when its timeout expires")]
     CloseUnconfirmed {
@@ -235,6 +273,17 @@ pub enum Error {
     /// The parent is ephemeral, and therefore cannot have children.
     #[error("{operation} {path}: the parent is an ephemeral node, which cannot have children")]
     NoChildrenForEphemerals {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
+    /// The session is one that its server keeps to itself (`localSessionsEnabled`), and such a session has no ephemeral nodes. Set
+    /// `localSessionsUpgradingEnabled` on the servers.
+    #[error(
+        "{operation} {path}: a local session cannot have ephemeral nodes: set localSessionsUpgradingEnabled on the servers"
+    )]
+    EphemeralOnLocalSession {
         /// The operation.
         operation: &'static str,
         /// Its path.

@@ -2,17 +2,15 @@
 
 mod ledger;
 mod queue;
-mod refused;
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
 use self::ledger::Ledger;
-pub use self::ledger::PendingDelete;
+pub use self::ledger::{PendingDelete, Refusals};
 pub(crate) use self::queue::JanitorQueue;
 use self::queue::{Delete, Job, KeepAlive};
-pub use self::refused::Refusals;
 use crate::node::find::NodeFinder;
 use crate::path::ZPath;
 use crate::session::Session;

@@ -245,6 +245,12 @@ impl Journal {
         tracing::info!(client = &*self.client, confirmed, "client closed");
     }
 
+    /// The task that writes this journal has panicked.
+    pub(crate) fn panicked(&self, message: &str) {
+        let message = &*Shortened(message).to_string();
+        tracing::error!(client = &*self.client, message, "the client has ended: its task has panicked");
+    }
+
     /// The runtime has ended before the client was closed.
     pub(crate) fn cut_short(&self, session: &Session) {
         let (client, id, timeout) = (&*self.client, Id(session), session.timeout());

@@ -102,7 +102,9 @@ mod node_path;
 mod operation;
 mod options;
 mod outage;
+mod panicked;
 mod path;
+mod process;
 mod retrier;
 mod retry_policy;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
@@ -144,7 +146,7 @@ pub use crate::client::{
 };
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
-pub use crate::error::{Error, Outcome, Result, SessionEnd};
+pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
 #[doc(inline)]
 pub use crate::node::protected::ProtectionId;
@@ -165,7 +167,7 @@ pub use crate::retry_policy::{
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use crate::sasl::SaslOptions;
-pub use crate::session::{Request, Session, Turn};
+pub use crate::session::{HeldNode, Request, Session, Turn};
 pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};
 pub use crate::timer::Deadline;

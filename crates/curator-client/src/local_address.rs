@@ -1,14 +1,7 @@
 //! The data of lock nodes for which none is given: this machine's address.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-use crate::connect_string::HostPort;
-use crate::timer::Timer;
-
-/// How long the lookup of the server's name may take. The address is only a nicety.
-const LONGEST: Duration = Duration::from_secs(1);
 
 /// The data of lock nodes for which none is given: what the user has said, or else this machine's address.
 ///
@@ -30,28 +23,21 @@ impl LockData {
         self.known.get().unwrap_or(&self.unknown)
     }
 
-    /// Finds out this machine's address as `server` sees it, if that is wanted and not known, within `limit`.
-    pub(crate) async fn find_out(&self, server: &HostPort, timer: &Timer, limit: Duration) {
-        if self.known.get().is_some() {
-            return;
-        }
-        let address = tokio::select! {
-            biased;
-            address = address_towards(server) => address,
-            () = timer.sleep(limit.min(LONGEST)) => None,
-        };
-        if let Some(address) = address {
-            // Only the supervisor calls this, so nobody else has set it.
+    /// Finds out this machine's address as a server at `server` sees it, if that is wanted and not known.
+    pub(crate) fn find_out(&self, server: SocketAddr) {
+        if self.known.get().is_none()
+            && let Ok(address) = address_towards(server)
+        {
+            // Only the supervisor calls this, so it has not been set meanwhile.
             let _ = self.known.set(address.to_string().into_bytes().into());
         }
     }
 }
 
 /// Nothing is sent: a datagram socket only looks up the route.
-async fn address_towards(server: &HostPort) -> Option<IpAddr> {
-    let address = *async_net::resolve((server.host(), server.port())).await.ok()?.first()?;
-    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(address).ok()?;
-    Some(socket.local_addr().ok()?.ip())
+fn address_towards(server: SocketAddr) -> std::io::Result<IpAddr> {
+    let any: IpAddr = if server.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(server)?;
+    Ok(socket.local_addr()?.ip())
 }

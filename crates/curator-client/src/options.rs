@@ -38,6 +38,28 @@ pub(crate) struct SessionOptions {
 }
 
 impl SessionOptions {
+    /// Of a client that gives its servers all the time in the world.
+    #[cfg(test)]
+    pub(crate) fn patient(name: &str, servers: &str) -> Self {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        Self {
+            name: name.into(),
+            connect_string: servers.to_owned(),
+            servers: ConnectString::parse(servers).unwrap(),
+            auth: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+            sasl: None,
+            session_timeout: HOUR,
+            connection_timeout: HOUR,
+            close_timeout: HOUR,
+            operation_timeout: None,
+            max_request_size: 1_024,
+            max_requests_in_flight: 16,
+        }
+    }
+
     /// Whether the servers are spoken to by TLS.
     pub(crate) fn speaks_tls(&self) -> bool {
         #[cfg(feature = "tls")]

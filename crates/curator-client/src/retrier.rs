@@ -81,13 +81,16 @@ impl Retrier {
         match &self.closing {
             Some(closing) => tokio::select! {
                 biased;
-                () = closing.begun() => return Err(Error::Closed),
+                () = closing.begun() => return Err(closing.error()),
                 () = pause => {}
             },
             None => pause.await,
         }
         // Timers that have ended no longer pace anything, and nothing is left that could answer.
-        if self.timer.has_ended() { Err(Error::Closed) } else { Ok(true) }
+        if self.timer.has_ended() {
+            return Err(self.closing.as_ref().map_or(Error::Closed, Closing::error));
+        }
+        Ok(true)
     }
 
     /// How many consecutive failures there were, including the one at which the policy gave up.

@@ -1,21 +1,27 @@
 //! One ZooKeeper session, from its creation to its end: one epoch of the client.
 
+mod arrival;
+mod held_nodes;
 mod open;
 mod requests;
 mod turns;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
+pub use self::held_nodes::HeldNode;
+use self::held_nodes::HeldNodes;
 pub(crate) use self::open::OpenFailure;
 pub use self::requests::Request;
 pub use self::turns::Turn;
-use self::turns::{LONGEST, Turns};
+use self::turns::Turns;
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
 use crate::options::SessionOptions;
+use crate::path::ZPath;
 use crate::session_lease::SessionLease;
 use crate::timer::Timer;
 use crate::zk::link::Link;
@@ -62,6 +68,9 @@ struct Inner {
     connected: watch::Sender<bool>,
     in_flight: Arc<Semaphore>,
     turns: Arc<Turns>,
+    /// How many connections there have been.
+    connections: AtomicU64,
+    held_nodes: Arc<HeldNodes>,
 }
 
 impl std::fmt::Debug for Session {
@@ -90,6 +99,8 @@ impl Session {
                 connected: watch::Sender::new(false),
                 in_flight: Arc::new(Semaphore::new(options.max_requests_in_flight)),
                 turns: Arc::default(),
+                connections: AtomicU64::new(1),
+                held_nodes: Arc::default(),
             }),
         }
     }
@@ -135,6 +146,9 @@ impl Session {
     pub fn end(&self) -> Option<SessionEnd> {
         if self.inner.lease.is_valid() {
             return None;
+        }
+        if self.inner.lease.has_forked() {
+            return Some(SessionEnd::Forked);
         }
         // `finish` revokes the lease while it has this locked, so anyone who finds it revoked also finds the reason.
         let recorded = *self.inner.end.borrow();
@@ -203,8 +217,8 @@ impl Session {
     ///
     /// For callers of which there may be many: thousands of waiters look again at the same moment when their connection
     /// breaks. By taking turns, first come, first served, they neither exceed the number of requests that may be in
-    /// flight nor delay the session's own probes. A turn ends when it is dropped, ideally once the answers have arrived;
-    /// or after a second, so that a future that is not polled does not block the others forever.
+    /// flight nor delay the session's own probes. A turn ends when it is dropped: with
+    /// [`Turn::until_answered`], as soon as the answers have arrived, even if their future is not polled then.
     ///
     /// # Errors
     ///
@@ -216,18 +230,11 @@ impl Session {
     pub async fn turn(&self) -> Result<Turn, SessionEnd> {
         loop {
             self.connected().await?;
-            let (turn, granted) = self.inner.turns.enter(Instant::now());
-            if let Some(mut granted) = granted {
-                loop {
-                    tokio::select! {
-                        // When the runtime ends, the session ends first, and then all timers.
-                        biased;
-                        end = self.ended() => return Err(end),
-                        _ = &mut granted => break,
-                        () = self.inner.timer.sleep(LONGEST) => self.inner.turns.take_back(Instant::now()),
-                    }
-                }
-            }
+            let turn = tokio::select! {
+                biased;
+                turn = self.inner.turns.enter() => turn,
+                end = self.ended() => return Err(end),
+            };
             if self.is_connected() {
                 return Ok(turn);
             }
@@ -260,6 +267,25 @@ impl Session {
         }
     }
 
+    /// Looks at a node of this session each time that the session goes on over another connection, before requests can be sent
+    /// over it. Calls `on_missing` if the node does not exist: it was deleted while the session was not connected, or the
+    /// ensemble has lost it (its data was restored from a backup, for example). Ends when the result is dropped.
+    ///
+    /// All these nodes are looked at in the round trip of the connection's first probe, 500 in one request; on servers before
+    /// 3.6, each in a separate one. Then read the number of [connections](Self::connections): if it has changed since the node
+    /// was created, the look of the current connection may have missed it.
+    ///
+    /// `on_missing` is called on a thread of the runtime, and must not block.
+    pub fn hold_node(&self, path: &ZPath, on_missing: impl Fn() + Send + Sync + 'static) -> HeldNode {
+        self.inner.held_nodes.add(path, Arc::new(on_missing))
+    }
+
+    /// How many connections the session has had, including the current one.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.inner.connections.load(Ordering::SeqCst)
+    }
+
     /// The time between the sending of two probes.
     pub(crate) fn probe_interval(&self) -> Duration {
         self.inner.lease.probe_interval().min(self.inner.options.session_timeout / 6)
@@ -275,8 +301,11 @@ impl Session {
         self.inner.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
     }
 
-    /// The session's connection, unless the session is over.
+    /// The session's connection, unless the session is over, or the connection is another process's.
     pub(crate) fn link(&self) -> Option<Link> {
+        if self.inner.lease.has_forked() {
+            return None;
+        }
         self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -293,24 +322,40 @@ impl Session {
     /// Continues with another connection. A session that is over stays over, and is closed.
     pub(crate) fn replace_link(&self, link: Link) {
         let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
-        let unused = match &mut *current {
-            Some(current) => std::mem::replace(current, link),
-            None => link,
+        self.inner.connections.fetch_add(1, Ordering::SeqCst);
+        let (last, unused) = match &mut *current {
+            Some(current) => (Some(std::mem::replace(current, link)), None),
+            None => (None, Some(link)),
         };
         drop(current);
         drop(unused);
+        if let Some(last) = last {
+            last.abandon();
+        }
+    }
+
+    /// Records the timeout that a server has granted at a reconnect. If it is shorter than before, the session is over: the
+    /// lease is for the longer one.
+    pub(crate) fn granted(&self, timeout: Duration) {
+        if timeout < self.timeout() {
+            self.end_for_all(SessionEnd::TimeoutLowered { granted: timeout });
+        }
     }
 
     /// Ends the session for everyone who holds a handle. The first reason is kept.
     ///
     /// Returns the session's connection, over which the session can be closed properly. Dropping it does that too.
     pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
+        self.end_for_all(end);
+        self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn end_for_all(&self, end: SessionEnd) {
         self.inner.end.send_if_modified(|current| {
             let first = current.is_none();
             current.get_or_insert(end);
             self.inner.lease.revoke();
             first
         });
-        self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -49,6 +49,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::ClockInstant;
+use crate::process::Process;
 
 /// How long a session is certainly alive.
 ///
@@ -71,10 +72,13 @@ use crate::clock::ClockInstant;
 ///
 /// # Assumptions
 ///
-/// - If a server grants a session a shorter timeout than the server before it, its answer reaches the client. The timeout is
-///   negotiated again at every reconnect, and a session that is granted less than it was opened with is over at once;
-///   but if the connection breaks before the handshake is complete, and no other server is reached in the meantime, the
-///   session can end on the servers while the lease is still valid.
+/// - If a server grants a session a shorter timeout than the server before it, its answer is read before that time is over. The
+///   timeout is negotiated again at every reconnect, and a session that is granted less than it was opened with is over as
+///   soon as the server has answered the handshake and the first ping, even while the client's runtime is blocked. The session
+///   can end on the servers while the lease is still valid if, for as long as the shorter timeout, the connection is broken or the
+///   attempt given up before these answers arrive, and no other server is reached; if the whole process is stopped between
+///   sending the handshake and reading the answers; if the thread of `async-io` is blocked, which reads for all
+///   connections of the process; or, with SASL, if the client's runtime is blocked.
 /// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the leader
 ///   about its sessions every `tickTime`/2 is delayed by less than 1/16 of the session timeout. Observers that are fed
 ///   by a follower (an *observer master*) report in two steps: they need a session timeout of at least 4 `tickTime`.
@@ -91,6 +95,7 @@ pub struct SessionLease {
     /// The end that `arithmetic` has computed, for readers; or zero, once the end has been seen.
     valid_until: AtomicU64,
     arithmetic: Mutex<LeaseArithmetic>,
+    process: Process,
 }
 
 impl std::fmt::Debug for SessionLease {
@@ -113,6 +118,7 @@ impl SessionLease {
             session_timeout,
             valid_until: AtomicU64::new(arithmetic.valid_until().as_nanos()),
             arithmetic: Mutex::new(arithmetic),
+            process: Process::current(),
         }
     }
 
@@ -139,10 +145,15 @@ impl SessionLease {
     }
 
     /// The instant at which the lease ends, as things stand. Later probes move it forward, never back, except that it is
-    /// [`ClockInstant::ZERO`] for good when the session has ended.
+    /// [`ClockInstant::ZERO`] for good when the session has ended, and in a forked child of the process that has the session.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
-        ClockInstant::from_nanos(self.valid_until.load(Ordering::Acquire))
+        if self.has_forked() { ClockInstant::ZERO } else { self.published() }
+    }
+
+    /// Whether this is a copy in a forked child of the process that has the session.
+    pub(crate) fn has_forked(&self) -> bool {
+        self.process.has_forked()
     }
 
     /// Whether the session is certainly alive now. Reads the clock.
@@ -154,8 +165,11 @@ impl SessionLease {
     /// The time until the lease ends, as things stand; zero if it has ended. Reads the clock.
     #[must_use]
     pub fn remaining(&self) -> Duration {
+        if self.has_forked() {
+            return Duration::ZERO;
+        }
         loop {
-            let until = self.valid_until();
+            let until = self.published();
             let remaining = until.remaining();
             // An end that has been seen is final, even if an answer is about to move it.
             if !remaining.is_zero() || self.replace(until, ClockInstant::ZERO) {
@@ -173,6 +187,10 @@ impl SessionLease {
     #[must_use]
     pub fn probe_interval(&self) -> Duration {
         self.session_timeout / 6
+    }
+
+    fn published(&self) -> ClockInstant {
+        ClockInstant::from_nanos(self.valid_until.load(Ordering::Acquire))
     }
 
     fn replace(&self, old: ClockInstant, new: ClockInstant) -> bool {

@@ -58,7 +58,7 @@ impl Sessions {
     /// The current session, if it has a connection.
     pub(crate) fn try_connected(&self) -> Result<Session> {
         if self.closing.has_begun() {
-            return Err(Error::Closed);
+            return Err(self.closing.error());
         }
         self.current().filter(Session::is_connected).ok_or_else(|| self.not_connected(Duration::ZERO))
     }
@@ -72,7 +72,7 @@ impl Sessions {
     pub(crate) async fn connected_within(&self, limit: Duration) -> Result<Session> {
         tokio::select! {
             biased;
-            () = self.closing.begun() => Err(Error::Closed),
+            () = self.closing.begun() => Err(self.closing.error()),
             session = self.in_time(limit, self.next_connected()) => session?,
         }
     }
@@ -86,7 +86,7 @@ impl Sessions {
     pub(crate) async fn connection_of(&self, session: &Session) -> Result<Result<(), SessionEnd>> {
         tokio::select! {
             biased;
-            () = self.closing.begun() => Err(Error::Closed),
+            () = self.closing.begun() => Err(self.closing.error()),
             connected = self.in_time(self.options.connection_timeout, session.connected()) => connected,
         }
     }
@@ -96,7 +96,7 @@ impl Sessions {
         let usable = |session: &Option<Session>| session.as_ref().is_some_and(|session| session.end().is_none());
         loop {
             let found = sessions.wait_for(usable).await.ok().and_then(|session| session.clone());
-            let session = found.ok_or(Error::Closed)?;
+            let session = found.ok_or_else(|| self.closing.error())?;
             if session.connected().await.is_ok() {
                 return Ok(session);
             }

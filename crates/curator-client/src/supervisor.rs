@@ -13,10 +13,12 @@ use tokio::task::JoinSet;
 use crate::clock::ClockInstant;
 use crate::closing::Closing;
 use crate::connection::{Change, Connection, close_session};
-use crate::error::{Error, SessionEnd};
+use crate::error::{ClientEnd, Error, Result, SessionEnd};
 use crate::journal::{Doubt, Journal};
 use crate::local_address::LockData;
 use crate::options::SessionOptions;
+use crate::panicked::{Panicked, caught};
+use crate::path::ZPath;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
@@ -65,13 +67,25 @@ impl Supervisor {
         // Dropping it aborts its tasks.
         let _worker = worker;
         let drained = pin!(drained);
-        let confirmed = tokio::select! {
-            biased;
-            confirmed = self.work(drained) => confirmed,
-            never = self.journal.remind(&self.timer) => match never {},
+        let working = async {
+            tokio::select! {
+                biased;
+                confirmed = self.work(drained) => confirmed,
+                never = self.journal.remind(&self.timer) => match never {},
+            }
         };
-        self.journal.closed(confirmed);
-        self.finish(confirmed.unwrap_or(true));
+        match caught(working).await {
+            Ok(confirmed) => {
+                self.journal.closed(confirmed);
+                self.states.close();
+                self.closing.finish(confirmed.unwrap_or(true));
+            }
+            // Nothing that has panicked is used any more, and the sessions end with `self`.
+            Err(Panicked { message }) => {
+                self.closing.cut_short(ClientEnd::Panicked { message: message.clone() });
+                self.journal.panicked(&message);
+            }
+        }
     }
 
     /// Returns whether the servers have confirmed that all sessions are over; `None` if there was none.
@@ -117,7 +131,7 @@ impl Supervisor {
     ) -> SessionEnd {
         let Self { options, timer, states, journal, .. } = self;
         let Some(link) = session.link() else { return SessionEnd::Expired };
-        let mut connection = Connection::new(options, timer, journal, &link);
+        let mut connection = Connection::new(options, timer, journal, session, &link);
         drop(link);
         let (interval, patience) = (session.probe_interval(), session.patience());
         let mut probes = FuturesUnordered::new();
@@ -131,8 +145,8 @@ impl Supervisor {
         let mut awaited = None;
         loop {
             let left = session.lease().remaining();
-            if left.is_zero() {
-                return SessionEnd::LeaseOver;
+            if let Some(end) = session.end() {
+                return end;
             }
             let in_doubt = tokio::select! {
                 biased;
@@ -147,10 +161,10 @@ impl Supervisor {
                             Doubt::ConnectionBroke
                         }
                         Change::Resumed(link) => {
-                            let granted = link.session_timeout();
                             session.replace_link(link);
-                            if granted < session.timeout() {
-                                return SessionEnd::TimeoutLowered { granted };
+                            // The server may have granted less time than before.
+                            if let Some(end) = session.end() {
+                                return end;
                             }
                             journal.resumed(session);
                             next_probe = Deadline::after(Duration::ZERO);
@@ -201,7 +215,7 @@ impl Supervisor {
                     if connection.is_up() {
                         awaited = Some(now);
                         silence.asked(now);
-                        probes.push(session.probe());
+                        probes.push(probe(session));
                     }
                     overdue.then_some((now, Doubt::ProbeOverdue))
                 }
@@ -235,7 +249,8 @@ impl Supervisor {
         let opened = Opened::default();
         let opening = async {
             loop {
-                match self.attempt(epoch, &diagnosis, &opened).await {
+                let attempt = caught(self.attempt(epoch, &diagnosis, &opened)).await;
+                match attempt.unwrap_or_else(|panicked| Err(panicked.into())) {
                     Ok(session) => return Some(session),
                     // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
                     // the client tries again.
@@ -272,28 +287,32 @@ impl Supervisor {
         let (session, server) = Session::open(epoch, &self.options, &self.timer, diagnosis).await?;
         opened.set(Some(session.clone()));
         session.prove(&server, deadline, diagnosis).await?;
-        // The next probe is due soon, and nobody sends it before this has returned.
-        let limit = session.probe_interval() / 2;
-        self.lock_data.find_out(&server, &self.timer, limit).await;
+        if let Some(address) = session.link().and_then(|link| link.address()) {
+            self.lock_data.find_out(address);
+        }
         Ok(session)
     }
+}
 
-    fn finish(&self, confirmed: bool) {
-        self.states.close();
-        self.closing.finish(confirmed);
-    }
+/// Sends a probe when it is first polled. One that panics has failed.
+async fn probe(session: &Session) -> (ClockInstant, Result<()>) {
+    let called = ClockInstant::now();
+    caught(async { session.probe().await }).await.unwrap_or_else(|Panicked { message }| {
+        let cause = format!("the client has panicked: {message}");
+        (called, Err(Error::Unexpected { operation: "probe", path: ZPath::root(), cause }))
+    })
 }
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
         let is_cut_short = !self.closing.has_finished();
+        // Before the session and the timers end: those who wait look at this first.
+        self.closing.cut_short(ClientEnd::RuntimeEnded);
         if let Some(session) = self.sessions.finish().filter(|_| is_cut_short) {
             self.journal.cut_short(&session);
         }
-        // Before the timers end: those who wait look at this first.
-        self.closing.begin();
         self.timer.end();
-        self.finish(false);
+        self.states.close();
     }
 }
 

@@ -8,10 +8,15 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
+use crate::process::Process;
+
 /// Makes timers on the runtime on which the client was connected, no matter where they are polled.
 ///
 /// `tokio::time::sleep` panics outside a runtime, and a plain thread may wait for a lock. A timer also panics when it is
 /// polled after the end of its runtime; from then on it is therefore no longer polled, and counts as expired.
+///
+/// Calling a method only notes the time. The timer itself is made by the first poll, so that a `Drop` may set one on any
+/// thread: one that is ending cannot enter a runtime any more.
 ///
 /// The timers run in real time. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime is
 /// idle, for example while an answer is on its way: no server would ever be in time, and no session would live. The
@@ -21,6 +26,8 @@ pub(crate) struct Timer {
     runtime: Handle,
     /// Whether the timers have ended. Ending them waits for any thread that is polling one.
     ended: Arc<RwLock<bool>>,
+    /// In a forked child they have ended too: nothing drives them.
+    process: Process,
 }
 
 /// The longest time a timer is set for, when the caller means "forever".
@@ -28,7 +35,7 @@ const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 impl Timer {
     pub(crate) fn new(runtime: Handle) -> Self {
-        Self { runtime, ended: Arc::default() }
+        Self { runtime, ended: Arc::default(), process: Process::current() }
     }
 
     pub(crate) fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
@@ -50,16 +57,24 @@ impl Timer {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        *self.ended.read().unwrap_or_else(PoisonError::into_inner)
+        self.process.has_forked() || *self.ended.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn until(&self, at: Instant) -> impl Future<Output = ()> + Send + use<> {
-        let _inside = self.runtime.enter();
-        let mut sleep = Sleep::until(at);
-        let ended = Arc::clone(&self.ended);
+        let (timer, mut sleep) = (self.clone(), None);
         std::future::poll_fn(move |cx| {
-            let ended = ended.read().unwrap_or_else(PoisonError::into_inner);
-            if *ended { Poll::Ready(()) } else { sleep.poll(cx) }
+            if timer.process.has_forked() {
+                return Poll::Ready(());
+            }
+            let ended = timer.ended.read().unwrap_or_else(PoisonError::into_inner);
+            if *ended {
+                return Poll::Ready(());
+            }
+            let sleep = sleep.get_or_insert_with(|| {
+                let _inside = timer.runtime.enter();
+                Sleep::until(at)
+            });
+            sleep.poll(cx)
         })
     }
 }
@@ -162,8 +177,7 @@ mod tests {
     fn a_timer_works_on_a_plain_thread() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let timer = Timer::new(runtime.handle().clone());
-        let sleep = std::thread::spawn(move || timer.sleep(Duration::from_millis(1))).join().unwrap();
-        futures_executor(sleep);
+        std::thread::spawn(move || futures_executor(timer.sleep(Duration::from_millis(1)))).join().unwrap();
 
         fn futures_executor(future: impl Future<Output = ()>) {
             let mut future = std::pin::pin!(future);
@@ -202,7 +216,8 @@ mod tests {
     async fn a_clock_that_is_paused_later_does_not_hurry_a_timer() {
         let (timer, time) = (Timer::new(Handle::current()), Duration::from_millis(20));
         let began = Instant::now();
-        let sleep = timer.sleep(time);
+        let mut sleep = Box::pin(timer.sleep(time));
+        assert!(futures_util::poll!(&mut sleep).is_pending());
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(3_600)).await;
         sleep.await;

@@ -96,7 +96,8 @@ async fn one_that_waits_for_the_lock_can_finish(peer: Peer, lock_name: &'static 
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     let path = format!("/jepsen/{}", peer.key());
     let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
-    let held = InterProcessMutex::with_driver(&client, path, driver).unwrap().acquire().await.unwrap();
+    let held =
+        InterProcessMutex::non_reentrant(&client, path).unwrap().with_driver(driver).unwrap().acquire().await.unwrap();
     let worker = start(&run, peer, 0, server.connect_string());
     // It watches the node of the holder.
     let node = held.node().as_str();

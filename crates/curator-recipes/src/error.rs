@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum LossReason {
     /// The session that the lock belongs to is over, or may be over.
     SessionLost(SessionEnd),
-    /// Someone deleted the lock's node.
+    /// The lock's node does not exist: a client deleted it, or the ensemble has lost it.
     NodeDeleted,
     /// It is not lost but given up by us: its last guard was released, dropped or downgraded. This is known before the server
     /// is asked; the result of the release says more. Only a [`LossHandle`](crate::LossHandle) says this, as it can be left
@@ -28,7 +28,7 @@ impl std::fmt::Display for LossReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::SessionLost(end) => write!(f, "its session ended: {end}"),
-            Self::NodeDeleted => f.write_str("someone deleted its node"),
+            Self::NodeDeleted => f.write_str("its node no longer exists"),
             Self::Released => f.write_str("it was released"),
         }
     }
@@ -148,6 +148,17 @@ pub enum Error {
         /// The owner.
         owner: OwnerId,
     },
+    /// An asynchronous acquire of a reentrant lock outside a tokio runtime: a lock belongs to a tokio task, and tasks of other
+    /// executors cannot be told apart. Nothing was sent. From a multi-lock of locks, it is the cause of a
+    /// [`MultiLockMember`](Self::MultiLockMember).
+    #[error(
+        "the reentrant lock {dir} is acquired outside a tokio runtime, where its owner is unknown: name the owner by \
+         `acquire_as`, or make the lock `non_reentrant`"
+    )]
+    OwnerUnknown {
+        /// The full path of the lock's directory on the server; the first one of a multi-lock.
+        dir: ZPath,
+    },
     /// A number of leases that a semaphore can never give, or can never have as its limit.
     #[error("{asked} leases of the semaphore {path}: expected {}", from_one_to(*max))]
     InvalidQuantity {
@@ -167,7 +178,8 @@ pub enum Error {
         expected: &'static str,
     },
     /// One lock of a multi-lock could not be acquired. The locks acquired before it were released, the last one first.
-    /// [`Closed`](curator_client::Error::Closed) is returned unwrapped.
+    /// [`Closed`](curator_client::Error::Closed), [`ClientEnded`](curator_client::Error::ClientEnded) and
+    /// [`Forked`](curator_client::Error::Forked) are returned unwrapped.
     #[error("the lock {member} of a multi-lock: {cause}{}", also(rollback))]
     MultiLockMember {
         /// The lock that failed.
@@ -210,12 +222,27 @@ pub enum Error {
     },
 }
 
-/// So that the set-up code of a service can use `?` throughout.
-impl From<curator_client::InvalidRetryPolicy> for Error {
-    fn from(error: curator_client::InvalidRetryPolicy) -> Self {
-        Self::Client(error.into())
-    }
+// So that the set-up code of a service can use `?` throughout.
+macro_rules! from_errors_of_options {
+    ($($(#[$feature:meta])? $invalid:ident),*) => {
+        $(
+            $(#[$feature])?
+            impl From<curator_client::$invalid> for Error {
+                fn from(error: curator_client::$invalid) -> Self {
+                    Self::Client(error.into())
+                }
+            }
+        )*
+    };
 }
+
+from_errors_of_options!(
+    InvalidConnectString,
+    InvalidPath,
+    InvalidRetryPolicy,
+    #[cfg(feature = "tls")]
+    InvalidTlsOptions
+);
 
 /// How often and for how long something failed, to stand before what happened last.
 fn repeated(attempts: u32, failing_for: Duration) -> String {

@@ -26,6 +26,7 @@
 /// [fencing]: crate::guide::fencing
 /// [interop]: crate::guide::interop
 /// [locks]: crate::guide::locks
+/// [restoring-data]: crate::guide::production#restoring-data
 /// [revocation]: crate::guide::revocation
 /// [semaphore-caveats]: crate::guide::semaphore#caveats
 #[doc = include_str!("../docs/guarantees.md")]
@@ -47,7 +48,7 @@ pub mod guarantees {}
 #[doc = include_str!("../docs/locks/README.md")]
 pub mod locks {}
 
-/// The mutex: one owner, which may re-enter.
+/// The mutex: one holder at a time, with a reentrant form.
 ///
 /// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
 /// [guarantees]: crate::guide::guarantees#guarantees
@@ -105,6 +106,9 @@ pub mod revocation {}
 ///
 /// [assumptions]: crate::guide::guarantees#assumptions
 /// [fencing]: crate::guide::fencing
+/// [foreign]: crate::guide::guarantees#foreign-children
+/// [lost-writes]: crate::guide::guarantees#an-ensemble-that-has-lost-writes
+/// [fork]: crate::guide::guarantees#fork
 /// [permissions]: crate::guide::guarantees#permissions
 /// [revocation]: crate::guide::revocation
 #[doc = include_str!("../docs/production.md")]

@@ -13,8 +13,7 @@
 //!     .retry_policy(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?)
 //!     .connect()
 //!     .await?;
-//! // Without `non_reentrant`, the lock belongs to the task, and futures that share a task would not exclude each other.
-//! let mutex = InterProcessMutex::new(&client, "/locks/orders")?.non_reentrant();
+//! let mutex = InterProcessMutex::non_reentrant(&client, "/locks/orders")?;
 //!
 //! let guard = mutex.acquire().await?;
 //!
@@ -31,21 +30,21 @@
 //!
 //! | I want | use |
 //! |---|---|
-//! | one holder at a time; any other future waits, also in the same task | [`InterProcessMutex::non_reentrant`] |
-//! | one holder at a time, whose task may re-enter: futures that share a task do not exclude each other | [`InterProcessMutex::new`] |
+//! | one holder at a time | [`InterProcessMutex::non_reentrant`]: each acquire waits its turn, also in the same task |
 //! | the same, without waiting, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
 //! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and its relatives |
-//! | a lock that follows a request from task to task | [`InterProcessMutex::acquire_as`] |
+//! | a lock that follows a request from task to task, and is re-entered there | [`InterProcessMutex::acquire_as`], of one made by `new` |
 //! | one holder at a time, on a path that Java programs use with Curator's semaphore mutex | [`InterProcessSemaphoreMutex`] |
 //! | a limited number of holders | [`InterProcessSemaphoreV2`]; [`with_shared_count`](InterProcessSemaphoreV2::with_shared_count) if the limit changes |
 //! | several leases in one step | [`InterProcessSemaphoreV2::acquire_many`] |
-//! | many readers or one writer | [`InterProcessReadWriteLock`] |
+//! | many readers or one writer | [`InterProcessReadWriteLock::non_reentrant`] |
 //! | a writer that continues as a reader | [`WriteGuard::downgrade`] |
-//! | mutexes on several paths at once, in any order | [`InterProcessMultiLock::new`] |
+//! | mutexes on several paths at once, in any order | [`InterProcessMultiLock::non_reentrant`] |
 //! | several exclusive locks as one: mutexes, semaphore mutexes, write locks | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
+//! | to acquire again what the task (or thread) already holds | `new` of these three types, such as [`InterProcessMutex::new`]: futures that share a task are then inside together |
 //! | to share a path with Java Curator | the lock of the same name: [`guide::interop`] |
 //! | to share a path with kazoo's `Lock` (Python) | [`InterProcessMutex::compatible_with_kazoo`] |
-//! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::compatible_with_go_zookeeper`], the same as `new` |
+//! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::compatible_with_go_zookeeper`], the same as `non_reentrant` |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
 //! Besides the locks, there is [`SharedCount`]: a number that all processes share, and its changes as a stream.

@@ -243,13 +243,7 @@ impl SharedCount {
             mode: CreateMode::Persistent,
             acl: client.acl_for(path),
         };
-        match (session.create(&node).await, path.parent()) {
-            (Err(curator_client::Error::NoNode { .. }), Some(parent)) => {
-                client.ensure_containers(session, &parent).await?;
-                session.create(&node).await
-            }
-            (created, _) => created,
-        }
+        client.create_with_containers(session, &node).await
     }
 
     /// Parses what was read from the node.

@@ -37,6 +37,9 @@ pub struct SessionCredentials {
 /// Closes a session on the server, behind the back of the client that owns it: its ephemeral nodes are deleted and its
 /// watches gone when this returns.
 ///
+/// So another client may have its locks before that client learns of the end, as when an administrator does this. For a session
+/// whose timeout is over, see [`EmbeddedServer::expire_session`](crate::EmbeddedServer::expire_session).
+///
 /// Any member of an ensemble will do. On the owner's own server, the take-over closes the owner's connection; on another,
 /// the owner learns of the end when it next sends something. This is how Curator's tests kill a session.
 ///

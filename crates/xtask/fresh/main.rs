@@ -13,7 +13,7 @@ mod secured;
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = TestingServer::embedded().await?;
     let client = CuratorClient::builder(server.connect_string()).connect().await?;
-    let mutex = InterProcessMutex::new(&client, "/locks/orders")?.non_reentrant();
+    let mutex = InterProcessMutex::non_reentrant(&client, "/locks/orders")?;
 
     let guard = mutex.acquire().await?;
     assert!(mutex.try_acquire().await?.is_none(), "the lock was acquired twice");

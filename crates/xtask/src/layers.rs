@@ -1,9 +1,12 @@
 //! Checks that the modules of a crate are layered: imports run down, and never in a circle.
 //!
 //! A file belongs to the module in the table below whose path is the longest prefix of its own. Every path that begins with
-//! `crate`, `super` or `self` counts as an import, wherever it stands; re-exports are followed to the module where the name
-//! is defined. Tests and documentation do not count. Nor do method calls, which name no module: an `impl` block in another file
-//! than its type is part of that type, as `contest::wait` is of `contest::entry`.
+//! `crate`, `super`, `self` or a module of the file counts as an import, wherever it stands; re-exports are followed to the module
+//! where the name is defined. Tests and documentation do not count. Nor do method calls, which name no module: an `impl` block in
+//! another file than its type is part of that type, as `contest::wait` is of `contest::entry`.
+//!
+//! Inside a module of the table, files and folders that stand beside each other may import each other, but not in a circle. A file
+//! and those in its folder (`ledger.rs` and `ledger/refused.rs`) are one module in several files, and may do as they like.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, path::Path};
@@ -55,7 +58,9 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "node_path",
                 "operation",
                 "options",
+                "panicked",
                 "path",
+                "process",
                 "retry_policy",
                 "sasl",
                 "shortened",
@@ -133,6 +138,23 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["error", "lock::debug", "lock::owner"],
         ],
     ),
+    (
+        "curator-test",
+        &[
+            &["real"],
+            &["real::cluster"],
+            &["server"],
+            &["real::server"],
+            &["real::files", "real::partition", "real::process", "real::snapshot"],
+            &["proxy", "server::settings"],
+            &["close_session", "server::tls"],
+            &["embedded", "four_letter", "proxy::frame"],
+            &["proxy::faults", "serving_thread"],
+            &["certificates", "ports", "wait"],
+            &["error"],
+            &["op_code", "real::distribution", "real_time", "report", "server::kind", "unique_path"],
+        ],
+    ),
 ];
 
 /// The imports of a crate. Modules and names are paths from its root, such as `a::b`.
@@ -148,11 +170,13 @@ struct Source {
 impl Source {
     fn of(files: &[(String, String)]) -> Self {
         let mut source = Self::default();
-        for (file, text) in files {
+        let module = |file: &str| -> Vec<_> {
             let parts = file.trim_end_matches(".rs").split('/').filter(|part| !matches!(*part, "lib" | "mod"));
-            let module: Vec<_> = parts.map(str::to_owned).collect();
-            source.named.insert(module.join("::"), BTreeSet::new());
-            source.read(text.parse().unwrap(), &module, &[], false);
+            parts.map(str::to_owned).collect()
+        };
+        source.named = files.iter().map(|(file, _)| (module(file).join("::"), BTreeSet::new())).collect();
+        for (file, text) in files {
+            source.read(text.parse().unwrap(), &module(file), &[], false);
         }
         source.named.retain(|module, _| !source.tests.iter().any(|test| is_in(module, test)));
         source
@@ -209,6 +233,11 @@ impl Source {
             Some("crate") => path[1..].join("::"),
             Some("self") => [module, &path[1..]].concat().join("::"),
             Some("super") => [&module[..module.len() - ups], &path[ups..]].concat().join("::"),
+            Some(first)
+                if path.len() > 1 && self.named.contains_key(&[module, &[first.to_owned()]].concat().join("::")) =>
+            {
+                [module, path].concat().join("::")
+            }
             _ => return,
         };
         if in_use {
@@ -237,14 +266,16 @@ impl Source {
         // The root of the crate only re-exports.
         for (file, named) in self.named.iter().filter(|(file, _)| !file.is_empty()) {
             for name in named {
-                let (Some((from, depth)), Some((to, below))) = (place(file), place(&self.origin(name))) else {
+                let origin = self.origin(name);
+                let (Some((from, depth)), Some((to, below))) = (place(file), place(&origin)) else {
                     problems.push(format!("{file} or {name} is in no layer"));
                     continue;
                 };
                 if below < depth {
                     problems.push(format!("{file} names {to}, which is above it"));
                 }
-                arrows.extend((from != to).then_some((from, to)));
+                let arrow = if from == to { self.beside(file, &origin) } else { Some((from, to)) };
+                arrows.extend(arrow);
             }
         }
         // What is left when modules without imports, and modules that nobody imports, are taken away again and again.
@@ -255,6 +286,18 @@ impl Source {
         }
         problems.extend(arrows.iter().map(|(from, to)| format!("{from} names {to}, in a circle")));
         problems
+    }
+
+    /// The file or folder with `file` and the one with `origin`, if they stand beside each other.
+    fn beside<'a>(&'a self, file: &'a str, origin: &str) -> Option<(&'a str, &'a str)> {
+        let other = self.named.keys().filter(|module| is_in(origin, module)).max_by_key(|module| module.len())?;
+        let same = file.split("::").zip(other.split("::")).take_while(|(a, b)| a == b);
+        let shared: usize = same.map(|(part, _)| part.len() + "::".len()).sum();
+        let first = |path: &'a str| {
+            let end = path.get(shared..)?.find("::").map_or(path.len(), |length| shared + length);
+            Some(&path[..end])
+        };
+        Some((first(file)?, first(other)?))
     }
 }
 
@@ -270,6 +313,13 @@ fn read(folder: &Path, prefix: &str, files: &mut Vec<(String, String)>) {
             Ok(text) => files.push((name, text)),
             Err(_) => read(&path, &format!("{name}/"), files),
         }
+    }
+}
+
+#[test]
+fn every_published_crate_has_layers() {
+    for name in crate::package::PUBLISHED {
+        assert!(CRATES.iter().any(|(layered, _)| *layered == name), "{name} is missing in crates/xtask/src/layers.rs");
     }
 }
 
@@ -305,4 +355,23 @@ fn an_import_that_runs_up_is_found() {
         assert_eq!(check(planted), up, "{planted}");
     }
     assert_eq!(check("use crate::side; use self::x; use crate::lost;"), "low or lost is in no layer");
+}
+
+#[test]
+fn a_circle_of_files_that_stand_beside_each_other_is_found() {
+    let check = |deep: &str| {
+        let files = [
+            ("top/mod.rs", "mod a; mod b; pub(crate) use b::B;"),
+            ("top/a.rs", "mod part; use super::B; use part::Part;"),
+            ("top/a/part.rs", "use super::A; use crate::top::Top;"),
+            ("top/b/mod.rs", "mod deep;"),
+            ("top/b/deep.rs", deep),
+        ];
+        Source::of(&files.map(|(file, text)| (file.to_owned(), text.to_owned()))).check(&[&["top"]]).join("; ")
+    };
+    assert_eq!(check("use super::B; use crate::top::Top;"), "", "a file and its folder are one module");
+    assert_eq!(
+        check("use crate::top::a::part::Part;"),
+        "top::a names top::b, in a circle; top::b names top::a, in a circle"
+    );
 }

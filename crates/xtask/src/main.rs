@@ -27,6 +27,8 @@ mod not_run;
 mod package;
 #[cfg(test)]
 mod packaged;
+#[cfg(test)]
+mod pages;
 mod plan;
 mod prepare;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]

@@ -94,13 +94,13 @@ async fn the_store_refuses_a_write_that_was_permitted_and_comes_too_late() {
 async fn who_gives_back_a_reservation_learns_that_it_was_lost_or_has_expired() {
     let server = TestingServer::start().await.unwrap();
     let other = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
-    let order = InterProcessMutex::new(&other, "/curator-examples/service/orders/7").unwrap();
+    let order = InterProcessMutex::non_reentrant(&other, "/curator-examples/service/orders/7").unwrap();
     let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
     let token = service.says("POST /orders/7/reservation", 201, "").await;
     other.delete().for_path(&order.participants().await.unwrap()[0].path).await.unwrap();
     service.says(&with_token("PUT /orders/7", &token), 410, "the reservation is lost: ").await;
     let (status, reason) = service.answers(&with_token("DELETE /orders/7/reservation", &token), "").await;
-    assert!(status == 410 && reason.contains("someone deleted its node"), "{status} {reason}");
+    assert!(status == 410 && reason.contains("its node no longer exists"), "{status} {reason}");
     drop(service);
 
     let settings = [("SESSION_TIMEOUT", "20"), ("RESERVED_FOR", "0.1")];
@@ -159,8 +159,8 @@ async fn after_an_outage_the_job_has_a_new_lock_and_late_requests_are_refused() 
 async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order() {
     let server = TestingServer::start().await.unwrap();
     let other = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
-    let job = InterProcessMutex::new(&other, "/curator-examples/service/job").unwrap();
-    let order = InterProcessMutex::new(&other, "/curator-examples/service/orders/7").unwrap();
+    let job = InterProcessMutex::non_reentrant(&other, "/curator-examples/service/job").unwrap();
+    let order = InterProcessMutex::non_reentrant(&other, "/curator-examples/service/orders/7").unwrap();
     // So long that none of its nodes can go by itself while this test runs.
     let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "40")]).await;
     service.leads().await;

@@ -15,10 +15,12 @@ use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::local_address::LockData;
 use crate::outage::PACE;
+use crate::process::InProcess;
 use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::supervisor::Supervisor;
 use crate::timer::Timer;
+use crate::zk::reactor;
 
 impl CuratorClientBuilder {
     /// Creates a client that connects in the background, for as long as it lives: a service can start before its ensemble
@@ -47,17 +49,20 @@ impl CuratorClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and [`Error::InvalidOption`]. Nothing has
-    /// been sent then.
+    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and [`Error::InvalidOption`];
+    /// [`Error::Forked`] in a process that was forked from one with a client. Nothing has been sent then.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
     pub fn start(self) -> Result<CuratorClient> {
         let client = self.validate()?;
+        if reactor::has_forked() {
+            return Err(Error::Forked);
+        }
         let (options, timer) = (client.options, Timer::new(tokio::runtime::Handle::current()));
         // Panics here, and not in a task, if the runtime has no timers.
-        drop(timer.sleep(Duration::ZERO));
+        drop(tokio::time::sleep(Duration::ZERO));
         let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name, PACE)));
         let (session_options, for_sessions) = (Arc::clone(&options), Arc::clone(&journal));
         let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), for_sessions));
@@ -65,7 +70,7 @@ impl CuratorClientBuilder {
         let lock_data = Arc::new(LockData::new(client.lock_data));
         let (janitor, queue) = Janitor::new(&options.name);
         let mut worker = JoinSet::new();
-        worker.spawn(queue.work(Arc::clone(&sessions), timer.clone()));
+        worker.spawn(InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))));
         let drained = drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
         let supervisor = Supervisor {
             options: Arc::clone(&options),
@@ -78,7 +83,7 @@ impl CuratorClientBuilder {
         };
         journal.started(&options.servers);
         // The client owns this task: it ends with `close`, or when the last handle is dropped.
-        tokio::spawn(supervisor.run(drained, worker));
+        tokio::spawn(InProcess::new(Box::pin(supervisor.run(drained, worker))));
         let inner = Inner {
             options,
             timer,

@@ -9,7 +9,7 @@ use crate::janitor::Janitor;
 use crate::node::find::NodeFinder;
 use crate::node::protected::ProtectionId;
 use crate::node_path::NodePath;
-use crate::operation::{CreateMode, Created, NodeSpec};
+use crate::operation::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
 use crate::session::Session;
 
@@ -25,8 +25,8 @@ pub struct CreateBuilder {
     or_set_data: bool,
 }
 
-/// How often a node that exists, and then does not, is created or set again.
-const CREATE_OR_SET_ROUNDS: u32 = 16;
+/// How often a node that exists, and then does not, is created or set again; and one whose parents come and go, created.
+const CREATE_ROUNDS: u32 = 16;
 
 impl CreateBuilder {
     pub(super) fn new(client: &CuratorClient) -> Self {
@@ -132,7 +132,7 @@ async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -
                 rounds += 1;
                 match session.set_data(&spec.path, &spec.data, None).await {
                     // Deleted since then.
-                    Err(Error::NoNode { .. }) if rounds < CREATE_OR_SET_ROUNDS => {}
+                    Err(Error::NoNode { .. }) if rounds < CREATE_ROUNDS => {}
                     result => return result.map(drop),
                 }
             }
@@ -140,29 +140,45 @@ async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -
         .await
 }
 
-/// `explain` is for errors about the node itself; a parent can safely be created again.
-async fn create_with_parents(
+/// Creates the node; if a parent is missing that may be created, all of that in one transaction.
+///
+/// `explain` is for errors of the creates; looking for parents does no harm.
+pub(super) async fn create_with_parents(
     client: &CuratorClient,
     session: &Session,
     spec: &NodeSpec,
     parents: bool,
     explain: impl Fn(Error) -> Error,
 ) -> Result<Created> {
-    match session.create(spec).await.map_err(&explain) {
-        Err(error @ Error::NoNode { .. }) => {
-            let Some(parent) = spec.path.parent() else { return Err(error) };
-            let root = &client.root;
-            if parents {
-                client.ensure_containers(session, &parent).await?;
-            } else if !root.is_root() {
-                // A namespace is created on first use.
-                client.ensure_containers(session, root).await?;
-            } else {
-                return Err(error);
-            }
-            session.create(spec).await.map_err(explain)
+    // A namespace is created on first use.
+    let may_create = |path: &ZPath| parents || client.root.strip_prefix(path).is_some();
+    let mut created = session.create(spec).await;
+    for _ in 0..CREATE_ROUNDS {
+        if !matches!(created, Err(Error::NoNode { .. })) || !parents && client.root.is_root() {
+            break;
         }
-        result => result,
+        let missing = client.missing_parents(session, [&spec.path]).await?;
+        if !missing.iter().all(may_create) {
+            break;
+        }
+        let create = vec![TransactionOperation::Create(spec.clone())];
+        created = match client.transact_with_containers(session, &missing, create).await {
+            Ok(Some(results)) => created_by(results, &spec.path),
+            // The parents come and go.
+            Ok(None) => continue,
+            Err(Error::TransactionFailed { cause, .. }) => Err(*cause),
+            Err(error) => Err(error),
+        };
+    }
+    created.map_err(explain)
+}
+
+fn created_by(results: Vec<TransactionResult>, path: &ZPath) -> Result<Created> {
+    match results.into_iter().next() {
+        Some(TransactionResult::Created(created)) => Ok(created),
+        other => {
+            Err(Error::Unexpected { operation: "create", path: path.clone(), cause: format!("the result {other:?}") })
+        }
     }
 }
 

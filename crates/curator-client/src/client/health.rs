@@ -89,7 +89,7 @@ impl CuratorClient {
     /// How the client is doing now. Sends nothing and does not wait, so it can be called as often as you like.
     #[must_use]
     pub fn health(&self) -> ClientHealth {
-        let (state, since) = self.inner.states.current_since();
+        let (_, since) = self.inner.states.current_since();
         let now = ClockInstant::now();
         let (session, record) = (self.current_session(), self.inner.journal.record());
         let last_failure = record.last_failure.map(|(cause, at)| {
@@ -98,7 +98,7 @@ impl CuratorClient {
         });
         ClientHealth {
             client: self.name().to_owned(),
-            state,
+            state: self.connection_state(),
             state_for: now.saturating_duration_since(since),
             session_id: session.as_ref().map(crate::Session::id),
             lease_remaining: session.as_ref().map(|session| session.lease().remaining()).unwrap_or_default(),

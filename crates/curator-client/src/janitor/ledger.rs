@@ -1,11 +1,14 @@
 //! The ledger of deletes that are not done yet, which can be read by everyone.
 
+mod refused;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::refused::Refused;
+pub use self::refused::Refusals;
+use self::refused::Refused;
 use crate::error::Error;
 use crate::session::Session;
 use crate::shortened::Shortened;

@@ -1,12 +1,95 @@
-//! Creating missing parents as containers.
+//! Creating missing parents as containers: with the nodes that need them, or alone.
+//!
+//! The server removes a container when its last child is gone, but never one that has had no child. So the containers of
+//! a node are created in its transaction: whatever is dropped or lost, either both are there or neither is.
 
+use std::collections::BTreeSet;
+use std::future::Future;
 use std::sync::Arc;
 
 use crate::acl::Acls;
 use crate::error::{Error, Result};
-use crate::operation::{CreateMode, NodeSpec};
+use crate::operation::{CreateMode, NodeSpec, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
 use crate::session::Session;
+
+/// Sends one transaction that creates `missing`, as containers, and then applies `operations`. `None` if nothing was applied
+/// because other parents are missing.
+pub(crate) fn transact_with_containers(
+    session: &Session,
+    missing: &[ZPath],
+    operations: Vec<TransactionOperation>,
+    acls: &Acls,
+) -> impl Future<Output = Result<Option<Vec<TransactionResult>>>> + Send + use<> {
+    let containers = missing.iter().map(|path| TransactionOperation::Create(container(path, acls)));
+    let (count, mut all) = (missing.len(), containers.chain(operations).collect::<Vec<_>>());
+    let (sent, session) = (session.transact(all.clone()), session.clone());
+    async move {
+        let mut result = sent.await;
+        if is_unimplemented(&result) {
+            all.iter_mut().for_each(make_persistent);
+            result = session.transact(all.clone()).await;
+        }
+        let (index, cause) = match result {
+            Ok(mut results) => return Ok(Some(results.split_off(count))),
+            Err(Error::TransactionFailed { index, cause }) => (index, cause),
+            Err(error) => return Err(error),
+        };
+        let is_container = index < count;
+        let is_misjudged = match (&*cause, all.get(index)) {
+            (Error::NoNode { .. }, Some(TransactionOperation::Create(_))) => true,
+            (Error::NodeExists { .. }, _) => is_container,
+            // A parent that we may not extend is no obstacle if the container exists.
+            (Error::NoAuth { .. }, Some(operation)) if is_container => {
+                matches!(session.exists(operation.path()).await, Ok(Some(_)))
+            }
+            _ => false,
+        };
+        match is_misjudged {
+            true => Ok(None),
+            false if is_container => Err(*cause),
+            false => Err(Error::TransactionFailed { index: index - count, cause }),
+        }
+    }
+}
+
+/// How many requests are in flight at once: as many as every client permits.
+const AT_ONCE: usize = 16;
+
+/// The parents of these nodes, and theirs, that do not exist: from the top down.
+pub(crate) async fn missing_parents(session: &Session, nodes: impl IntoIterator<Item = &ZPath>) -> Result<Vec<ZPath>> {
+    // A path comes before those that it is the beginning of.
+    let parents: BTreeSet<_> = nodes.into_iter().flat_map(ZPath::ancestors).collect();
+    let parents: Vec<_> = parents.into_iter().collect();
+    let mut missing = Vec::new();
+    for some in parents.chunks(AT_ONCE) {
+        let looks: Vec<_> = some.iter().map(|path| session.exists(path)).collect();
+        for (path, look) in some.iter().zip(looks) {
+            if look.await?.is_none() {
+                missing.push(path.clone());
+            }
+        }
+    }
+    Ok(missing)
+}
+
+fn is_unimplemented<T>(result: &Result<T>) -> bool {
+    match result {
+        Err(Error::TransactionFailed { cause, .. }) => matches!(**cause, Error::Unimplemented { .. }),
+        result => matches!(result, Err(Error::Unimplemented { .. })),
+    }
+}
+
+/// As good as a container where the server is too old for those.
+fn make_persistent(operation: &mut TransactionOperation) {
+    if let TransactionOperation::Create(NodeSpec { mode: mode @ CreateMode::Container, .. }) = operation {
+        *mode = CreateMode::Persistent;
+    }
+}
+
+fn container(path: &ZPath, acls: &Acls) -> NodeSpec {
+    NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Container, acl: acls.of(path) }
+}
 
 /// Creates the missing nodes of `dir`, from the top down, as containers.
 ///
@@ -26,8 +109,7 @@ async fn create_container(session: &Session, path: &ZPath, acls: &Acls) -> Resul
     if path.is_root() {
         return Ok(());
     }
-    let mut spec =
-        NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Container, acl: acls.of(path) };
+    let mut spec = container(path, acls);
     let result = match session.create(&spec).await {
         Err(Error::Unimplemented { .. }) => {
             spec.mode = CreateMode::Persistent;

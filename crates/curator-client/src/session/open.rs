@@ -1,6 +1,7 @@
 //! Opening a session.
 
 use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,11 @@ use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::error::Error;
 use crate::options::SessionOptions;
+use crate::panicked::Panicked;
 use crate::timer::{Deadline, Timer};
 use crate::tls::TlsFailure;
 use crate::zk::link::{ConnectFailure, Diagnosis, Link};
-use crate::zk::nodelay::set_nodelay;
+use crate::zk::reactor;
 
 /// Why a session was not opened, or not resumed.
 #[derive(Debug, Clone)]
@@ -31,9 +33,25 @@ impl From<ConnectFailure> for OpenFailure {
     }
 }
 
+impl From<Panicked> for OpenFailure {
+    fn from(Panicked { message }: Panicked) -> Self {
+        Self::here(format!("the attempt has panicked: {message}"))
+    }
+}
+
 impl OpenFailure {
     fn new(server: &HostPort, problem: impl Display) -> Self {
-        Self { cause: format!("{server}: connected, but {problem}"), is_refusal: false, tls: Vec::new() }
+        Self::here(format!("{server}: connected, but {problem}"))
+    }
+
+    /// No server is to blame, or has refused the client.
+    fn here(cause: String) -> Self {
+        Self { cause, is_refusal: false, tls: Vec::new() }
+    }
+
+    /// The process cannot have the descriptors that all its connections need.
+    fn no_descriptors(error: io::Error) -> Self {
+        Self::here(format!("this process has too few file descriptors left to connect: {error}"))
     }
 
     /// The server has accepted the session of a client that wants to be known, and does not know it.
@@ -67,6 +85,7 @@ impl Session {
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, Arc<HostPort>), OpenFailure> {
+        reactor::start().map_err(OpenFailure::no_descriptors)?;
         let (link, connect_sent) = Link::open(options, timer, diagnosis).await?;
         let server = Arc::clone(link.server());
         Ok((Self::new(epoch, link, connect_sent, options, timer), server))
@@ -79,9 +98,7 @@ impl Session {
         deadline: Deadline,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(), OpenFailure> {
-        let (options, timer) = (&self.inner.options, &self.inner.timer);
-        // Awaited, or the first pipeline would take two round trips.
-        set_nodelay(&options.name, &options.servers, timer).await;
+        let timer = &self.inner.timer;
         let asked = ClockInstant::now();
         diagnosis.report(&OpenFailure::new(server, "no answer to the first request yet").cause);
         let (sent, answer) = tokio::select! {

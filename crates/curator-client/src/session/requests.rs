@@ -1,14 +1,17 @@
 //! The requests of a session: sent by the call, and answered in order.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{OptionFuture, join};
 use tokio::sync::watch;
 
 use super::Session;
+use super::arrival::HoldUntilWoken;
 use crate::acl::Acl;
 use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
@@ -49,11 +52,11 @@ impl<T> std::fmt::Debug for Request<T> {
 
 impl<T: Send + 'static> Request<T> {
     fn failed(error: Error) -> Self {
-        Self { answer: Box::pin(std::future::ready(Err(error))) }
+        Self { answer: Box::pin(ready(Err(error))) }
     }
 
     fn answered(answer: T) -> Self {
-        Self { answer: Box::pin(std::future::ready(Ok(answer))) }
+        Self { answer: Box::pin(ready(Ok(answer))) }
     }
 
     fn map<U>(self, f: impl FnOnce(T) -> Result<U> + Send + 'static) -> Request<U> {
@@ -179,21 +182,31 @@ impl Session {
     /// that a busy client cannot lose its session, and the operation timeout does not apply to it. It is what finds out
     /// whether there is a connection, so it is sent without waiting for one.
     ///
+    /// Over a new connection, the [held nodes](Self::hold_node) are looked at in the same pipeline, and the probe is answered
+    /// when they are.
+    ///
     /// [`Error::InvalidAcl`] means that the server does not know this client, which wants to be known.
     pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<()>)> + Send + 'static {
         const NAME: &str = "probe";
         let root = ZPath::root();
         let sent = ClockInstant::now();
-        let answer = match self.link() {
+        let is_new = !*self.inner.connected.borrow();
+        let (answer, look) = match self.link() {
             Some(link) => {
                 // Whoever probes it wants it. After the end of the lease, nobody here can use it; but answers may be late.
                 link.task().keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
-                let answer = link.task().together(|| link.probe());
-                self.answer_to(NAME, &root, answer, self.inner.timeout, ())
+                link.task().together(|| {
+                    let answer = self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ());
+                    (answer, is_new.then(|| self.look_at_held_nodes(&link)))
+                })
             }
-            None => self.refused(NAME, &root),
+            None => (self.refused(NAME, &root), None),
         };
-        async move { (sent, answer.await) }
+        async move {
+            // The look is polled even if the probe fails: it learns that a server has refused `multiRead` and hung up.
+            let (answer, look) = join(answer, OptionFuture::from(look)).await;
+            (sent, answer.and(look.unwrap_or(Ok(()))))
+        }
     }
 
     fn send<T: Send + 'static>(
@@ -239,8 +252,8 @@ impl Session {
         Request::failed(Error::SessionEnded { operation, path: path.clone(), end, outcome: Outcome::NotApplied })
     }
 
-    /// Waits for the answer to a request that has been sent, and holds `permit` until it arrives.
-    fn answer_to<T: Send + 'static>(
+    /// Waits for the answer to a request that has been sent. Holds `permit` until it arrives.
+    pub(super) fn answer_to<T: Send + 'static>(
         &self,
         operation: &'static str,
         path: &ZPath,
@@ -251,9 +264,13 @@ impl Session {
         let path = path.clone();
         let overdue = self.inner.timer.sleep(after);
         let mut ends = self.inner.end.subscribe();
+        let mut answer = HoldUntilWoken::new(answer, permit);
+        // Polled now, because the caller may not poll it before the answer has arrived.
+        if let Some(answer) = (&mut answer).now_or_never() {
+            return Request { answer: Box::pin(ready(answer.map_err(|error| translate(operation, &path, error)))) };
+        }
         Request {
             answer: Box::pin(async move {
-                let _permit = permit;
                 tokio::select! {
                     biased;
                     answer = answer => answer.map_err(|error| translate(operation, &path, error)),

@@ -1,132 +1,304 @@
-//! Turns: a limit on how many pipelines of one session are in flight at once.
+//! Limits how many pipelines of one session are in flight at once.
+//!
+//! A pipeline is in flight from its [`Turn`] to the arrival of its last answer, whether or not its future is polled then. A
+//! caller that finds [`AT_ONCE`] pipelines in flight waits; each turn that ends grants one to the next waiter, first come, first
+//! served. A granted turn is good even if callers that came later have filled its place: a task that asks again in the moment in
+//! which its answer arrives must not keep all waiters out. So up to twice as many pipelines can be in flight.
+//!
+//! A waiter may be one of many futures in one task, and not be polled. So a grant that is not used by the time that [`AT_ONCE`]
+//! further turns have ended is void. Until then it does not count as in flight: a caller that asks while fewer than [`AT_ONCE`]
+//! pipelines are in flight takes a turn at once. If waiters that are not polled have all the grants, each turn that ends wakes
+//! another waiter without one, which then asks in the same way. When no pipeline is in flight, no turn will end, so all waiters
+//! are woken.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::oneshot;
+use super::arrival::HoldUntilWoken;
 
-/// How many callers may have a [`Turn`] at once: enough to keep a server busy, and few enough that a probe is answered
-/// soon.
+/// How many pipelines may be in flight before callers wait: enough to keep a server busy, and few enough that a probe is
+/// answered soon.
 const AT_ONCE: usize = 128;
-
-/// The longest time that a turn counts. Its future may never be polled, and no one may have to wait for that.
-pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
 /// Permission to send one pipeline of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
 #[must_use = "the turn is over when it is dropped"]
 pub struct Turn {
     turns: Arc<Turns>,
-    id: u64,
 }
 
 impl std::fmt::Debug for Turn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turn").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Turn").finish_non_exhaustive()
+    }
+}
+
+impl Turn {
+    /// Waits for the answers to the pipeline. Ends the turn when the future is woken, that is when they arrive, even if it is
+    /// not polled then.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `answers`. The turn ends when the future is dropped.
+    pub async fn until_answered<F: Future>(self, answers: F) -> F::Output {
+        HoldUntilWoken::new(pin!(answers), self).await
     }
 }
 
 /// The turns of one session.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    line: Mutex<Line>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct State {
+    in_flight: usize,
+    /// The waiters that have not been woken since their last poll, in the order of their arrival.
+    waiting: BTreeMap<u64, Waker>,
+    /// The waiters that have a turn and have not used it, with the number of turns that had ended when it was granted.
+    granted: BTreeMap<u64, usize>,
+    /// How many turns have ended.
+    ended: usize,
+    /// The id of the next waiter.
     next: u64,
-    /// When each turn was granted, by its id: the first is the oldest. Counted from the grant, which its future may not
-    /// have seen yet.
-    granted: BTreeMap<u64, Instant>,
-    /// First come, first served. Some of these may have been dropped.
-    waiting: VecDeque<(u64, oneshot::Sender<()>)>,
 }
 
 impl Turns {
-    /// A turn, and the channel that tells when it is granted; `None` if it already is.
-    pub(super) fn enter(self: &Arc<Self>, now: Instant) -> (Turn, Option<oneshot::Receiver<()>>) {
-        let mut line = self.lock();
-        let id = line.next;
-        line.next += 1;
-        let (sender, granted) = oneshot::channel();
-        line.waiting.push_back((id, sender));
-        line.grant(now);
-        let has_come = line.granted.contains_key(&id);
-        (Turn { turns: Arc::clone(self), id }, (!has_come).then_some(granted))
+    /// Waits for a turn.
+    pub(super) async fn enter(self: &Arc<Self>) -> Turn {
+        let mut waiter = Waiter { turns: self, id: None };
+        poll_fn(|cx| waiter.poll(cx)).await
     }
 
-    /// Ends the turns that are too old.
-    pub(super) fn take_back(&self, now: Instant) {
-        let mut line = self.lock();
-        while let Some(oldest) = line.granted.first_entry()
-            && now.saturating_duration_since(*oldest.get()) >= LONGEST
-        {
-            oldest.remove();
-        }
-        line.grant(now);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Line {
-    fn grant(&mut self, now: Instant) {
-        while self.granted.len() < AT_ONCE
-            && let Some((id, waiting)) = self.waiting.pop_front()
-        {
-            if waiting.send(()).is_ok() {
-                self.granted.insert(id, now);
-            }
+/// Leaves the line when it is dropped.
+struct Waiter<'a> {
+    turns: &'a Arc<Turns>,
+    id: Option<u64>,
+}
+
+impl Waiter<'_> {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Turn> {
+        let mut state = self.turns.lock();
+        let is_granted = self.id.is_some_and(|id| state.granted.remove(&id).is_some());
+        // A waker may drop its task, and so another waiter: no waker is dropped or woken while this is locked.
+        if !is_granted && state.in_flight >= AT_ONCE {
+            let id = *self.id.get_or_insert_with(|| state.next_id());
+            let replaced = state.waiting.insert(id, cx.waker().clone());
+            drop(state);
+            drop(replaced);
+            return Poll::Pending;
         }
+        state.in_flight += 1;
+        let unused = self.id.take().and_then(|id| state.waiting.remove(&id));
+        drop(state);
+        drop(unused);
+        Poll::Ready(Turn { turns: Arc::clone(self.turns) })
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let mut state = self.turns.lock();
+        let unused = state.waiting.remove(&id);
+        // It has been woken, and leaves that to the next one.
+        let woken = if unused.is_none() {
+            state.granted.remove(&id);
+            state.next_waiter()
+        } else {
+            None
+        };
+        drop(state);
+        drop(unused);
+        woken.into_iter().for_each(Waker::wake);
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut line = self.turns.lock();
-        if line.granted.remove(&self.id).is_some() {
-            line.grant(Instant::now());
+        let mut state = self.turns.lock();
+        state.in_flight -= 1;
+        state.ended += 1;
+        let ended = state.ended;
+        state.granted.retain(|_, granted_at| ended - *granted_at < AT_ONCE);
+        let woken = state.next_waiter();
+        let others = if state.in_flight == 0 { mem::take(&mut state.waiting) } else { BTreeMap::new() };
+        drop(state);
+        woken.into_iter().chain(others.into_values()).for_each(Waker::wake);
+    }
+}
+
+impl State {
+    fn next_id(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The next waiter, which is to be woken, if a turn can be had. Grants it, unless those before it have been granted all.
+    fn next_waiter(&mut self) -> Option<Waker> {
+        if self.in_flight >= AT_ONCE {
+            return None;
         }
+        let (id, waker) = self.waiting.pop_first()?;
+        if self.in_flight + self.granted.len() < AT_ONCE {
+            self.granted.insert(id, self.ended);
+        }
+        Some(waker)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
     use super::*;
 
-    #[test]
-    fn turns_are_taken_in_order_and_given_back() {
-        let (turns, now) = (Arc::new(Turns::default()), Instant::now());
-        let mut held: Vec<_> = (0..AT_ONCE).map(|_| turns.enter(now)).collect();
-        assert!(held.iter().all(|(_, waits)| waits.is_none()));
-        let [(first, mut first_waits), (gone, gone_waits), (third, mut third_waits)] =
-            [(); 3].map(|()| turns.enter(now));
-        let has_come = |waits: &mut Option<oneshot::Receiver<()>>| waits.as_mut().unwrap().try_recv().is_ok();
-        assert!(!has_come(&mut first_waits));
-        drop(held.pop());
-        assert!(has_come(&mut first_waits) && !has_come(&mut third_waits));
-        drop((gone, gone_waits));
-        drop(held.pop());
-        assert!(has_come(&mut third_waits));
-        drop((held, first, third));
-        assert!(turns.lock().granted.is_empty());
+    /// A future that asks for a turn, and counts how often it is woken.
+    struct Asker {
+        future: Pin<Box<dyn Future<Output = Turn>>>,
+        wakes: Arc<Wakes>,
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Asker {
+        fn new(turns: &Arc<Turns>) -> Self {
+            let turns = Arc::clone(turns);
+            Self { future: Box::pin(async move { turns.enter().await }), wakes: Arc::default() }
+        }
+
+        fn poll(&mut self) -> Option<Turn> {
+            let waker = Waker::from(Arc::clone(&self.wakes));
+            match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(turn) => Some(turn),
+                Poll::Pending => None,
+            }
+        }
+
+        fn waiting(turns: &Arc<Turns>) -> Self {
+            let mut asker = Self::new(turns);
+            assert!(asker.poll().is_none());
+            asker
+        }
+
+        fn wakes(&self) -> usize {
+            self.wakes.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn all_in_flight(turns: &Arc<Turns>) -> Vec<Turn> {
+        (0..AT_ONCE).map(|_| Asker::new(turns).poll().unwrap()).collect()
     }
 
     #[test]
-    fn those_who_are_not_polled_keep_nobody_waiting_for_ever() {
-        let (turns, now) = (Arc::new(Turns::default()), Instant::now());
-        // Holders, and many that will never see that their turn has come.
-        let parked: Vec<_> = (0..3 * AT_ONCE).map(|_| turns.enter(now)).collect();
-        let (_turn, waits) = turns.enter(now);
-        let mut waits = waits.unwrap();
-        for round in 1..=3 {
-            waits.try_recv().unwrap_err();
-            turns.take_back(now + round * LONGEST);
+    fn turns_are_granted_in_the_order_of_arrival() {
+        let turns = Arc::default();
+        let mut in_flight = all_in_flight(&turns);
+        let [mut first, second, mut third] = [(); 3].map(|()| Asker::waiting(&turns));
+        in_flight.pop();
+        assert_eq!((first.wakes(), second.wakes(), third.wakes()), (1, 0, 0));
+        let _first = first.poll().unwrap();
+        drop(second);
+        in_flight.pop();
+        assert_eq!(third.wakes(), 1);
+        let _third = third.poll().unwrap();
+        assert!(turns.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn a_grant_is_passed_on_when_its_waiter_is_dropped() {
+        let turns = Arc::default();
+        let mut in_flight = all_in_flight(&turns);
+        let [first, mut second] = [(); 2].map(|()| Asker::waiting(&turns));
+        in_flight.pop();
+        assert_eq!((first.wakes(), second.wakes()), (1, 0));
+        drop(first);
+        assert_eq!(second.wakes(), 1);
+        drop(second.poll().unwrap());
+    }
+
+    #[test]
+    fn a_caller_passes_waiters_that_do_not_use_their_grants() {
+        let turns = Arc::default();
+        let mut in_flight = all_in_flight(&turns);
+        let mut parked: Vec<_> = (0..3 * AT_ONCE).map(|_| Asker::waiting(&turns)).collect();
+        // It has asked before any answer has arrived.
+        let mut waiting = Asker::waiting(&turns);
+        in_flight.pop();
+        // Before the last answer arrives, the caller takes the place of the first one.
+        in_flight.push(Asker::new(&turns).poll().unwrap());
+        assert!(Asker::new(&turns).poll().is_none());
+        assert_eq!(waiting.wakes(), 0);
+        in_flight.clear();
+        assert_eq!(waiting.wakes(), 1);
+        drop(waiting.poll().unwrap());
+        // Those who were passed still have their turns.
+        assert_eq!(parked.iter().filter(|parked| parked.wakes() > 0).count(), parked.len());
+        let passed: Vec<_> = parked[..AT_ONCE].iter_mut().map(|parked| parked.poll().unwrap()).collect();
+        assert_eq!(turns.lock().in_flight, passed.len());
+        assert!(parked.last_mut().unwrap().poll().is_none());
+    }
+
+    /// Otherwise a task that asks again and again, at the moment at which its answer arrives, would keep all others waiting.
+    #[test]
+    fn callers_that_pass_a_waiter_do_not_take_its_grant() {
+        let turns = Arc::default();
+        let mut in_flight = all_in_flight(&turns);
+        let mut waiters: Vec<_> = (0..3).map(|_| Asker::waiting(&turns)).collect();
+        for waiter in &mut waiters {
+            drop(in_flight.pop());
+            in_flight.push(Asker::new(&turns).poll().unwrap());
+            in_flight.push(waiter.poll().expect("its grant was taken"));
+            // One more than may be is in flight.
+            drop(in_flight.pop());
         }
-        waits.try_recv().unwrap();
-        drop(parked);
-        assert_eq!(turns.lock().granted.len(), 1);
+        drop(in_flight);
+        assert_eq!(turns.lock().in_flight, 0);
+    }
+
+    /// Turns end all the time, and those who ask again take each place at once.
+    #[test]
+    fn a_waiter_behind_unused_grants_has_its_turn_while_the_session_is_busy() {
+        for busy in [2, AT_ONCE] {
+            let turns = Arc::default();
+            let mut in_flight = VecDeque::from(all_in_flight(&turns));
+            let parked: Vec<_> = (0..2 * AT_ONCE).map(|_| Asker::waiting(&turns)).collect();
+            let mut waiting = Asker::waiting(&turns);
+            in_flight.truncate(busy);
+            let (mut ended, mut woken) = (0, 0);
+            let turn = loop {
+                in_flight.pop_front();
+                in_flight.extend(Asker::new(&turns).poll());
+                ended += 1;
+                assert!(ended < 5 * AT_ONCE, "it waits for ever");
+                if waiting.wakes() > woken {
+                    woken = waiting.wakes();
+                    if let Some(turn) = waiting.poll() {
+                        break turn;
+                    }
+                }
+            };
+            drop((turn, in_flight, parked));
+            assert_eq!(turns.lock().in_flight, 0);
+        }
     }
 }

@@ -5,34 +5,16 @@ mod log;
 
 use std::net::TcpListener;
 
-use curator_test::{soon, until};
+use curator_test::{EmbeddedServer, soon, until};
 use tokio::runtime::Handle;
 
 use self::log::{Line, all_lines_of, listen};
 use super::*;
-use crate::connect_string::ConnectString;
-
-const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A supervisor of a client of that name and that server, which gives the server all the time in the world. In an outage it
 /// writes a line every `pace`.
 fn supervisor(name: &str, server: &str, pace: Duration) -> Supervisor {
-    let options = Arc::new(SessionOptions {
-        name: name.into(),
-        connect_string: server.to_owned(),
-        servers: ConnectString::parse(server).unwrap(),
-        auth: Vec::new(),
-        #[cfg(feature = "tls")]
-        tls: None,
-        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-        sasl: None,
-        session_timeout: HOUR,
-        connection_timeout: HOUR,
-        close_timeout: HOUR,
-        operation_timeout: None,
-        max_request_size: 1_024,
-        max_requests_in_flight: 16,
-    });
+    let options = Arc::new(SessionOptions::patient(name, server));
     let (timer, closing) = (Timer::new(Handle::current()), Closing::new());
     let journal = Arc::new(Journal::new(&options.name, pace));
     let sessions = Sessions::new(Arc::clone(&options), timer.clone(), closing.clone(), Arc::clone(&journal));
@@ -64,4 +46,18 @@ async fn an_outage_in_which_no_attempt_ends_has_its_lines() {
     let cause = format!("{}: being tried", mute.local_addr().unwrap());
     assert!(lines.iter().all(|line| line.fields["cause"] == cause && line.fields.contains_key("lasted")), "{lines:#?}");
     assert!(!all_lines_of("mute").iter().any(|line| line.message == "the attempt to connect failed"));
+}
+
+#[tokio::test]
+async fn a_panic_ends_the_client_and_its_session_and_is_what_calls_report() {
+    let server = EmbeddedServer::start().unwrap();
+    let supervisor = supervisor("panics", &server.connect_string(), Duration::from_secs(3_600));
+    let (closing, sessions) = (supervisor.closing.clone(), Arc::clone(&supervisor.sessions));
+    soon(supervisor.run(async { panic!("on purpose") }, JoinSet::new())).await;
+    assert!(sessions.current().is_none());
+    for error in [closing.finished().await.unwrap_err(), sessions.connected().await.unwrap_err()] {
+        let expected = "the client has ended, and was not closed: its task has panicked: on purpose";
+        assert_eq!(error.to_string(), expected);
+        assert!(!error.is_retryable());
+    }
 }

@@ -5,6 +5,9 @@ use zookeeper_client::Error as ZkError;
 use crate::error::{Error, Outcome, SessionEnd};
 use crate::path::ZPath;
 
+/// A code that the crate does not know.
+const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
+
 /// Translates `error` into what it means for `operation` on `path`.
 ///
 /// Everything that is not a clear answer of the server has an unknown outcome: the request may have been applied before
@@ -33,6 +36,7 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
         | ZkError::UnmarshalError { .. }
         | ZkError::Timeout
         | ZkError::NoHosts => Error::ConnectionLost { operation, path, cause: in_plain_words(&error) },
+        ZkError::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) => Error::EphemeralOnLocalSession { operation, path },
         other => Error::Unexpected { operation, path, cause: other.to_string() },
     }
 }
@@ -90,7 +94,14 @@ mod tests {
     #[test]
     fn a_word_of_the_server_is_certain() {
         let path = ZPath::root();
-        for error in [ZkError::NoNode, ZkError::NodeExists, ZkError::NoAuth, ZkError::NotEmpty, ZkError::Throttled] {
+        for error in [
+            ZkError::NoNode,
+            ZkError::NodeExists,
+            ZkError::NoAuth,
+            ZkError::NotEmpty,
+            ZkError::Throttled,
+            ZkError::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION),
+        ] {
             assert_eq!(translate("create", &path, error.clone()).outcome(), Outcome::NotApplied, "{error:?}");
         }
     }

@@ -1,5 +1,6 @@
 //! One connection of a session, with requests that are sent by the call.
 
+mod attempt;
 mod diagnosis;
 #[cfg(feature = "tls")]
 mod handshake;
@@ -7,6 +8,7 @@ mod hosts;
 mod look;
 mod open;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -34,6 +36,7 @@ pub(crate) struct Link {
     pub(super) client: Client,
     task: SessionTask,
     server: Arc<HostPort>,
+    address: Option<SocketAddr>,
     doubts: Doubts,
     /// Whether the first probe has answered them.
     is_proved: Arc<AtomicBool>,
@@ -48,6 +51,9 @@ struct Doubts {
     is_nobody: bool,
 }
 
+/// Is called with the session timeout that a server has granted. Must not block.
+pub(crate) type Granted = Arc<dyn Fn(Duration) + Send + Sync>;
+
 /// The answer to a request that has been sent, with the client crate's error.
 pub(crate) type Answer<T> = BoxFuture<'static, Result<T, ZkError>>;
 
@@ -59,6 +65,11 @@ impl Link {
     /// The server, as the connect string names it.
     pub(crate) fn server(&self) -> &Arc<HostPort> {
         &self.server
+    }
+
+    /// An address of the server: the one that it is connected to, unless the client crate has resolved the name.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// The timeout that the server of this connection granted.
@@ -74,6 +85,11 @@ impl Link {
     /// Why the connection is over, if it is.
     pub(crate) fn end(&self) -> Option<LinkEnd> {
         self.task.end()
+    }
+
+    /// Ends the connection, and leaves the session open.
+    pub(crate) fn abandon(self) {
+        self.task.abandon(self.client);
     }
 
     pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {

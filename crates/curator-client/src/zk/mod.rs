@@ -13,13 +13,14 @@
 //! | it answers for a session for as long as the process lives | [`task`]: only while the supervisor probes it |
 //! | a frame may be of any length, and is buffered | `supervisor.rs`: when a session is over, or its connection has answered nothing for long, its task is ended |
 //! | only an end of file is `ConnectionLoss`; a reset or an idle timeout is `Custom` | [`error`] |
-//! | no `TCP_NODELAY` | [`nodelay`] |
+//! | no `TCP_NODELAY` | [`sockets`]: finds the socket of a new connection |
 //! | expiry is noticed only after 1.4 T or more | `supervisor.rs`: the lease ends the session, a new client tries at once |
 //! | operations queue without bound or timeout | `session/requests.rs`: nothing is sent without a connection; a deadline for each request, and a cap |
 //! | where the server returns no stat for a node that a transaction has created (ZOOKEEPER-4026), the crate returns one full of -1 | [`created`]: the node is looked at |
 //! | a request over `jute.maxbuffer` breaks the connection and fails everything in flight | `session/requests.rs`: sizes are checked first |
 //! | `chroot` replaces, it does not nest | [`ZPath`](crate::ZPath) nests; the crate's own chroot is not used |
 //! | it waits for a silent server longer than a whole connect may take | [`link`]: each server gets its share |
+//! | it connects to the first address of a name that accepts, even if that one is silent | `link/hosts.rs`: resolves names, and gives it one address at a time; not with TLS, which needs the name |
 //! | it does not tell which server failed, nor why | `link/hosts.rs`: it is given one server at a time, and `link/diagnosis.rs` looks at one that fails |
 //! | it does not tell why a TLS handshake failed | `link/handshake.rs`: one of our own |
 //! | with TLS, a host name that no certificate can have panics | `client/builder.rs`: refused |
@@ -31,17 +32,16 @@
 //! | a TTL of less than a millisecond becomes no TTL at all | [`link`]: refused |
 //! | dropping the last handle closes the session only in the background | `connection.rs`: `close` waits for the server's confirmation |
 //! | a one-shot watch removes a persistent one on the same path (ZOOKEEPER-4466) | one-shot watches only |
+//! | its event loop (`async-io`) never works in a process that had no descriptor left at its first use | [`reactor`]: started when there are enough |
 //! | `Client::lock` leaks its node when cancelled | not used |
 
 mod created;
 mod data;
-#[cfg(unix)]
-mod descriptor;
 pub(crate) mod error;
 mod in_place;
 pub(crate) mod link;
 mod multi;
-pub(crate) mod nodelay;
+pub(crate) mod reactor;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 mod sasl;
 mod sockets;

@@ -1,22 +1,21 @@
 //! SASL, in the client crate's terms.
 
+use crate::connect_string::HostPort;
 use crate::sasl::{Mechanism, SaslOptions};
 
-pub(super) fn options(options: &SaslOptions) -> zookeeper_client::SaslOptions {
+/// For a connection to `server`. The crate may be given an address to connect to, and Kerberos needs the name.
+#[cfg_attr(not(feature = "sasl-gssapi"), expect(unused_variables, reason = "only Kerberos needs it"))]
+pub(super) fn options(options: &SaslOptions, server: &HostPort) -> zookeeper_client::SaslOptions {
     match &options.mechanism {
         #[cfg(feature = "sasl-digest-md5")]
         Mechanism::DigestMd5 { user, password } => {
             zookeeper_client::SaslOptions::digest_md5(user.clone(), password.clone()).into()
         }
         #[cfg(feature = "sasl-gssapi")]
-        Mechanism::Gssapi { server } => {
-            let (service, host) =
-                server.split_once('/').map_or((&**server, None), |(service, host)| (service, Some(host)));
+        Mechanism::Gssapi { server: principal } => {
+            let (service, host) = principal.split_once('/').unwrap_or((principal.as_str(), server.host()));
             let options = zookeeper_client::SaslOptions::gssapi().with_username(service.to_owned());
-            match host {
-                Some(host) => options.with_hostname(host.to_owned()).into(),
-                None => options.into(),
-            }
+            options.with_hostname(host.to_owned()).into()
         }
     }
 }

@@ -1,87 +1,227 @@
-//! The sockets of the client crate, which gives no access to them.
+//! The socket of a connection, to which the client crate gives no access.
 //!
-//! They are found among the descriptors of this process, by the address of their peer. That needs only calls that every
-//! program makes, so any sandbox in which a ZooKeeper client can run permits them.
-
-use std::net::{SocketAddr, ToSocketAddrs as _};
+//! It is found by its number. A new descriptor gets the lowest number that is free, so the number of a socket is noted before the
+//! client crate opens it, and is good once there is a socket that is connected to the server. If another thread has taken that
+//! number first, all descriptors of the process are looked at.
+//!
+//! That needs only calls that every program makes, so any sandbox in which a ZooKeeper client can run permits them.
 
 #[cfg(unix)]
-use super::descriptor;
-use crate::connect_string::HostPort;
+mod descriptor;
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What is done to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Set `TCP_NODELAY`.
+    /// Set `TCP_NODELAY`, if it is not set.
     SetNodelay,
     /// Shut it down in both directions.
     ShutDown,
 }
 
-/// The addresses of the servers. Those whose names cannot be resolved are left out. May block.
-pub(super) fn addresses(servers: &[HostPort]) -> Vec<SocketAddr> {
-    let resolved = servers.iter().map(|server| (server.host(), server.port()).to_socket_addrs());
-    resolved.filter_map(Result::ok).flatten().collect()
+/// The socket of one connection.
+pub(super) struct Socket {
+    /// The server is at one of these addresses.
+    peers: Vec<SocketAddr>,
+    number: AtomicI32,
+}
+
+/// Not the number of a descriptor.
+const UNKNOWN: i32 = -1;
+
+impl Socket {
+    /// For a connection to one of `peers`, which is not open yet.
+    pub(super) fn to(peers: Vec<SocketAddr>) -> Arc<Self> {
+        Arc::new(Self { peers, number: AtomicI32::new(UNKNOWN) })
+    }
+
+    /// Polls `connect`, which opens the socket.
+    pub(super) fn opened_by<F: Future>(
+        self: &Arc<Self>,
+        mut connect: Pin<Box<F>>,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        let socket = Arc::clone(self);
+        std::future::poll_fn(move |cx| {
+            let is_known = socket.number.load(Ordering::Relaxed) != UNKNOWN;
+            let free = if is_known { UNKNOWN } else { lowest_free() };
+            let polled = connect.as_mut().poll(cx);
+            if is_stream(free) {
+                socket.number.store(free, Ordering::Relaxed);
+            }
+            polled
+        })
+    }
+
+    /// Sets `TCP_NODELAY`. The crate leaves Nagle's algorithm on, so two requests sent together often need two round trips: the
+    /// second waits for the acknowledgement of the first.
+    ///
+    /// Where that fails, everything still works, with up to twice the round trips.
+    pub(super) fn set_nodelay(&self) {
+        match self.act(Action::SetNodelay) {
+            Ok(sockets) => tracing::trace!(peers = ?self.peers, sockets, "TCP_NODELAY set"),
+            Err(error) => {
+                tracing::debug!(peers = ?self.peers, %error, "cannot set TCP_NODELAY: pipelined requests may take two round trips");
+            }
+        }
+    }
+
+    /// Shuts the socket down. Returns how many sockets were: all that are connected to the server if it is not known which.
+    pub(super) fn shut_down(&self) -> std::io::Result<usize> {
+        self.act(Action::ShutDown)
+    }
+
+    /// Shuts down the sockets of all connections to the server.
+    pub(super) fn shut_down_all(&self) -> std::io::Result<usize> {
+        self.number.store(UNKNOWN, Ordering::Relaxed);
+        self.act(Action::ShutDown)
+    }
+
+    /// Two connections to one server that are opened at the same moment may have noted the same number. The one that comes
+    /// second finds nothing left to set there, and looks for another one, so each may have the other's.
+    #[cfg(unix)]
+    fn act(&self, action: Action) -> std::io::Result<usize> {
+        let act_on = |number| descriptor::act_if(number, |peer| self.is_peer(peer), action);
+        if act_on(self.number.load(Ordering::Relaxed)) {
+            return Ok(1);
+        }
+        let mut sockets = 0;
+        for entry in std::fs::read_dir(DESCRIPTORS)? {
+            let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            if act_on(number) {
+                self.number.store(number, Ordering::Relaxed);
+                sockets += 1;
+            }
+        }
+        Ok(sockets)
+    }
+
+    #[cfg(not(unix))]
+    fn act(&self, _action: Action) -> std::io::Result<usize> {
+        Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "sockets cannot be found on this system"))
+    }
+
+    /// A different IPv6 scope or flow does not make it a different server.
+    #[cfg(unix)]
+    fn is_peer(&self, peer: SocketAddr) -> bool {
+        let is_same =
+            |own: &SocketAddr| own.port() == peer.port() && own.ip().to_canonical() == peer.ip().to_canonical();
+        self.peers.iter().any(is_same)
+    }
 }
 
 /// The directory with an entry for each descriptor of this process.
 #[cfg(unix)]
 const DESCRIPTORS: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
 
-/// Does this to every connection of this process to one of `servers`. Returns how many there are.
-///
-/// A process may have many descriptors: to be called on a thread that may block.
+/// The number that the next descriptor of this process gets, if no other thread is faster.
 #[cfg(unix)]
-pub(super) fn each_to(servers: &[SocketAddr], action: Action) -> std::io::Result<usize> {
-    let mut sockets = 0;
-    for entry in std::fs::read_dir(DESCRIPTORS)? {
-        let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let peer_is_server = |peer: SocketAddr| servers.iter().any(|server| is_same(*server, peer));
-        sockets += usize::from(descriptor::act_if(number, peer_is_server, action));
-    }
-    Ok(sockets)
+fn lowest_free() -> i32 {
+    use std::os::fd::AsRawFd as _;
+    std::os::unix::net::UnixDatagram::unbound().map_or(UNKNOWN, |descriptor| descriptor.as_raw_fd())
+}
+
+#[cfg(unix)]
+fn is_stream(number: i32) -> bool {
+    descriptor::is_stream(number)
 }
 
 #[cfg(not(unix))]
-pub(super) fn each_to(_servers: &[SocketAddr], _action: Action) -> std::io::Result<usize> {
-    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "sockets cannot be found on this system"))
+fn lowest_free() -> i32 {
+    UNKNOWN
 }
 
-/// A different IPv6 scope or flow does not make it a different server.
-#[cfg(unix)]
-fn is_same(server: SocketAddr, peer: SocketAddr) -> bool {
-    server.port() == peer.port() && server.ip().to_canonical() == peer.ip().to_canonical()
+#[cfg(not(unix))]
+fn is_stream(_number: i32) -> bool {
+    false
 }
 
 #[cfg(all(test, unix))]
 mod tests {
     use std::io::Read as _;
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd as _;
+
+    use futures_util::FutureExt as _;
 
     use super::*;
 
+    fn listen() -> std::io::Result<(TcpListener, SocketAddr)> {
+        let server = TcpListener::bind("127.0.0.1:0")?;
+        let address = server.local_addr()?;
+        Ok((server, address))
+    }
+
+    /// The socket of a connection that has been opened under the number of `stream`.
+    fn numbered(stream: &TcpStream, peer: SocketAddr) -> Arc<Socket> {
+        let socket = Socket::to(vec![peer]);
+        socket.number.store(stream.as_raw_fd(), Ordering::Relaxed);
+        socket
+    }
+
     #[test]
-    fn connections_to_the_servers_are_found_and_no_others() {
-        let [server, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let mut to_server = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-        let to_other = TcpStream::connect(other.local_addr().unwrap()).unwrap();
-        assert!(!to_server.nodelay().unwrap());
-        let servers = [server.local_addr().unwrap()];
-        assert_eq!(each_to(&servers, Action::SetNodelay).unwrap(), 1);
-        assert!(to_server.nodelay().unwrap());
-        assert!(!to_other.nodelay().unwrap());
-        assert_eq!(each_to(&servers, Action::ShutDown).unwrap(), 1);
-        assert_eq!(to_server.read(&mut [0]).unwrap(), 0);
-        let (mut from_other, _) = other.accept().unwrap();
-        from_other.set_nonblocking(true).unwrap();
-        assert_eq!(from_other.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    fn a_socket_is_found_by_the_number_that_was_free_before_it() {
+        let (_server, address) = listen().unwrap();
+        let found = (0..64).filter(|_| {
+            let socket = Socket::to(vec![address]);
+            // Like the client crate with a name, which opens its socket in a later poll.
+            let connect = async {
+                tokio::task::yield_now().await;
+                TcpStream::connect(address).unwrap()
+            };
+            let mut connect = Box::pin(socket.opened_by(Box::pin(connect)));
+            assert!(connect.as_mut().now_or_never().is_none());
+            let stream = connect.now_or_never().unwrap();
+            let is_found = socket.number.load(Ordering::Relaxed) == stream.as_raw_fd();
+            socket.set_nodelay();
+            assert!(stream.nodelay().unwrap());
+            is_found
+        });
+        // Tests on other threads open sockets, too.
+        assert!(found.count() > 32);
+    }
+
+    #[test]
+    fn no_other_connection_is_looked_at() {
+        let ((_server, address), (_other, elsewhere)) = (listen().unwrap(), listen().unwrap());
+        let [stream, beside] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+        numbered(&stream, address).set_nodelay();
+        assert!(stream.nodelay().unwrap() && !beside.nodelay().unwrap());
+        // The number is that of a connection to another server.
+        numbered(&beside, elsewhere).set_nodelay();
+        assert!(!beside.nodelay().unwrap());
+    }
+
+    #[test]
+    fn two_connections_that_have_noted_one_number_are_both_found() {
+        let (_server, address) = listen().unwrap();
+        let [one, two] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+        for _ in 0..2 {
+            numbered(&one, address).set_nodelay();
+        }
+        assert!(one.nodelay().unwrap() && two.nodelay().unwrap());
+    }
+
+    #[test]
+    fn a_socket_is_shut_down_and_no_other() {
+        let (server, address) = listen().unwrap();
+        let [mut stream, beside] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+        let [_, mut from_beside] = [(); 2].map(|()| server.accept().unwrap().0);
+        assert_eq!(numbered(&stream, address).shut_down().unwrap(), 1);
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        from_beside.set_nonblocking(true).unwrap();
+        assert_eq!(from_beside.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        drop(beside);
     }
 
     /// POSIX releases all record locks of a process on a file when the process closes *any* descriptor of it.
     #[cfg(target_os = "linux")]
     #[test]
     fn the_record_locks_of_this_process_survive() {
-        let path = std::env::temp_dir().join(format!("curator-nodelay-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("curator-sockets-{}", std::process::id()));
         let file = std::fs::File::create(&path).unwrap();
         rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
         let this_process = std::process::id().to_string();
@@ -91,7 +231,8 @@ mod tests {
             all.lines().filter(ours).count()
         };
         assert_eq!(locks(), 1);
-        each_to(&["127.0.0.1:1".parse().unwrap()], Action::SetNodelay).unwrap();
+        // Nothing is known of the socket, so all descriptors are looked at.
+        assert_eq!(Socket::to(vec!["127.0.0.1:1".parse().unwrap()]).shut_down().unwrap(), 0);
         assert_eq!(locks(), 1, "the lock was released");
         std::fs::remove_file(&path).unwrap();
     }

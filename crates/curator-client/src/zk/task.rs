@@ -18,12 +18,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
 use zookeeper_client::{SessionState, StateWatcher};
 
 use super::in_place::InPlace;
 pub(crate) use super::in_place::Work;
 use crate::clock::ClockInstant;
+use crate::process::{InProcess, Process};
 
 /// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,9 @@ struct Shared {
     watches: AtomicUsize,
     /// The end of the connection if nobody wants it for longer, in nanoseconds of the clock.
     kept_until: AtomicU64,
+    /// What must outlive the work. It has no handle to this.
+    abandoned: Mutex<Option<Box<dyn Send>>>,
+    process: Process,
 }
 
 impl SessionTask {
@@ -70,7 +75,10 @@ impl SessionTask {
             end: watch::Sender::new(None),
             watches: AtomicUsize::new(0),
             kept_until: AtomicU64::new(u64::MAX),
+            abandoned: Mutex::new(None),
+            process: Process::current(),
         });
+        let work = InProcess::new(work);
         let running = InPlace::new(Box::pin(Running { shared: Arc::clone(&shared), work, state }));
         Self { shared, running }
     }
@@ -94,6 +102,13 @@ impl SessionTask {
     pub(crate) fn abort(&self, end: LinkEnd) {
         self.shared.finish(end);
         self.running.run();
+    }
+
+    /// Ends the connection as [`abort`](Self::abort) does, and drops `client`, the last handle to it, when it has ended. A
+    /// connection that is still being polled would take that for a request to close the session.
+    pub(crate) fn abandon(&self, client: impl Send + 'static) {
+        *self.shared.abandoned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(client));
+        self.abort(LinkEnd::Lost);
     }
 
     /// Why the connection is over, if it is.
@@ -129,6 +144,9 @@ impl SessionTask {
     ///
     /// Why the connection is over, if it is.
     pub(crate) fn while_alive<T>(&self, look: impl FnOnce() -> T) -> Result<T, LinkEnd> {
+        if self.shared.process.has_forked() {
+            return Err(LinkEnd::Closed);
+        }
         // Ending waits until this is released.
         let end = self.shared.end.borrow();
         match *end {
@@ -150,7 +168,7 @@ impl Drop for CountedWatch {
 /// Does the work of a connection.
 struct Running<S> {
     shared: Arc<Shared>,
-    work: Work,
+    work: InProcess<dyn Future<Output = ()> + Send>,
     /// What the crate reports about its connection.
     state: S,
 }
@@ -165,7 +183,7 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
             Some(_) => return Poll::Ready(()),
         }
         // A panic would be that of a caller who happens to make a request.
-        let polled = catch_unwind(AssertUnwindSafe(|| self.work.as_mut().poll(cx)));
+        let polled = catch_unwind(AssertUnwindSafe(|| self.work.poll_unpin(cx)));
         let Ok(polled) = polled else {
             self.shared.finish(LinkEnd::Lost);
             return Poll::Ready(());
@@ -332,6 +350,32 @@ mod tests {
         assert_eq!(end, Ok(Some(LinkEnd::Lost)), "it was waited for");
         polling.join().unwrap();
         dropped.blocking_recv().expect_err("it goes on although it was aborted");
+    }
+
+    /// The crate takes the drop of its client for a request to close the session.
+    #[test]
+    fn the_client_of_a_connection_that_is_being_polled_outlives_the_poll() {
+        let (inside, entered) = std::sync::mpsc::channel();
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let (seen, sees) = std::sync::mpsc::channel();
+        let (client, mut dropped) = oneshot::channel::<()>();
+        let work = Box::pin(async move {
+            inside.send(()).unwrap();
+            wait.recv().unwrap();
+            seen.send(dropped.try_recv()).unwrap();
+            std::future::pending::<()>().await;
+        });
+        let task = SessionTask::new(work, || SessionState::SyncConnected);
+        let polling = std::thread::spawn({
+            let task = task.clone();
+            move || task.running.run()
+        });
+        entered.recv().unwrap();
+        task.abandon(client);
+        go_on.send(()).unwrap();
+        polling.join().unwrap();
+        assert_eq!(sees.recv().unwrap(), Err(oneshot::error::TryRecvError::Empty), "the client is gone");
+        assert_eq!(task.end(), Some(LinkEnd::Lost));
     }
 
     /// As the crate's, which then writes the request to close the session.

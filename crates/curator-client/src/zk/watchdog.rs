@@ -10,12 +10,12 @@
 //! broken.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use super::sockets::{Action, addresses, each_to};
+use super::sockets::Socket;
 use crate::connect_string::HostPort;
 
 /// How often the watchdog looks. A poll takes microseconds, and on a machine that is busy, milliseconds; one that takes this
@@ -37,50 +37,44 @@ struct Rounds {
 #[derive(Clone)]
 pub(super) struct Watchdog(Arc<Watched>);
 
+/// How many looks later the sockets of all connections to the server are shut down.
+const PATIENCE: u64 = 4;
+
 struct Watched {
     /// How many polls have begun and ended: an odd number during a poll.
     polls: AtomicU64,
     /// The number at the last look.
     seen: AtomicU64,
-    hang_up: Box<dyn Fn(Stuck) + Send + Sync>,
-}
-
-/// A poll that was seen twice.
-struct Stuck {
-    watched: Arc<Watched>,
-    polls: u64,
-}
-
-impl Stuck {
-    /// Whether it still goes on.
-    fn is_still(&self) -> bool {
-        self.watched.polls.load(Ordering::Relaxed) == self.polls
-    }
+    hang_up: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Watchdog {
-    /// For connections to `server`.
-    pub(super) fn new(server: &HostPort) -> Self {
-        let (server, is_hanging_up) = (server.clone(), Arc::new(AtomicBool::new(false)));
-        Self::with(&PATROL, move |stuck| {
-            if is_hanging_up.swap(true, Ordering::Relaxed) {
-                return;
-            }
-            let (server, done) = (server.clone(), Arc::clone(&is_hanging_up));
-            // Names have to be looked up. A runtime that is about to end takes no work any more, and waits for the very poll
-            // that this is to end; so it is not the runtime's thread. Nobody waits for it; it ends by itself.
-            let thread = thread::Builder::new().name("curator-hang-up".to_owned()).spawn(move || {
-                hang_up(&server, &stuck);
-                done.store(false, Ordering::Relaxed);
-            });
-            if thread.is_err() {
-                // There may be one at the next look.
-                is_hanging_up.store(false, Ordering::Relaxed);
+    /// For the connection to `server` over `socket`.
+    pub(super) fn new(server: &HostPort, socket: &Arc<Socket>) -> Self {
+        let (server, socket, tries) = (server.clone(), Arc::clone(socket), AtomicU64::new(0));
+        Self::with(&PATROL, move || {
+            // What the socket has received by then has to be read first. If that does not end, it was the wrong socket: two that
+            // are opened at the same moment may be confused.
+            let shut = match tries.fetch_add(1, Ordering::Relaxed) {
+                0 => socket.shut_down(),
+                PATIENCE => socket.shut_down_all(),
+                _ => return,
+            };
+            match shut {
+                Ok(0) => {
+                    tries.fetch_sub(1, Ordering::Relaxed);
+                }
+                Ok(sockets) => {
+                    tracing::warn!(%server, sockets, "the server sends more than can be read: hung up");
+                }
+                Err(error) => {
+                    tracing::warn!(%server, %error, "the server sends more than can be read, and cannot be hung up on");
+                }
             }
         })
     }
 
-    fn with(patrol: &'static Patrol, hang_up: impl Fn(Stuck) + Send + Sync + 'static) -> Self {
+    fn with(patrol: &'static Patrol, hang_up: impl Fn() + Send + Sync + 'static) -> Self {
         let watched =
             Arc::new(Watched { polls: AtomicU64::new(0), seen: AtomicU64::new(0), hang_up: Box::new(hang_up) });
         patrol.add(&watched);
@@ -127,7 +121,7 @@ impl Patrol {
             }
             let watched: Vec<_> = rounds.watched.iter().filter_map(Weak::upgrade).collect();
             drop(rounds);
-            watched.iter().for_each(Watched::look);
+            watched.iter().for_each(|watched| watched.look());
         }
     }
 
@@ -153,27 +147,11 @@ impl Drop for Counted<'_> {
 }
 
 impl Watched {
-    fn look(self: &Arc<Self>) {
+    fn look(&self) {
         let polls = self.polls.load(Ordering::Relaxed);
         let is_the_same = self.seen.swap(polls, Ordering::Relaxed) == polls;
         if is_the_same && polls % 2 == 1 {
-            (self.hang_up)(Stuck { watched: Arc::clone(self), polls });
-        }
-    }
-}
-
-/// Shuts down all connections of this process to the server, as it cannot be told which of them it is. The others reconnect.
-fn hang_up(server: &HostPort, stuck: &Stuck) {
-    let addresses = addresses(std::slice::from_ref(server));
-    // Looking up a name may take long, and others would be shut down for nothing.
-    if !stuck.is_still() {
-        tracing::debug!(%server, "the server has sent more than could be read for a while");
-        return;
-    }
-    match each_to(&addresses, Action::ShutDown) {
-        Ok(sockets) => tracing::warn!(%server, sockets, "the server sends more than can be read: hung up"),
-        Err(error) => {
-            tracing::warn!(%server, %error, "the server sends more than can be read, and cannot be hung up on");
+            (self.hang_up)();
         }
     }
 }
@@ -193,11 +171,11 @@ mod tests {
     /// No look but those of the test.
     static NEVER: Patrol = Patrol::every(Duration::from_secs(86_400));
 
-    fn watchdog(patrol: &'static Patrol) -> (Watchdog, mpsc::Receiver<Stuck>) {
+    fn watchdog(patrol: &'static Patrol) -> (Watchdog, mpsc::Receiver<()>) {
         let (sender, hung_up) = mpsc::channel();
-        // Whoever does not listen any more has heard enough.
-        let hang_up = move |stuck: Stuck| {
-            let _heard = sender.send(stuck);
+        // A receiver that is gone has seen enough.
+        let hang_up = move || {
+            let _heard = sender.send(());
         };
         (Watchdog::with(patrol, hang_up), hung_up)
     }
@@ -207,14 +185,12 @@ mod tests {
         static OFTEN: Patrol = Patrol::every(Duration::from_millis(10));
         let (watchdog, hung_up) = watchdog(&OFTEN);
         let stuck = poll_fn(move |_| {
-            let stuck = hung_up.recv_timeout(LONG).expect("nobody has hung up");
-            assert!(stuck.is_still());
+            hung_up.recv_timeout(LONG).expect("it is not hung up on");
             // And once more, if that did not help.
-            hung_up.recv_timeout(LONG).expect("nobody has hung up again");
-            Poll::Ready(stuck)
+            hung_up.recv_timeout(LONG).expect("it is not hung up on again");
+            Poll::Ready(())
         });
-        let stuck = watchdog.watch(Box::pin(stuck)).now_or_never().expect("it is ready");
-        assert!(!stuck.is_still(), "the poll is over");
+        watchdog.watch(Box::pin(stuck)).now_or_never().expect("it is ready");
     }
 
     #[test]

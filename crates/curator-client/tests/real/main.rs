@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod cluster;
+mod local_sessions;
 mod sasl;
 #[path = "../support/mod.rs"]
 mod support;

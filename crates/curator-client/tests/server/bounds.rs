@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use curator_client::{ConnectionState, Error, Outcome};
 use curator_test::OpCode;
+use futures_util::future::join_all;
 
-use crate::support::{builder, expect, proxy, soon, watch_over};
+use crate::support::{builder, expect, proxy, soon, until, watch_over};
 
 const MOST: usize = 16;
 
@@ -29,6 +30,20 @@ async fn one_request_too_many_is_refused() {
 }
 
 #[tokio::test]
+async fn a_request_is_in_flight_until_its_answer_has_arrived_even_if_it_is_not_polled() {
+    let proxy = proxy().await;
+    let client = builder(proxy.connect_string()).max_requests_in_flight(MOST).connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    let path = client.resolve("/").unwrap();
+    let unpolled: Vec<_> = (0..MOST).map(|_| session.exists(&path)).collect();
+    until(async || session.exists(&path).await.is_ok()).await;
+    let more: Vec<_> = (0..MOST).map(|_| session.exists(&path)).collect();
+    for request in more.into_iter().chain(unpolled) {
+        soon(request).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_client_at_its_limit_keeps_its_session() {
     let proxy = proxy().await;
     let builder = builder(proxy.connect_string()).session_timeout(Duration::from_secs(4));
@@ -37,16 +52,26 @@ async fn a_client_at_its_limit_keeps_its_session() {
     expect(&mut states, ConnectionState::Connected).await;
     let session = client.session().await.unwrap();
     let path = client.resolve("/").unwrap();
-    // Answers that nobody takes count as under way.
-    let requests: Vec<_> = (0..MOST).map(|_| session.exists(&path)).collect();
-    assert!(matches!(session.exists(&path).await, Err(Error::TooManyRequests { .. })));
+    proxy.set_delay(Duration::from_millis(100));
     let until = session.lease().valid_until() + session.timeout();
-    while session.lease().valid_until() < until {
-        assert!(session.is_valid(), "the session was lost: {:?}", session.end());
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    let busy = async {
+        loop {
+            let requests = join_all((0..MOST).map(|_| session.exists(&path)));
+            assert!(matches!(session.exists(&path).await, Err(Error::TooManyRequests { .. })));
+            requests.await;
+        }
+    };
+    let renewed = async {
+        while session.lease().valid_until() < until {
+            assert!(session.is_valid(), "the session was lost: {:?}", session.end());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        never = busy => never,
+        () = renewed => {}
     }
     assert_eq!(client.connection_state(), ConnectionState::Connected);
-    drop(requests);
     client.close().await.unwrap();
     watch_over(session.lease()).await;
 }

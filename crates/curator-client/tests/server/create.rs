@@ -5,7 +5,7 @@ use std::time::Duration;
 use curator_client::{CreateMode, Error, Outcome, ProtectionId};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{builder, direct, ephemeral, unique_path, until};
+use crate::support::{behind_proxy, builder, direct, ephemeral, soon, unique_path, until};
 
 #[tokio::test]
 async fn every_kind_of_node_can_be_created() {
@@ -67,7 +67,7 @@ async fn missing_parents_become_containers() {
     // Parents that are there are left as they are.
     proxy.reset_counts();
     client.create().creating_parent_containers().for_path("/top/a/d", "").await.unwrap();
-    assert_eq!(proxy.requests().get(&OpCode::CreateContainer), None);
+    assert_eq!(proxy.requests().get(&OpCode::Multi), None);
     // The server removes containers that have had children, and no others.
     client.create().for_path("/persistent", "").await.unwrap();
     for path in ["/top/a/b/c", "/top/a/d"] {
@@ -75,6 +75,51 @@ async fn missing_parents_become_containers() {
     }
     until(async || client.check_exists("/top").await.unwrap().is_none()).await;
     assert!(client.check_exists("/persistent").await.unwrap().is_some());
+}
+
+/// The server never removes an empty container that has had no child.
+#[tokio::test]
+async fn a_dropped_create_leaves_no_container_that_never_had_a_child() {
+    for held in [OpCode::Create2, OpCode::Exists, OpCode::Multi] {
+        for protected in [false, true] {
+            let ((proxy, client), top) = (behind_proxy().await, unique_path("dropped"));
+            proxy.hold_replies(held);
+            let create = client.create().with_mode(CreateMode::Ephemeral).creating_parent_containers();
+            let create = if protected { create.with_protection() } else { create };
+            let creating = tokio::spawn(create.for_path(format!("{top}/a/b/node"), ""));
+            soon(proxy.wait_for_reply(held, 1)).await.unwrap();
+            creating.abort();
+            creating.await.unwrap_err();
+            proxy.release_held();
+            soon(client.janitor().idle()).await;
+            for dir in [top.clone(), format!("{top}/a"), format!("{top}/a/b")] {
+                let stat = client.check_exists(&dir).await.unwrap();
+                assert!(stat.is_none_or(|stat| stat.cversion > 0), "{dir}, {held:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn missing_parents_take_three_round_trips_however_many_they_are() {
+    for below in ["node", "a/b/c/node"] {
+        let ((proxy, client), top) = (behind_proxy().await, unique_path("far"));
+        proxy.ignore(OpCode::Sync);
+        proxy.set_delay(Duration::from_millis(5));
+        proxy.reset_counts();
+        client.create().creating_parent_containers().for_path(format!("{top}/{below}"), "").await.unwrap();
+        assert_eq!(proxy.round_trips(), 3, "{:?}", proxy.requests());
+    }
+}
+
+#[tokio::test]
+async fn a_node_below_a_missing_parent_of_a_new_namespace_is_refused_and_creates_nothing() {
+    let (server, namespace) = (TestingServer::shared().await.connect_string(), unique_path("namespace"));
+    let client = builder(&server).namespace(namespace.trim_start_matches('/')).connect().await.unwrap();
+    let error = client.create().for_path("/parent/child", "").await.unwrap_err();
+    assert!(matches!(error, Error::NoNode { operation: "create", .. }), "{error}");
+    assert_eq!(direct().await.check_exists(&namespace).await.unwrap(), None);
+    client.create().for_path("/child", "").await.unwrap();
 }
 
 #[tokio::test]

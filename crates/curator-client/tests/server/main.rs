@@ -13,6 +13,8 @@ mod create_or_set;
 mod data;
 mod deadlines;
 mod deletes;
+#[cfg(unix)]
+mod exhausted;
 mod health;
 mod joint_deletes;
 mod lease;

@@ -212,6 +212,26 @@ async fn a_session_that_is_granted_a_shorter_timeout_is_over_at_once() {
     until(gone).await;
 }
 
+/// On one thread: nothing that runs there can read the answer.
+#[tokio::test]
+async fn a_shorter_timeout_that_is_granted_while_the_runtime_is_blocked_ends_the_session() {
+    let (proxy, client) = set_up().await;
+    let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
+    let mut states = client.connection_states();
+    proxy.stretch_session_timeouts(0.5);
+    proxy.hold_replies(OpCode::CreateSession);
+    proxy.cut();
+    within(PAUSE, proxy.wait_for_request(OpCode::CreateSession, 1)).await.unwrap();
+    proxy.release_held();
+    while session.is_valid() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(session.end(), Some(SessionEnd::TimeoutLowered { granted: session.timeout() / 2 }));
+    assert!(soon(states.wait_for(Reconnected)).await);
+    assert_eq!(client.session().await.unwrap().epoch(), 2);
+    until(async || client.check_exists(&node).await.unwrap().is_none()).await;
+}
+
 #[tokio::test]
 async fn a_session_that_is_granted_a_longer_timeout_goes_on() {
     let server = TestingServer::embedded().await.unwrap();

@@ -3,11 +3,11 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, WatchEvent};
+use curator_client::{CuratorClient, RetryNTimes, WatchEvent};
 use curator_test::TestingServer;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{DEFAULT_TIMEOUT, builder, direct, ephemeral, unique_path, until};
+use crate::support::{DEFAULT_TIMEOUT, SHORT, builder, direct, ephemeral, unique_path, until};
 
 fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -177,6 +177,23 @@ async fn a_client_on_a_current_thread_runtime_closes_in_block_on() {
     });
     let node = tokio::task::spawn_blocking(|| node.join().unwrap()).await.unwrap();
     assert_eq!(direct().await.check_exists(&node).await.unwrap(), None);
+}
+
+/// A session is lost if anything of it waits for a thread.
+#[tokio::test]
+async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
+    let (finish, wait) = mpsc::channel::<()>();
+    let busy = runtime.spawn_blocking(move || wait.recv());
+    let connect = builder(TestingServer::shared().await.connect_string())
+        .session_timeout(SHORT)
+        .connection_timeout(2 * SHORT)
+        .retry_policy(RetryNTimes::new(0, SHORT).unwrap())
+        .connect();
+    let client = runtime.spawn(connect).await.unwrap().unwrap();
+    drop((client, finish));
+    busy.await.unwrap().unwrap_err();
+    runtime.shutdown_timeout_in_the_background();
 }
 
 /// A server that grants sessions for longer than any test waits.

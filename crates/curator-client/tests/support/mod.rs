@@ -2,6 +2,8 @@
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 // A unit test uses it too, and is packed with the sources.
+#[path = "../../../curator-test/tests/support/alone.rs"]
+mod alone;
 #[path = "../../src/supervisor/tests/log.rs"]
 pub(crate) mod log;
 pub(crate) mod sasl_server;
@@ -14,6 +16,7 @@ use curator_client::{
 };
 use curator_test::{FaultProxy, TestingServer};
 
+pub(crate) use self::alone::alone;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
 
 /// A session timeout that no test outlives by accident.

@@ -8,10 +8,9 @@ use crate::scene::{Client, RunError};
 
 /// Everything that our workers send while a connection lasts, and the handshake. `swallow-answers` picks from it at
 /// random.
-pub const REQUESTS: [OpCode; 12] = [
+pub const REQUESTS: [OpCode; 11] = [
     OpCode::CreateSession,
     OpCode::Create2,
-    OpCode::CreateContainer,
     OpCode::Delete,
     OpCode::Exists,
     OpCode::GetData,

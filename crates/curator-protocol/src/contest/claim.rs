@@ -42,7 +42,10 @@ pub(super) struct Claim {
     place_version: i32,
     /// Whether leases of ours may exist: a take was sent, and is not known to have failed.
     may_exist: bool,
-    parents_were_created: bool,
+    /// As far as is known.
+    is_directory_missing: bool,
+    /// Whether that has turned out to be wrong.
+    has_directory_changed: bool,
     /// Since it last waited, if it did.
     limit_was_created: bool,
     pending: Vec<(usize, Request)>,
@@ -57,7 +60,6 @@ enum State {
     CreatingLimit(Known),
     Waiting(Known),
     Taking(Limit),
-    PreparingParents(Limit),
     ReadingPlace(Limit),
     /// It is not known whether the leases were taken.
     Recovering(Limit),
@@ -87,7 +89,8 @@ impl Claim {
             place: OwnNode { name: String::new(), czxid: 0 },
             place_version: 0,
             may_exist: false,
-            parents_were_created: false,
+            is_directory_missing: false,
+            has_directory_changed: false,
             limit_was_created: false,
             pending: Vec::new(),
             pace: Pace::Now,
@@ -119,7 +122,9 @@ impl Claim {
         self.place = place;
         let known = self.with_fixed_limit(known);
         match known {
-            Known { leases: Some(leases), limit: Some(limit) } if self.suffices(leases, limit) => self.take(limit),
+            Known { leases: Some(leases), limit: Some(limit) } if self.suffices(leases, limit) => {
+                self.take(limit, Pace::Now);
+            }
             Known { leases: Some(_), limit: Some(_) } if !self.waits => return Err(End::Refused),
             // No watch is set yet.
             _ => self.look(Known::default(), Pace::Now),
@@ -141,13 +146,9 @@ impl Claim {
             }
             (State::CreatingLimit(known), Answer::Unknown) => self.look(known, Pace::Retry),
             (State::Taking(limit), answer) => return self.tried(limit, answer),
-            (State::PreparingParents(limit), Answer::Done) => self.take(limit),
-            (State::PreparingParents(limit), Answer::NoParent | Answer::Unknown) => {
-                self.prepare_parents(limit, Pace::Retry);
-            }
             (State::ReadingPlace(limit), Answer::Node { czxid, version, .. }) if czxid == self.place.czxid => {
                 self.place_version = version;
-                self.take(limit);
+                self.take(limit, Pace::Now);
             }
             (State::ReadingPlace(_) | State::Inspecting(..), Answer::Missing)
             | (State::ReadingPlace(_), Answer::Node { .. }) => return Err(End::Restart(RestartReason::NodeMissing)),
@@ -210,8 +211,12 @@ impl Claim {
     /// Whether it waits in vain as long as these children of the leases' directory exist, whatever others give back.
     /// A contender that wants more than the limit waits for another limit.
     pub(super) fn is_blocked_by(&self, stuck: usize) -> bool {
-        let State::Waiting(Known { limit: Some(limit), .. }) = self.state else { return false };
-        (limit.leases.saturating_sub(stuck) + 1..=limit.leases).contains(&self.quantity)
+        let leases = match (&self.state, self.limit) {
+            (State::Waiting(Known { limit: Some(limit), .. }), _) => limit.leases,
+            (State::Queued(_), LeaseLimit::Fixed(leases)) => leases,
+            _ => return false,
+        };
+        (leases.saturating_sub(stuck) + 1..=leases).contains(&self.quantity)
     }
 
     /// Whether this child of the leases' directory is a lease. Other children are not counted.
@@ -252,11 +257,11 @@ impl Claim {
         let no_limit = self.note(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
-                // As for the parents: someone keeps deleting it.
+                // As for the directory: someone keeps deleting it.
                 let pace = if self.limit_was_created { Pace::Retry } else { Pace::Now };
                 self.ask(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
             }
-            (Some(leases), Some(limit)) if self.suffices(leases, limit) => self.take(limit),
+            (Some(leases), Some(limit)) if self.suffices(leases, limit) => self.take(limit, Pace::Now),
             (Some(_), Some(_)) if !self.waits => return Err(End::Refused),
             (Some(_), Some(_)) => {
                 self.limit_was_created = false;
@@ -268,14 +273,18 @@ impl Claim {
     }
 
     /// Records the answers in `known`. Returns whether the node that contains the limit is missing.
-    fn note(&self, known: &mut Known, answers: Vec<(Request, Answer)>) -> Result<bool, End> {
+    fn note(&mut self, known: &mut Known, answers: Vec<(Request, Answer)>) -> Result<bool, End> {
         let mut no_limit = false;
         for answer in answers {
             match answer {
                 (Request::List | Request::WatchList, Answer::Children(children)) => {
                     known.leases = Some(children.iter().filter(|name| Self::is_lease(name)).count());
+                    self.is_directory_missing = false;
                 }
-                (Request::List | Request::WatchList, Answer::NoParent) => known.leases = Some(0),
+                (Request::List | Request::WatchList, Answer::NoParent) => {
+                    known.leases = Some(0);
+                    self.is_directory_missing = true;
+                }
                 (Request::Limit | Request::WatchLimit, Answer::Limit(limit)) => known.limit = Some(limit),
                 (Request::Limit | Request::WatchLimit, Answer::Missing) => no_limit = true,
                 (_, Answer::Unknown) => {}
@@ -285,11 +294,16 @@ impl Claim {
         Ok(no_limit)
     }
 
-    fn take(&mut self, limit: Limit) {
+    fn take(&mut self, limit: Limit, pace: Pace) {
         self.may_exist = true;
-        let (quantity, place, place_version) = (self.quantity, self.place.name.clone(), self.place_version);
-        let take = Request::Take { quantity, limit, place, place_version };
-        self.ask(State::Taking(limit), [(LEASES, take)], Pace::Now);
+        let take = Request::Take {
+            with_directory: self.is_directory_missing,
+            quantity: self.quantity,
+            limit,
+            place: self.place.name.clone(),
+            place_version: self.place_version,
+        };
+        self.ask(State::Taking(limit), [(LEASES, take)], pace);
     }
 
     fn tried(&mut self, limit: Limit, answer: Answer) -> Outcome {
@@ -299,17 +313,19 @@ impl Claim {
             Answer::LimitChanged => self.look(Known::default(), Pace::Now),
             Answer::PlaceWritten => self.read_place(limit, Pace::Now),
             Answer::Missing => return Err(End::Restart(RestartReason::NodeMissing)),
-            Answer::NoParent => self.prepare_parents(limit, Pace::Now),
+            Answer::NoParent => {
+                self.is_directory_missing = !self.is_directory_missing;
+                if mem::replace(&mut self.has_directory_changed, true) {
+                    // Others keep creating and deleting it; or all that is above it has been deleted, and our place too.
+                    self.read_place(limit, Pace::Retry);
+                } else {
+                    self.take(limit, Pace::Now);
+                }
+            }
             Answer::Unknown => self.recover(limit),
             other => return Err(End::protocol(format!("{other:?} is not an answer to the taking of leases"))),
         }
         Ok(())
-    }
-
-    fn prepare_parents(&mut self, limit: Limit, pace: Pace) {
-        // If the parents vanish as soon as they are created, someone keeps deleting them.
-        let pace = if mem::replace(&mut self.parents_were_created, true) { Pace::Retry } else { pace };
-        self.ask(State::PreparingParents(limit), [(LEASES, Request::CreateParents)], pace);
     }
 
     /// Reads our place again. The leases have not changed, because we are still the first.

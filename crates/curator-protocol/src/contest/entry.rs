@@ -24,7 +24,8 @@ pub(super) struct Entry {
     /// Other nodes that are ours, apart from `own`.
     pub(super) surplus: Vec<String>,
     pub(super) watches: Watches,
-    parents_were_created: bool,
+    /// How often in a row, up to two, the create has found no directory.
+    without_directory: u8,
     /// The requests that have to be sent.
     pending: Vec<Request>,
     pace: Pace,
@@ -33,9 +34,8 @@ pub(super) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
     New,
-    /// Creating our node, and listing.
+    /// Creating our node, with its directory or without, and listing.
     Joining,
-    PreparingParents,
     /// The create's outcome is unknown: catching up with the leader, and listing.
     Recovering,
     /// Nodes that may be ours were found in this queue: reading which session they belong to.
@@ -80,7 +80,7 @@ impl Entry {
             may_exist: false,
             surplus: Vec::new(),
             watches: Watches::default(),
-            parents_were_created: false,
+            without_directory: 0,
             pending: Vec::new(),
             pace: Pace::Now,
         }
@@ -90,7 +90,6 @@ impl Entry {
     pub(super) fn answered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
         match mem::replace(&mut self.state, State::New) {
             State::Joining => self.joined(driver, answers),
-            State::PreparingParents => self.parents_prepared(answers),
             State::Recovering => self.recovered(driver, answers),
             State::Identifying { queue } => self.identified(driver, queue, answers),
             State::PlacingWatches { plan } => self.watches_placed(plan, answers),
@@ -138,6 +137,15 @@ impl Entry {
         self.ask(State::Joining, [Request::Create, Request::List], Pace::Now)
     }
 
+    /// Creates the directory together with our node. The second time, the runner has seen which directories are missing; if
+    /// they are others again, someone keeps creating and deleting them.
+    fn join_with_parents(&mut self) -> Outcome {
+        self.may_exist = true;
+        let pace = if self.without_directory < 2 { Pace::Now } else { Pace::Retry };
+        self.without_directory = 2.min(self.without_directory + 1);
+        self.ask(State::Joining, [Request::CreateWithParents, Request::List], pace)
+    }
+
     fn joined(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
         let [created, listed] = exactly(answers)?;
         match created {
@@ -149,7 +157,7 @@ impl Entry {
                 }
                 self.take_listing(driver, None, listed)
             }
-            Answer::NoParent => self.prepare_parents(),
+            Answer::NoParent => self.join_with_parents(),
             Answer::NameTaken => self.name_taken(driver, listed),
             // The list may come over another connection than the create's, and from a server that lags behind.
             Answer::Unknown => self.recover(),
@@ -167,23 +175,6 @@ impl Entry {
         }
         Err(SequenceOverflow { name: driver.node_prefix(&self.id) }.into())
     }
-
-    fn prepare_parents(&mut self) -> Outcome {
-        self.may_exist = false;
-        // If the parents vanish as soon as they are created, someone keeps deleting them.
-        let pace = if mem::replace(&mut self.parents_were_created, true) { Pace::Retry } else { Pace::Now };
-        self.ask(State::PreparingParents, [Request::CreateParents], pace)
-    }
-
-    fn parents_prepared(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
-        let [prepared] = exactly(answers)?;
-        match prepared {
-            Answer::Done => self.join(),
-            // Doing it twice does no harm.
-            Answer::Unknown | Answer::NoParent => self.prepare_parents(),
-            other => Err(End::unfit(&Request::CreateParents, &other)),
-        }
-    }
 }
 
 /// Finding our node again when the answer to its create was lost.
@@ -196,7 +187,7 @@ impl Entry {
         let [synced, listed] = exactly(answers)?;
         match (synced, listed) {
             (Answer::Done, Answer::Children(children)) => self.identify(driver, Queue::of(children, driver)?),
-            (Answer::Done, Answer::NoParent) => self.prepare_parents(),
+            (Answer::Done, Answer::NoParent) => self.join_with_parents(),
             (Answer::Done | Answer::Unknown, Answer::Children(_) | Answer::NoParent | Answer::Unknown) => {
                 self.recover()
             }

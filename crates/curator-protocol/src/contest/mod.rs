@@ -37,8 +37,8 @@ use crate::queue::Queue;
 ///
 /// - The requests of a pipeline go out in order, on one session, and all answers come back in that order. For a request
 ///   whose answer will not come, the answer is [`Answer::Unknown`]. Later requests of the session must not overtake it.
-/// - All the [`Request::Create`] of a pipeline are one transaction. If it fails for lack of a directory, that is the
-///   answer to each of them.
+/// - All the [`Request::Create`] and [`Request::CreateWithParents`] of a pipeline are one transaction. If it fails for lack
+///   of a directory, that is the answer to each of them.
 /// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event. Several can be in force. A
 ///   new watch on the leases, or on their limit, replaces the previous one, whatever that has seen.
 /// - All watches are on one connection, and when that breaks, none is left: [`Event::Interrupted`]. Events seen before the
@@ -180,17 +180,26 @@ impl Contest {
         self.nodes().next().is_some() && !self.claim.as_ref().is_some_and(Claim::has_begun)
     }
 
-    /// If the contest waits in vain as long as these nodes exist, each given with its directory: the index of one that
-    /// it waits for.
+    /// If the contest waits in vain as long as these nodes exist, or would if it was started now, each given with its
+    /// directory: the index of one that it waits for.
     #[must_use]
     pub fn blocked_by(&self, driver: &dyn LockInternalsDriver, stuck: &[(usize, &str)]) -> Option<usize> {
-        if let Some(claim) = self.claim.as_ref().filter(|claim| claim.has_begun()) {
+        let is_new = self.stage == Stage::New;
+        if let Some(claim) = self.claim.as_ref().filter(|claim| is_new || claim.has_begun()) {
             let is_lease = |(directory, name): &(usize, &str)| *directory == LEASES && Claim::is_lease(name);
             let leases = stuck.iter().filter(|node| is_lease(node)).count();
-            return stuck.iter().position(is_lease).filter(|_| claim.is_blocked_by(leases));
+            let blocking = stuck.iter().position(is_lease).filter(|_| claim.is_blocked_by(leases));
+            if blocking.is_some() || !is_new {
+                return blocking;
+            }
         }
-        let blocks_us = |(directory, name): &(usize, &str)| {
-            self.nodes().any(|(queue, own)| queue == *directory && blocks(driver, name, &own.name))
+        let blocks_us = |(directory, name): &(usize, &str)| match self.entries.get(*directory) {
+            Some(Entry { own: Some(own), .. }) => blocks(driver, name, &own.name),
+            // Its place is after all others.
+            Some(Entry { id, .. }) if is_new => {
+                blocks(driver, name, &format!("{}{:010}", driver.node_prefix(id), i32::MAX - 1))
+            }
+            _ => false,
         };
         stuck.iter().position(blocks_us)
     }
@@ -251,20 +260,17 @@ impl Contest {
 
     /// The requests of all entries that have to be sent next, in one pipeline.
     fn pending_of_entries(&mut self) -> Result<(Vec<(usize, Request)>, Pace), RestartReason> {
-        let enters = |entry: &Entry| matches!(entry.state, State::Joining | State::PreparingParents);
+        let enters = |entry: &Entry| entry.state == State::Joining;
         let finds = |entry: &Entry| matches!(entry.state, State::Recovering | State::Identifying { .. });
-        let wants_parents = |entry: &Entry| entry.state == State::PreparingParents;
         if self.entries.iter().any(enters) && self.entries.iter().any(|entry| entry.own.is_some()) {
             // Creating it alone would give us different places in the queues.
             return Err(RestartReason::NodeMissing);
         }
         let is_finding = self.entries.iter().any(finds);
-        let has_no_parents = self.entries.iter().any(wants_parents);
         let (mut requests, mut pace) = (Vec::new(), Pace::Now);
         for (queue, entry) in self.entries.iter_mut().enumerate() {
-            // Entries that are ready to enter wait for those that look for their node, and for those without a directory.
-            let waits_for_others = enters(entry) && (is_finding || (has_no_parents && !wants_parents(entry)));
-            if !waits_for_others {
+            // Entries that are ready to enter wait for those that look for their node.
+            if !(is_finding && enters(entry)) {
                 let (pending, its_pace) = entry.take_pending();
                 if its_pace == Pace::Retry && !pending.is_empty() {
                     pace = Pace::Retry;
@@ -272,12 +278,12 @@ impl Contest {
                 requests.extend(pending.into_iter().map(|request| (queue, request)));
             }
         }
-        if let Some(claim) = self.claim.as_ref().filter(|_| requests.contains(&(0, Request::Create))) {
+        if let Some(claim) = self.claim.as_ref().filter(|_| requests.iter().any(|(_, request)| request.is_create())) {
             requests.extend(claim.early_reads());
         }
         // Stable: within each class the requests keep their order. `Contender::send` relies on the classes.
         requests.sort_by_key(|(_, request)| match request {
-            Request::Create => 0,
+            Request::Create | Request::CreateWithParents => 0,
             Request::List | Request::Limit => 2,
             _ => 1,
         });

@@ -49,8 +49,9 @@ pub enum Pace {
 pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
-    /// Create the directory and its parents, as far as they are missing.
-    CreateParents,
+    /// The same, and in the same transaction the directory and its parents, as far as they are missing. A directory that is
+    /// created alone and never gets a child stays for ever.
+    CreateWithParents,
     /// Make the connected server catch up with the leader.
     Sync,
     /// List the directory.
@@ -80,9 +81,11 @@ pub enum Request {
     WatchLimit,
     /// Create the node that contains the number of leases.
     CreateLimit,
-    /// In one transaction: check that the limit still has its version, create the leases, and delete our place in the
-    /// queue, if no one has written to it since.
+    /// In one transaction: create the directory, if it is missing, check that the limit still has its version, create the
+    /// leases, and delete our place in the queue, if no one has written to it since.
     Take {
+        /// Whether the directory is missing. Its parent is also that of the queue's directory; if it is missing too, our place is.
+        with_directory: bool,
         /// How many.
         quantity: usize,
         /// The limit that applies.
@@ -92,6 +95,14 @@ pub enum Request {
         /// The latest version of its data that was read. Others change the data only to ask for the place back.
         place_version: i32,
     },
+}
+
+impl Request {
+    /// Whether it creates our node in a queue.
+    #[must_use]
+    pub fn is_create(&self) -> bool {
+        matches!(self, Self::Create | Self::CreateWithParents)
+    }
 }
 
 /// How many leases there may be.
@@ -110,13 +121,14 @@ pub struct Limit {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Answer {
-    /// To `Create`.
+    /// To `Create` and `CreateWithParents`.
     Created(OwnNode),
-    /// To `Create`, `CreateParents`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not exist.
+    /// To `Create`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not exist. To `CreateWithParents`
+    /// and a `Take` with the directory: others were missing than the runner has tried to create. Nothing was created.
     NoParent,
-    /// To `Create`: a node with the name that ours would get already exists. Nothing was created.
+    /// To `Create` and `CreateWithParents`: a node with the name that ours would get already exists. Nothing was created.
     NameTaken,
-    /// To `CreateParents`, `CreateLimit` and `Sync`.
+    /// To `CreateLimit` and `Sync`.
     Done,
     /// To `List` and `WatchList`.
     Children(Vec<String>),

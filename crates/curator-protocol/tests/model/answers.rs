@@ -15,9 +15,8 @@ impl World {
         match call {
             Call::Contest { requests, contest, .. } => {
                 let sender = Sender { who, session, contest: *contest };
-                if let [(_, Request::Create), ..] = requests[..] {
-                    let directories: Vec<_> = requests.iter().map(|(dir, _)| *dir).collect();
-                    return self.create(scenario, sender, &directories);
+                if requests.iter().all(|(_, request)| request.is_create()) {
+                    return self.create(scenario, sender, requests);
                 }
                 requests.iter().map(|(dir, request)| self.answer(scenario, sender, *dir, request)).collect()
             }
@@ -33,20 +32,28 @@ impl World {
     }
 
     /// All the nodes or none.
-    fn create(&mut self, scenario: &Scenario, sender: Sender, directories: &[usize]) -> Vec<Answer> {
-        if !directories.iter().all(|dir| self.server.directories[*dir].exists) {
-            return vec![Answer::NoParent; directories.len()];
+    fn create(&mut self, scenario: &Scenario, sender: Sender, requests: &[(usize, Request)]) -> Vec<Answer> {
+        let all = &mut self.server.directories;
+        let is_missing = |(dir, request): &(usize, Request)| *request == Request::Create && !all[*dir].exists;
+        if requests.iter().any(is_missing) {
+            return vec![Answer::NoParent; requests.len()];
         }
+        let are_missing = requests.iter().any(|(dir, _)| !all[*dir].exists);
+        requests.iter().for_each(|(dir, _)| all[*dir].exists = true);
+        if are_missing && scenario.has(Defect::CreatesDirectoriesAlone) {
+            return vec![Answer::NoParent; requests.len()];
+        }
+        let directories = requests.iter().map(|(dir, _)| *dir);
         let client = &mut self.clients[sender.who];
         let prefix = scenario.clients[sender.who].driver.node_prefix(&contender_id(client.number, sender.contest));
         let creator = Creator::Contest { client: client.number, contest: sender.contest };
         if client.creator() == creator {
             // It has nodes again.
             client.was_first = false;
-            directories.iter().for_each(|dir| client.robbed[*dir] = false);
+            directories.clone().for_each(|dir| client.robbed[dir] = false);
         }
         let all = &mut self.server.directories;
-        let created = directories.iter().map(|dir| match all[*dir].create(&prefix, sender.session, creator) {
+        let created = directories.map(|dir| match all[dir].create(&prefix, sender.session, creator) {
             Some(Node { name, czxid, .. }) => Answer::Created(OwnNode { name, czxid }),
             None => Answer::NameTaken,
         });
@@ -57,11 +64,7 @@ impl World {
         let directory = &mut self.server.directories[dir];
         match request {
             // Answered with those of the other queues.
-            Request::Create => Answer::Unknown,
-            Request::CreateParents => {
-                directory.exists = true;
-                Answer::Done
-            }
+            Request::Create | Request::CreateWithParents => Answer::Unknown,
             Request::Sync => Answer::Done,
             Request::List | Request::WatchList if !directory.exists => Answer::NoParent,
             Request::List | Request::WatchList => Answer::Children(directory.children()),
@@ -78,12 +81,12 @@ impl World {
                 self.server.limit.get_or_insert(Limit { leases: scenario.limit, version: Some(0) });
                 Answer::Done
             }
-            Request::Take { quantity, limit, place, place_version } => {
+            Request::Take { with_directory, quantity, limit, place, place_version } => {
                 let is_trusted = scenario.has(Defect::TrustsTheLimit);
                 if !is_trusted && limit.version != self.server.limit.and_then(|limit| limit.version) {
                     return Answer::LimitChanged;
                 }
-                if !self.server.directories[LEASES].exists {
+                if self.server.directories[LEASES].exists == *with_directory {
                     return Answer::NoParent;
                 }
                 if !keeps_its_place(scenario) {
@@ -95,6 +98,7 @@ impl World {
                     self.server.unread |= is_unread;
                     self.delete(scenario, 0, |node| node.name == *place);
                 }
+                self.server.directories[LEASES].exists = true;
                 self.take(scenario, sender, *quantity)
             }
         }

@@ -231,10 +231,8 @@ impl Call {
     /// Whether it changes anything but what its sender knows.
     pub(crate) fn has_effect(&self) -> bool {
         let Self::Contest { requests, .. } = self else { return true };
-        let changes = |request: &Request| {
-            let parents = matches!(request, Request::CreateParents | Request::CreateLimit);
-            parents || matches!(request, Request::Create | Request::Take { .. })
-        };
+        let changes =
+            |request: &Request| request.is_create() || matches!(request, Request::CreateLimit | Request::Take { .. });
         requests.iter().any(|(_, request)| changes(request))
     }
 }

@@ -27,6 +27,8 @@ pub(crate) enum Defect {
     LeavesTheRefused,
     /// The nodes are created one after another, in the order in which each contender names its queues.
     EntersOneByOne,
+    /// The directories are created before the first node, and not with it.
+    CreatesDirectoriesAlone,
     /// When a node is lost, only its queue is entered again, and the other nodes are kept.
     ReentersAlone,
     /// The own node of a queue that is owned early is not watched.

@@ -123,7 +123,7 @@ impl World {
         let wire = mem::take(&mut client.wire);
         // Of what is under way, only what creates something can do harm.
         let creates = |call: &&Call| {
-            let creates = |request: &Request| matches!(request, Request::Create | Request::Take { .. });
+            let creates = |request: &Request| request.is_create() || matches!(request, Request::Take { .. });
             matches!(call, Call::Contest { requests, .. } if requests.iter().any(|(_, request)| creates(request)))
         };
         let mut calls: std::collections::VecDeque<_> = wire.iter().filter(creates).cloned().collect();

@@ -163,7 +163,7 @@ fn advance(lanes: &mut [Lane], sent: &mut Vec<usize>, mut each: impl FnMut(usize
         return Step::Wait;
     }
     requests.sort_by_key(|(_, request)| match request {
-        Request::Create => 0,
+        Request::Create | Request::CreateWithParents => 0,
         Request::List => 2,
         _ => 1,
     });

@@ -37,7 +37,7 @@ use defect::Defect;
 use drivers::{Anonymous, Endless, Impatient, LooksAgain, Overconfident, rows_of_readers_and_writers};
 use scenario::{Faults, KINDS, Scenario, pairs_of_kinds};
 use search::{Tally, breaks, ends, holds};
-use world::{LEFTOVER, RIGHTFUL, SLEEPER, TWO_OWNERS};
+use world::{LEFTOVER, RIGHTFUL, SLEEPER, TWO_OWNERS, UNUSED};
 
 use curator_protocol::{ReadLockInternalsDriver, StandardLockInternalsDriver, WriteLockInternalsDriver};
 
@@ -220,6 +220,7 @@ fn defects_are_found() {
         (SLEEPER, Scenario::of(1).behind(1).with(write).spoilt_by(Defect::ForgetsOneOfTwoEvents)),
         (SLEEPER, Scenario::of(2).with(cancel).spoilt_by(Defect::HasNoJanitor)),
         (LEFTOVER, Scenario::of(1).with(cancel).spoilt_by(Defect::HasNoJanitor)),
+        (UNUSED, Scenario::of(1).in_directories([false, false]).spoilt_by(Defect::CreatesDirectoriesAlone)),
     ];
     for (property, scenario) in cases {
         breaks(property, &format!("{:?}", scenario.defect), scenario);

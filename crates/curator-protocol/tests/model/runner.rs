@@ -234,7 +234,7 @@ impl World {
 /// Whether these two requests, one after the other, go out as one: all creates, and all plain reads.
 fn are_one_call(scenario: &Scenario, one: &Request, next: &Request) -> bool {
     match (one, next) {
-        (Request::Create, Request::Create) => !scenario.has(Defect::EntersOneByOne),
+        (one, next) if one.is_create() && next.is_create() => !scenario.has(Defect::EntersOneByOne),
         (Request::List | Request::Limit, Request::List | Request::Limit) => true,
         _ => false,
     }

@@ -120,6 +120,10 @@ impl Directory {
         })
     }
 
+    pub(crate) fn is_missing_or_used(&self) -> bool {
+        !self.exists || self.next > 0
+    }
+
     pub(crate) fn children(&self) -> Vec<String> {
         // Backwards: the server promises no order.
         self.nodes.iter().rev().map(|node| node.name.clone()).collect()

@@ -6,7 +6,7 @@
 use super::defect::Defect;
 use super::scenario::{Faults, KINDS, Scenario, pairs_of_kinds};
 use super::search::{Tally, breaks, ends, holds};
-use super::world::{LEFTOVER, RIGHTFUL, SLEEPER};
+use super::world::{LEFTOVER, RIGHTFUL, SLEEPER, UNUSED};
 
 /// Two for both queues, which they name in opposite orders.
 const CROSSED: &[&[usize]] = &[&[0, 1], &[1, 0]];
@@ -95,6 +95,7 @@ fn defects_over_several_queues_are_found() {
         (SLEEPER, Scenario::of_queues(CROSSED).spoilt_by(Defect::EntersOneByOne)),
         (SLEEPER, Scenario::of_queues(SAME).behind_in([0, 1]).with(DELETED).spoilt_by(Defect::ReentersAlone)),
         (RIGHTFUL, Scenario::of_queues(ONE).behind_in([0, 1]).with(DELETED).spoilt_by(Defect::GuardsNothing)),
+        (UNUSED, Scenario::of_queues(ONE).in_directories([true, false]).spoilt_by(Defect::CreatesDirectoriesAlone)),
         (LEFTOVER, Scenario::of_queues(ONE).behind_in([0, 1]).with(DELETED).spoilt_by(Defect::LeavesTheOthers)),
         (SLEEPER, Scenario::of_queues(ONE_AND_SINGLE).with(DELETED.and(cancel)).spoilt_by(Defect::LeavesTheOthers)),
     ];

@@ -21,6 +21,7 @@ pub(crate) const RIGHTFUL: &str = "whoever calls itself the owner has been first
                                    behind readers, or is being told that it is not any more";
 pub(crate) const SLEEPER: &str = "nobody sleeps through its turn, and nobody waits in a circle";
 pub(crate) const LEFTOVER: &str = "nothing is left behind";
+pub(crate) const UNUSED: &str = "no directory is created without a node";
 pub(crate) const OWNED: &str = "what is contended for is owned at some time";
 pub(crate) const SHARED: &str = "two own the lock together at some time";
 pub(crate) const PATIENT: &str = "nobody waits who may not";
@@ -121,6 +122,11 @@ impl Model for Scenario {
             }),
             Property::always(LEFTOVER, |scenario: &Self, world: &World| {
                 !world.is_quiet(scenario) || world.server.nodes().all(|(dir, _, node)| world.is_of_a_waiter(dir, node))
+            }),
+            // The server removes only containers that have had a child.
+            Property::always(UNUSED, |scenario: &Self, world: &World| {
+                let mut directories = world.server.directories.iter().zip(scenario.directories);
+                directories.all(|(directory, was_there)| was_there || directory.is_missing_or_used())
             }),
             Property::sometimes(OWNED, |_, world: &World| world.clients.iter().any(Client::is_owner)),
         ];

@@ -44,15 +44,17 @@ impl Wait {
         };
         let done = tokio::select! {
             biased;
-            () = client.closing() => Err(ClientError::Closed.into()),
+            error = client.closing() => Err(error.into()),
             done = work => done,
             () = time_is_up => Ok(None),
         };
-        done.map_err(|error| match error {
+        match done {
             // Whichever of the two was seen first, the cause is that the client closes.
-            Error::Client(ClientError::SessionEnded { end: SessionEnd::Closed, .. }) => ClientError::Closed.into(),
-            error => error,
-        })
+            Err(Error::Client(ClientError::SessionEnded { end: SessionEnd::Closed | SessionEnd::Forked, .. })) => {
+                Err(client.closing().await.into())
+            }
+            done => done,
+        }
     }
 }
 
@@ -62,9 +64,9 @@ macro_rules! acquire_methods {
     ($guard:ty) => {
         $crate::lock::acquire_methods::acquire_methods!(
             $guard,
-            "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the lock: \
-             futures that share a task do not exclude each other, unless the lock is \
-             [non-reentrant](crate::InterProcessMutex::non_reentrant)."
+            "If the lock is reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately when \
+             it already holds the lock: futures that share a task then do not exclude each other. Of a \
+             [`non_reentrant`](crate::InterProcessMutex::non_reentrant) lock they do."
         );
     };
     ($guard:ty, $who:literal) => {
@@ -80,6 +82,7 @@ macro_rules! acquire_methods {
         /// a missing permission; [`Closed`](curator_client::Error::Closed) in it as soon as the client closes. It is not an
         /// error if the session is lost while waiting: the wait starts over in the next session, at the end of the queue.
         ///
+        /// [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant;
         /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when someone keeps deleting our waiting node;
         /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
         /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when a node of this client's session is in the way, now or
@@ -89,7 +92,7 @@ macro_rules! acquire_methods {
         ///
         /// Dropping the future gives up the place in the queue; its node is deleted in the background.
         pub async fn acquire(&self) -> $crate::error::Result<$guard> {
-            self.acquire_as(&$crate::lock::OwnerId::current()).await
+            self.acquire_as(&$crate::lock::OwnerId::of_future()).await
         }
 
         /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up.
@@ -105,7 +108,7 @@ macro_rules! acquire_methods {
         ///
         /// The same as [`acquire`](Self::acquire).
         pub async fn acquire_timeout(&self, timeout: std::time::Duration) -> $crate::error::Result<Option<$guard>> {
-            self.acquire_timeout_as(&$crate::lock::OwnerId::current(), timeout).await
+            self.acquire_timeout_as(&$crate::lock::OwnerId::of_future(), timeout).await
         }
 
         /// Takes the lock if it is free; returns `None` if someone holds it or waits for it, or if another future of the
@@ -122,7 +125,7 @@ macro_rules! acquire_methods {
         ///
         /// The same as [`acquire`](Self::acquire).
         pub async fn try_acquire(&self) -> $crate::error::Result<Option<$guard>> {
-            self.try_acquire_as(&$crate::lock::OwnerId::current()).await
+            self.try_acquire_as(&$crate::lock::OwnerId::of_future()).await
         }
 
         /// Acquires the lock like [`acquire`](Self::acquire), for an owner of the caller's choice, so that a lock can

@@ -28,6 +28,8 @@ pub(crate) struct Contender<'a> {
     /// The node that contains the number of leases.
     pub(super) count: Option<&'a SharedCount>,
     pub(super) nodes: OwnNodes,
+    /// The directories of the queues, and their parents, that are missing as far as is known: created with our nodes.
+    pub(super) missing: Vec<ZPath>,
     pub(crate) watches: Watches,
     /// Whether someone has asked for the place in a semaphore's queue.
     pub(super) revoked: bool,
@@ -69,6 +71,7 @@ impl<'a> Contender<'a> {
             directories: Vec::new(),
             count: None,
             nodes: OwnNodes::new(client, session),
+            missing: Vec::new(),
             watches: Watches::new(queues.len()),
             revoked: false,
             failure: None,

@@ -2,18 +2,22 @@
 
 mod end;
 
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use curator_client::{CuratorClient, Session, ZPath};
+use curator_client::{CuratorClient, HeldNode, Session, ZPath};
+use futures_util::future::try_join_all;
 use tokio::sync::watch;
 use tracing::Span;
 
 pub(crate) use self::end::HoldEnd;
+use super::acquire_methods::Wait;
+use super::failures::Failures;
 use super::log::{AcquireLog, HoldLog};
 use super::own_nodes::OwnNodes;
 use super::owner::OwnerId;
 use super::watched_node::{Deleted, OwnWatch, Revocation, WatchedNode, watch_nodes};
-use crate::error::{LockLost, LossReason};
+use crate::error::{LockLost, LossReason, Result};
 use crate::fencing::FencingToken;
 
 /// The owning nodes, in one session: one for each queue.
@@ -40,6 +44,8 @@ struct State {
     nodes: Option<OwnNodes>,
     /// Completes when someone has deleted a node. `None` until it is first awaited.
     deleted: Option<Deleted>,
+    /// The nodes are looked at after each reconnect, until the last guard is gone.
+    held: Vec<HeldNode>,
 }
 
 /// Who has a guard.
@@ -66,8 +72,36 @@ impl Hold {
         let watched: Vec<_> = watched.collect();
         nodes.watched.clone_from(&watched);
         let (client, session) = (nodes.client.clone(), nodes.session.clone());
-        let state = Mutex::new(State { guards: 1, nodes: Some(nodes), deleted: None });
+        let held = watched.iter().map(|node| {
+            let found_missing = node.clone();
+            session.hold_node(node.path(), move || found_missing.note_deletion())
+        });
+        let state = Mutex::new(State { guards: 1, held: held.collect(), nodes: Some(nodes), deleted: None });
         Self { client, session, paths, watched, token, revocation, ended: watch::Sender::new(None), log, state }
+    }
+
+    /// Whether the nodes, which were seen over the connection of this number, still exist. If the session has got another one
+    /// before this hold was made, its look at the held nodes has not included them, so they are looked at here.
+    ///
+    /// If the session ends first, they may exist. With [`Wait::No`], neither waits for a connection nor tries again.
+    pub(crate) async fn is_there_since(
+        &self,
+        connection: u64,
+        wait: Wait,
+        failures: &mut Failures<'_>,
+    ) -> Result<bool> {
+        if self.session.connections() == connection {
+            return Ok(true);
+        }
+        while wait == Wait::No || self.session.connected().await.is_ok() {
+            let looks: Vec<_> = self.paths.iter().map(|path| self.session.exists(path)).collect();
+            match try_join_all(looks).await {
+                Ok(found) => return Ok(found.iter().all(Option::is_some)),
+                Err(error) if wait == Wait::No => return Err(failures.at_once(error)),
+                Err(error) => failures.pause(error).await?,
+            }
+        }
+        Ok(true)
     }
 
     pub(crate) fn paths(&self) -> &[ZPath] {
@@ -127,8 +161,9 @@ impl Hold {
             }
             return None;
         }
-        let nodes = state.nodes.take();
+        let (nodes, held) = (state.nodes.take(), mem::take(&mut state.held));
         drop(state);
+        drop(held);
         self.note_release(nodes)
     }
 
@@ -139,8 +174,9 @@ impl Hold {
             return None;
         }
         state.guards = 0;
-        let nodes = state.nodes.take();
+        let (nodes, held) = (state.nodes.take(), mem::take(&mut state.held));
         drop(state);
+        drop(held);
         self.note_release(nodes)
     }
 

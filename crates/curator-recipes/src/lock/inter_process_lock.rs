@@ -113,27 +113,27 @@ pub trait InterProcessLock: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of the lock.
+    /// Those of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant.
     async fn acquire(&self) -> Result<LockGuard> {
-        self.acquire_as(&OwnerId::current()).await
+        self.acquire_as(&OwnerId::of_future()).await
     }
 
     /// Acquires the lock like [`acquire_timeout_as`](Self::acquire_timeout_as), for the current task or thread.
     ///
     /// # Errors
     ///
-    /// Those of the lock.
+    /// Those of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant.
     async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<LockGuard>> {
-        self.acquire_timeout_as(&OwnerId::current(), timeout).await
+        self.acquire_timeout_as(&OwnerId::of_future(), timeout).await
     }
 
     /// Acquires the lock like [`try_acquire_as`](Self::try_acquire_as), for the current task or thread.
     ///
     /// # Errors
     ///
-    /// Those of the lock.
+    /// Those of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant.
     async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.try_acquire_as(&OwnerId::current()).await
+        self.try_acquire_as(&OwnerId::of_future()).await
     }
 }
 

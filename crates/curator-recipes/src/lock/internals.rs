@@ -52,11 +52,7 @@ impl LockInternals {
         dirs: Arc<[ZPath]>,
         driver: Arc<dyn LockInternalsDriver>,
     ) -> Result<Self> {
-        for dir in &*dirs {
-            check_prefix(dir, &*driver)?;
-        }
-        // The same for all contenders, whatever their ids.
-        let line = Line::of(client, Arc::clone(&dirs), driver.node_prefix(&Uuid::nil()));
+        let line = line(client, &dirs, &*driver)?;
         let paths = Arc::clone(&dirs);
         Ok(Self { client: client.clone(), dirs, paths, kind, driver, data: None, line })
     }
@@ -76,6 +72,11 @@ impl LockInternals {
     pub(crate) fn with_data(mut self, data: Arc<[u8]>) -> Self {
         self.data = Some(data);
         self
+    }
+
+    /// With nodes of another layout.
+    pub(crate) fn with_driver(self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
+        Ok(Self { line: line(&self.client, &self.dirs, &*driver)?, driver, ..self })
     }
 
     pub(crate) fn client(&self) -> &CuratorClient {
@@ -127,6 +128,15 @@ impl LockInternals {
     pub(crate) fn protocol(&self, cause: impl ToString) -> Error {
         Error::Protocol { dir: self.dir().clone(), cause: cause.to_string() }
     }
+}
+
+/// The line before these queues, if the driver's names can be used in them.
+fn line(client: &CuratorClient, dirs: &Arc<[ZPath]>, driver: &dyn LockInternalsDriver) -> Result<Arc<Line>> {
+    for dir in &**dirs {
+        check_prefix(dir, driver)?;
+    }
+    // The same for all contenders, whatever their ids.
+    Ok(Line::of(client, Arc::clone(dirs), driver.node_prefix(&Uuid::nil())))
 }
 
 /// Refuses bad names when the lock is made; otherwise the first create would find them.

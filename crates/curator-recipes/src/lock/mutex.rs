@@ -1,4 +1,4 @@
-//! The reentrant, exclusive lock.
+//! The exclusive lock, reentrant or not.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::holds::Holds;
 use super::inter_process_lock::implement_inter_process_lock;
 use super::internals::LockInternals;
 use super::log::LockKind;
-use super::owner::OwnerId;
+use super::owner::{OwnerId, Reentry};
 use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::Result;
@@ -30,7 +30,7 @@ const KAZOO_LOCK_NAME: &str = "__lock__";
 ///
 /// # async fn example() -> Result<(), curator_recipes::Error> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
-/// let mutex = InterProcessMutex::new(&client, "/locks/orders")?.non_reentrant();
+/// let mutex = InterProcessMutex::non_reentrant(&client, "/locks/orders")?;
 /// let guard = mutex.acquire().await?;
 /// println!("writing with token {}", guard.fencing_token());
 /// guard.release().await?;
@@ -41,11 +41,10 @@ const KAZOO_LOCK_NAME: &str = "__lock__";
 /// # Guarantees
 ///
 /// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same time, unless someone
-///   deletes a lock node by hand.
+///   deletes a lock node by hand. Of a [`non_reentrant`](Self::non_reentrant) mutex each acquire has a separate owner.
 /// - *Fair*: owners get the lock in the order in which their nodes reached the ensemble.
-/// - *Reentrant*: an [owner](OwnerId) that holds the lock gets another guard without a request. An owner is a task, or a
-///   thread: futures that share a task re-enter the lock and exclude each other only if it is
-///   [non-reentrant](Self::non_reentrant).
+/// - *Reentrant* only if made by [`new`](Self::new): an [owner](OwnerId), which is a task or a thread, that holds the lock gets
+///   another guard without a request.
 /// - *Herd-free*: a release wakes the next waiter, and one more, which gets ready.
 /// - *Honest*: a guard knows that its session is lost before anyone else can have the lock.
 /// - *Cancel-safe*: any future may be dropped at any await; no node is left behind for others to wait for.
@@ -57,11 +56,10 @@ const KAZOO_LOCK_NAME: &str = "__lock__";
 /// The path should be used for this lock alone. Children that are not lock nodes are ignored. That includes
 /// the nodes of kazoo's `Lock`, unless the mutex is made by [`compatible_with_kazoo`](Self::compatible_with_kazoo).
 ///
-/// Futures that share a task (`join!`, `select!`, `buffer_unordered`) are one [owner](OwnerId): while one of them holds the
-/// lock, the others re-enter it. So does a task that has given its guard to another one. In a
-/// [`non_reentrant`](Self::non_reentrant) mutex they all wait; with [`acquire_as`](Self::acquire_as), you say who is who.
+/// A task that holds a [`non_reentrant`](Self::non_reentrant) mutex and asks for it again waits for itself. In one made by
+/// [`new`](Self::new), futures that share a task are inside together.
 ///
-/// Clones are the same lock: they share their holds. Two mutexes made by [`new`](Self::new) do not know each other, even
+/// Clones are the same lock: they share their holds. Two mutexes on one path that are not clones do not know each other, even
 /// in the same task: the second one waits for the first.
 #[derive(Clone)]
 pub struct InterProcessMutex {
@@ -71,16 +69,57 @@ pub struct InterProcessMutex {
 debug_line!(InterProcessMutex, |lock| path: lock.path(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
 
 impl InterProcessMutex {
-    /// Makes a mutex on `path`. Nothing is sent yet; the path is created when it is first needed.
+    /// Makes a mutex on `path` where each acquire waits until the lock is free: what asynchronous code usually needs. Nothing
+    /// is sent yet; the path is created when it is first needed.
+    ///
+    /// Futures and tasks exclude each other alike: each acquire has a separate owner, and waits also if the current task
+    /// holds the lock. A task that asks for what it holds waits for itself. The lock belongs to no task:
+    /// [`acquire_as`](Self::acquire_as) ignores its owner, and [`is_owned_by_current`](Self::is_owned_by_current) is always
+    /// false.
+    ///
+    /// ```no_run
+    /// # use curator_recipes::InterProcessMutex;
+    /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
+    /// let mutex = InterProcessMutex::non_reentrant(&client, "/locks/orders")?;
+    /// // One after the other, although they share a task.
+    /// tokio::try_join!(work(&mutex), work(&mutex))?;
+    /// # Ok(())
+    /// # }
+    /// # async fn work(mutex: &InterProcessMutex) -> Result<(), curator_recipes::Error> {
+    /// #     mutex.acquire().await?.release().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn non_reentrant(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        Self::make(client, path, Reentry::Never)
+    }
+
+    /// Makes the *reentrant* mutex on `path`: its holder may acquire it again. Nothing is sent yet; the path is created when
+    /// it is first needed.
+    ///
+    /// It belongs to the task that acquires it, or to the thread where there is no task, as Curator's to the thread. **Futures
+    /// that share a task (`join!`, `select!`, `buffer_unordered`) are inside together**: while one of them holds the lock, the
+    /// others re-enter it. So does a task that has given its guard to another one. With [`acquire_as`](Self::acquire_as), the
+    /// caller chooses the [owner](OwnerId).
     ///
     /// # Errors
     ///
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Self::with_driver(client, path, StandardLockInternalsDriver::default())
+        Self::make(client, path, Reentry::ByOwner)
     }
 
-    /// Makes a mutex for a path that Python programs lock with kazoo's `Lock`.
+    fn make(client: &CuratorClient, path: impl NodePath, reentry: Reentry) -> Result<Self> {
+        let driver = Arc::new(StandardLockInternalsDriver::default());
+        let internals = LockInternals::new(client, LockKind::Mutex, client.resolve(path)?, driver)?;
+        Ok(Self { inner: Reentrant::new(internals, reentry) })
+    }
+
+    /// Makes a mutex for a path that Python programs lock with kazoo's `Lock`. It is not reentrant, as kazoo's is not:
+    /// [`non_reentrant`](Self::non_reentrant) says what that means.
     ///
     /// Its nodes have kazoo's lock name, `__lock__`, in place of Curator's, `lock-`. So it and kazoo's `Lock` (or
     /// `WriteLock`) on the same path exclude each other, and stand in one queue in the order of their arrival. Kazoo needs
@@ -91,7 +130,7 @@ impl InterProcessMutex {
     ///
     /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
     /// // In Python: with client.Lock("/locks/orders"): ...
-    /// let mutex = InterProcessMutex::compatible_with_kazoo(&client, "/locks/orders")?.non_reentrant();
+    /// let mutex = InterProcessMutex::compatible_with_kazoo(&client, "/locks/orders")?;
     /// let guard = mutex.acquire().await?;
     /// guard.run(async { /* the work */ }).await?;
     /// guard.release().await?;
@@ -101,8 +140,8 @@ impl InterProcessMutex {
     ///
     /// # Caveats
     ///
-    /// - All Rust programs on this path have to make their mutex in this way. It does not exclude one made by
-    ///   [`new`](Self::new), nor the locks of Java Curator and go-zookeeper, a multi-lock of paths, or kazoo's `ReadLock`.
+    /// - All Rust programs on this path have to make their mutex in this way. It does not exclude one with
+    ///   Curator's names, nor the locks of Java Curator and go-zookeeper, a multi-lock of paths, or kazoo's `ReadLock`.
     /// - The guarantees of this type hold for its own guards only. Kazoo's lock has no fencing token, and does not tell its
     ///   holder that it is lost: a Python program has to listen to connection states; if it does not, it may go on working
     ///   while a guard here is valid.
@@ -114,13 +153,13 @@ impl InterProcessMutex {
     ///
     /// When the path is invalid.
     pub fn compatible_with_kazoo(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Self::with_driver(client, path, StandardLockInternalsDriver::with_lock_name(KAZOO_LOCK_NAME))
+        Self::non_reentrant(client, path)?.with_driver(StandardLockInternalsDriver::with_lock_name(KAZOO_LOCK_NAME))
     }
 
     /// Makes a mutex for a path that Go programs lock with go-zookeeper's `zk.NewLock`.
     ///
-    /// That lock has Curator's names, so this is the mutex that [`new`](Self::new) makes, under a name that tells the reader
-    /// who else is on the path. It and go-zookeeper's lock exclude each other, and stand in one queue in the order of their
+    /// That lock is not reentrant and has Curator's names, so this is the mutex that [`non_reentrant`](Self::non_reentrant)
+    /// makes, under a name that says which other program uses the path. It and go-zookeeper's lock exclude each other, and stand in one queue in the order of their
     /// arrival; so do it and Java Curator's `InterProcessMutex`.
     ///
     /// ```no_run
@@ -128,7 +167,7 @@ impl InterProcessMutex {
     ///
     /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
     /// // In Go: lock := zk.NewLock(conn, "/locks/orders", acl); lock.Lock()
-    /// let mutex = InterProcessMutex::compatible_with_go_zookeeper(&client, "/locks/orders")?.non_reentrant();
+    /// let mutex = InterProcessMutex::compatible_with_go_zookeeper(&client, "/locks/orders")?;
     /// let guard = mutex.acquire().await?;
     /// guard.run(async { /* the work */ }).await?;
     /// guard.release().await?;
@@ -152,17 +191,18 @@ impl InterProcessMutex {
     ///
     /// When the path is invalid.
     pub fn compatible_with_go_zookeeper(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Self::new(client, path)
+        Self::non_reentrant(client, path)
     }
 
-    /// Makes a mutex with another node layout.
+    /// The same mutex, with another node layout.
+    ///
+    /// Call this when you make the lock: the new one does not know what the old one holds.
     ///
     /// # Errors
     ///
-    /// When the path is invalid, or the driver's node names cannot be used.
-    pub fn with_driver(client: &CuratorClient, path: impl NodePath, driver: impl LockInternalsDriver) -> Result<Self> {
-        let internals = LockInternals::new(client, LockKind::Mutex, client.resolve(path)?, Arc::new(driver))?;
-        Ok(Self { inner: Reentrant::new(internals) })
+    /// When the driver's node names cannot be used.
+    pub fn with_driver(self, driver: impl LockInternalsDriver) -> Result<Self> {
+        Ok(Self { inner: self.inner.with_driver(Arc::new(driver))? })
     }
 
     /// The same mutex, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the
@@ -174,34 +214,11 @@ impl InterProcessMutex {
         Self { inner: self.inner.with_data(data.into()) }
     }
 
-    /// The same mutex, where each acquire has an owner of its own: it waits until the lock is free, also if the current task
-    /// holds it, and no guard lets anyone else in. At the same cost.
-    ///
-    /// This is what asynchronous code usually needs. A task that asks for what it holds waits for itself. The lock
-    /// belongs to no task: [`acquire_as`](Self::acquire_as) ignores its owner, and
-    /// [`is_owned_by_current`](Self::is_owned_by_current) is always false.
-    ///
-    /// ```no_run
-    /// # use curator_recipes::InterProcessMutex;
-    /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
-    /// let mutex = InterProcessMutex::new(&client, "/locks/orders")?.non_reentrant();
-    /// // One after the other, although they share a task.
-    /// tokio::try_join!(work(&mutex), work(&mutex))?;
-    /// # Ok(())
-    /// # }
-    /// # async fn work(mutex: &InterProcessMutex) -> Result<(), curator_recipes::Error> {
-    /// #     mutex.acquire().await?.release().await
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn non_reentrant(self) -> Self {
-        Self { inner: self.inner.non_reentrant() }
-    }
-
     acquire_methods!(LockGuard);
     holder_methods!();
 
-    /// Lists who holds the lock and who waits for it, in all processes, in the order of arrival. Two round trips.
+    /// Lists who holds the lock and who waits for it, in all processes, in the order of arrival. One round
+    /// trip for the list, and one for each 64 nodes that it names.
     ///
     /// # Errors
     ///
@@ -233,7 +250,8 @@ impl InterProcessMutex {
     }
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
-        self.inner.enter(&self.inner.owner(owner), wait, || Ok(())).await
+        let owner = self.inner.owner(owner)?;
+        self.inner.enter(&owner, wait, || Ok(())).await
     }
 }
 

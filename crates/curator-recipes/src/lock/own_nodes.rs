@@ -3,9 +3,7 @@
 use std::mem;
 
 use curator_client::node::find::NodeFinder;
-use curator_client::{
-    CuratorClient, Deadline, Error as ClientError, Outcome, Session, TransactionOperation, Turn, ZPath,
-};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, Outcome, Session, TransactionOperation, ZPath};
 
 use super::log::deletes_sent;
 use super::watched_node::WatchedNode;
@@ -186,9 +184,8 @@ impl OwnNodes {
         let mut failures = Vec::new();
         let mut in_doubt = false;
         while !left.is_empty() {
-            let turn = self.turn().await;
+            self.connected().await;
             let Err((index, error)) = self.send_deletes(&left).await else { break };
-            drop(turn);
             if let (Some(end), Some(path)) = (self.session.end(), first.clone()) {
                 return Err(LockLost { path, reason: LossReason::SessionLost(end) }.into());
             }
@@ -245,14 +242,19 @@ impl OwnNodes {
         }
     }
 
-    /// Waits for a turn, no longer than the session timeout; after that, the request itself reports what is wrong.
-    async fn turn(&self) -> Option<Turn> {
+    /// Waits for a connection, no longer than the session timeout; after that, the request itself reports what is wrong.
+    ///
+    /// A release does not wait for a turn: others wait for it.
+    async fn connected(&self) {
+        if self.session.is_connected() {
+            return;
+        }
         let deadline = Deadline::after(self.session.timeout());
         tokio::select! {
             biased;
-            () = self.client.closing() => None,
-            turn = self.session.turn() => turn.ok(),
-            () = self.client.sleep_until(deadline) => None,
+            _ = self.client.closing() => {}
+            _ = self.session.connected() => {}
+            () = self.client.sleep_until(deadline) => {}
         }
     }
 }

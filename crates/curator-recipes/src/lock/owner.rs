@@ -5,21 +5,30 @@ use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
+use tokio::runtime::Handle;
+
 /// Identifies who holds a lock; the same owner can re-enter it.
 ///
 /// Curator's locks belong to threads. A task moves between threads, so here a lock belongs to the *task*, or to the
 /// thread if there is no task (on a plain thread, or in the future that `block_on` runs).
 ///
+/// Only tokio's tasks are known. Outside a tokio runtime, `acquire` and the other asynchronous methods of a reentrant lock
+/// fail with [`OwnerUnknown`](crate::Error::OwnerUnknown): an executor other than tokio's runs many tasks on a thread, and
+/// they would all be one owner. There, use `acquire_as` or a [non-reentrant](crate::InterProcessMutex::non_reentrant) lock,
+/// which works on any executor.
+///
 /// # Caveats
 ///
-/// A lock whose owners are tasks lets in whoever asks in the same task. That is not what asynchronous code usually means;
-/// a [non-reentrant](crate::InterProcessMutex::non_reentrant) lock lets in nobody.
+/// A lock whose owners are tasks admits every future of the task that holds it. That is not what asynchronous code usually
+/// means: take a [`non_reentrant`](crate::InterProcessMutex::non_reentrant) lock, where each acquire waits for all others.
 ///
 /// - Futures that share a task (`join!`, `select!`, `buffer_unordered`) are one owner: each re-enters what another holds.
 /// - A guard may be moved to another task; the hold still belongs to the task that acquired it, which re-enters it. So does
 ///   the next request on a connection, if the guard of an earlier one is kept: a web server serves a connection by one task.
 /// - tokio may reuse the id of a task that has ended, so if a guard outlives its task, an unrelated task could re-enter the
 ///   lock.
+/// - Tasks of another executor that runs *inside* a tokio runtime (a `LocalPool` in `#[tokio::main]`, or one whose threads
+///   have entered the runtime) are not seen: those that share a thread, or a tokio task, are one owner.
 ///
 /// Where these matter and the lock has to be re-entered all the same, use [`OwnerId::new`] and `acquire_as`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,10 +39,14 @@ enum Kind {
     Task(tokio::task::Id),
     Thread(ThreadId),
     Explicit(u64),
+    /// A future that is polled outside a tokio runtime. Each is different.
+    Unknown(u64),
 }
 
 impl OwnerId {
     /// The current task, or the current thread if there is no task.
+    ///
+    /// Do not pass this to `acquire_as` on an executor other than tokio's: its tasks that share a thread would be one owner.
     #[must_use]
     pub fn current() -> Self {
         Self(match tokio::task::try_id() {
@@ -47,9 +60,26 @@ impl OwnerId {
     #[expect(clippy::new_without_default, reason = "every call makes a different owner, which no default should")]
     #[must_use]
     pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(Kind::Explicit(NEXT.fetch_add(1, Ordering::Relaxed)))
+        Self(Kind::Explicit(next_number()))
     }
+
+    /// The owner of an asynchronous acquire that is given none: as [`current`](Self::current), but unknown outside a runtime.
+    pub(crate) fn of_future() -> Self {
+        match Handle::try_current() {
+            Ok(_) => Self::current(),
+            Err(_) => Self(Kind::Unknown(next_number())),
+        }
+    }
+
+    /// Whether no reentrant lock may be acquired for this owner.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self.0, Kind::Unknown(_))
+    }
+}
+
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl std::fmt::Display for OwnerId {
@@ -58,6 +88,7 @@ impl std::fmt::Display for OwnerId {
             Kind::Task(id) => write!(f, "task {id}"),
             Kind::Thread(id) => write!(f, "{id:?}"),
             Kind::Explicit(id) => write!(f, "owner {id}"),
+            Kind::Unknown(id) => write!(f, "unknown owner {id}"),
         }
     }
 }
@@ -87,11 +118,10 @@ impl Hasher for OwnerHasher {
 }
 
 /// Whether a lock can be entered again by its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reentry {
-    #[default]
     ByOwner,
-    /// Every acquire has an owner of its own.
+    /// Each acquire has a separate owner.
     Never,
 }
 
@@ -128,6 +158,18 @@ mod tests {
         let other = std::thread::spawn(OwnerId::current).join().unwrap();
         assert_eq!(OwnerId::current(), OwnerId::current());
         assert_ne!(OwnerId::current(), other);
+    }
+
+    #[tokio::test]
+    async fn a_future_without_a_task_belongs_to_its_thread_inside_a_runtime() {
+        assert_eq!(OwnerId::of_future(), OwnerId::current());
+    }
+
+    #[test]
+    fn a_future_outside_a_runtime_has_an_unknown_owner_that_no_other_future_has() {
+        let owner = OwnerId::of_future();
+        assert!(owner.is_unknown() && !OwnerId::current().is_unknown());
+        assert_ne!(owner, OwnerId::of_future());
     }
 
     #[test]

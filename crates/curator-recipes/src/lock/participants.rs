@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use curator_client::{Session, ZPath};
+use curator_client::{CuratorClient, Session, ZPath};
 use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, Verdict};
 
 use super::internals::LockInternals;
@@ -32,12 +32,12 @@ pub struct Participant {
 }
 
 impl LockInternals {
-    /// Reads the queues, each in the order of arrival. Two round trips.
+    /// Reads the queues, each in the order of arrival.
     ///
-    /// A participant that leaves between the two is omitted.
+    /// A participant that leaves in the meantime is omitted.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
         let queues: Vec<_> = self.dirs().iter().map(|dir| (dir, self.driver(), Numbers::Order)).collect();
-        self.client().retry(|session| read_queues(session, &queues)).await?
+        read_queues(self.client(), &queues).await
     }
 }
 
@@ -50,13 +50,39 @@ pub(crate) enum Numbers {
     Nothing,
 }
 
-/// Reads the queues of several directories. An overflow is not a failure of the connection, so it is passed through.
+/// The most nodes that are read at once.
+const AT_ONCE: usize = 64;
+
+/// Reads the queues of several directories: one pipeline for the lists, and one for each part of the nodes that they name.
+///
+/// The parts leave room for the client's other requests. Each is retried alone: what was read is not read again.
 pub(crate) async fn read_queues(
+    client: &CuratorClient,
+    queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],
+) -> Result<Vec<Participant>> {
+    let listed = client.retry(|session| list(session, queues)).await??;
+    let mut participants = Vec::with_capacity(listed.len());
+    for part in listed.chunks(AT_ONCE.min(client.max_requests_in_flight() / 2)) {
+        participants.extend(client.retry(|session| read(session, part)).await?);
+    }
+    Ok(participants)
+}
+
+/// A node that a list has named.
+struct Listed {
+    path: ZPath,
+    sequence: i32,
+    kind: ParticipantKind,
+    owns: bool,
+}
+
+/// Lists the queues. An overflow is not a failure of the connection, so it is passed through.
+async fn list(
     session: Session,
     queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],
-) -> curator_client::Result<Result<Vec<Participant>>> {
+) -> curator_client::Result<Result<Vec<Listed>>> {
     let lists: Vec<_> = queues.iter().map(|(dir, ..)| session.get_children(dir)).collect();
-    let mut requests = Vec::new();
+    let mut listed = Vec::new();
     for ((dir, driver, numbers), list) in queues.iter().copied().zip(lists) {
         let children = match list.await {
             Err(curator_client::Error::NoNode { .. }) => Vec::new(),
@@ -70,20 +96,28 @@ pub(crate) async fn read_queues(
             },
         };
         for (index, entry) in queue.iter().enumerate() {
-            let path = dir.join(&entry.name)?;
-            let request = session.get_data(&path);
-            let owns = driver.verdict(&queue, index) == Verdict::Owns;
-            requests.push((path, entry.sequence, driver.kind(&entry.name), owns, request));
+            listed.push(Listed {
+                path: dir.join(&entry.name)?,
+                sequence: entry.sequence,
+                kind: driver.kind(&entry.name),
+                owns: driver.verdict(&queue, index) == Verdict::Owns,
+            });
         }
     }
-    let mut participants = Vec::with_capacity(requests.len());
-    for (path, sequence, kind, owns, request) in requests {
+    Ok(Ok(listed))
+}
+
+/// Reads the nodes that are still there, in one pipeline.
+async fn read(session: Session, nodes: &[Listed]) -> curator_client::Result<Vec<Participant>> {
+    let requests: Vec<_> = session.pipelined(|| nodes.iter().map(|node| session.get_data(&node.path)).collect());
+    let mut participants = Vec::with_capacity(nodes.len());
+    for (node, request) in nodes.iter().zip(requests) {
         match request.await {
             Ok((data, stat)) => participants.push(Participant {
-                path,
-                sequence,
-                kind,
-                owns,
+                path: node.path.clone(),
+                sequence: node.sequence,
+                kind: node.kind,
+                owns: node.owns,
                 session_id: stat.ephemeral_owner,
                 created: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
                 data,
@@ -92,5 +126,5 @@ pub(crate) async fn read_queues(
             Err(error) => return Err(error),
         }
     }
-    Ok(Ok(participants))
+    Ok(participants)
 }

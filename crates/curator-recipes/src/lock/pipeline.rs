@@ -3,9 +3,11 @@
 //! To see what is sent, look at [`Contender::send`]: creates go out as one transaction, plain reads as one `multiRead`, and
 //! [`Contender::send_one`] lists all other requests.
 
+mod creates;
+
 use curator_client::{
     Created, Error as ClientError, ReadOperation, ReadResult, Result as ClientResult, Stat, TransactionOperation,
-    TransactionResult, Watch,
+    TransactionResult, Watch, ZPath,
 };
 use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
@@ -27,6 +29,8 @@ type Sent = BoxFuture<'static, Vec<ClientResult<Reply>>>;
 enum Reply {
     Done,
     Created(Vec<Created>),
+    /// Nothing was created: these directories are missing.
+    Missing(Vec<ZPath>),
     Children(Vec<String>, Option<Watch>),
     Data(Vec<u8>, Stat, Option<Watch>),
 }
@@ -42,8 +46,8 @@ struct Place {
 
 /// Sending.
 impl Contender<'_> {
-    /// Sends one pipeline: everything is sent before anything is awaited. Only creating parents, or the node with the
-    /// limit, takes several round trips, and begins when the answers are awaited; each goes alone.
+    /// Sends one pipeline: everything is sent before anything is awaited. Only the node with the limit, which goes alone, takes
+    /// several round trips; and if parents are missing that were not known to be, the look for them comes after the answers.
     ///
     /// In the contest's order: all creates, as one transaction; then the other requests, one by one; then all plain
     /// reads, as one `multiRead`.
@@ -52,7 +56,7 @@ impl Contender<'_> {
     }
 
     fn send_all(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
-        let is_create = |(_, request): &&(usize, Request)| *request == Request::Create;
+        let is_create = |(_, request): &&(usize, Request)| request.is_create();
         let is_read = |(_, request): &&(usize, Request)| matches!(request, Request::List | Request::Limit);
         let creates = requests.iter().take_while(is_create).count();
         let reads = requests[creates..].iter().rev().take_while(is_read).count();
@@ -74,27 +78,11 @@ impl Contender<'_> {
         Ok(Pipeline(sent))
     }
 
-    fn send_creates(&mut self, creates: &[(usize, Request)]) -> Sent {
-        creates.iter().for_each(|(directory, _)| self.nodes.sending(*directory));
-        let node = |(directory, _): &(usize, Request)| self.directories[*directory].node.clone();
-        if let [create] = creates {
-            return one(self.session.create(&node(create)).map_ok(|created| Reply::Created(vec![created])));
-        }
-        let (operations, count) = (creates.iter().map(node).map(TransactionOperation::Create), creates.len());
-        let results = self.session.transact(operations.collect());
-        let reply = |created| Ok(Reply::Created(vec![created]));
-        results.map(move |results| each(results.map(created_of), count, reply)).boxed()
-    }
-
     fn send_one(&mut self, directory: usize, request: &Request) -> Result<Sent> {
         let (session, path) = (self.session, &self.directories[directory].path);
         Ok(match request {
             // Creates are sent together.
-            Request::Create => return Err(self.unfit(request)),
-            Request::CreateParents => {
-                let (client, session, path) = (self.client.clone(), session.clone(), path.clone());
-                one(async move { client.ensure_containers(&session, &path).await.map(|()| Reply::Done) })
-            }
+            Request::Create | Request::CreateWithParents => return Err(self.unfit(request)),
             Request::Sync => one(session.sync(path).map_ok(|()| Reply::Done)),
             Request::List => one(session.get_children(path).map_ok(|children| Reply::Children(children, None))),
             Request::WatchList => {
@@ -121,14 +109,21 @@ impl Contender<'_> {
                 let (session, count) = (session.clone(), self.count()?.clone());
                 one(async move { count.create_if_missing(&session).await.map(|()| Reply::Done) })
             }
-            Request::Take { quantity, limit, place, place_version } => {
+            Request::Take { with_directory, quantity, limit, place, place_version } => {
                 self.nodes.sending(directory);
                 let mut operations: Vec<_> = self.check_of(*limit).into_iter().collect();
                 let lease = &self.directories[directory].node;
                 operations.extend((0..*quantity).map(|_| TransactionOperation::Create(lease.clone())));
                 let (path, version) = (self.child(0, place)?, Some(*place_version));
                 operations.push(TransactionOperation::Delete { path, version });
-                one(session.transact(operations).map_ok(|results| Reply::Created(created_of(results))))
+                let missing = with_directory.then(|| self.directories[directory].path.clone());
+                let missing = missing.as_slice();
+                one(self.client.transact_with_containers(session, missing, operations).map_ok(
+                    |results| match results {
+                        Some(results) => Reply::Created(created_of(results)),
+                        None => Reply::Missing(Vec::new()),
+                    },
+                ))
             }
         })
     }
@@ -163,7 +158,7 @@ impl Contender<'_> {
     /// why.
     pub(crate) async fn answers(&mut self, requests: &[(usize, Request)], pipeline: Pipeline) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(requests.len());
-        let is_early = matches!(requests, [(_, Request::Create), ..]);
+        let is_early = requests.first().is_some_and(|(_, request)| request.is_create());
         // Answers come in the order of the requests. Whoever waits for the last one is woken once, and finds the others there.
         let mut sent = pipeline.0;
         let Some((last_count, last)) = sent.pop() else { return Ok(answers) };
@@ -173,7 +168,9 @@ impl Contender<'_> {
             let (together, replies) = (&requests[answers.len()..][..count], sent.await);
             // All of them, as the first error ends this.
             for ((directory, request), reply) in together.iter().zip(&replies) {
-                if matches!(request, Request::Create | Request::Take { .. }) && is_denied(reply) {
+                if (request.is_create() || matches!(request, Request::Take { .. }))
+                    && reply.as_ref().is_err_and(is_denied)
+                {
                     self.nodes.denied(*directory);
                 }
             }
@@ -186,16 +183,24 @@ impl Contender<'_> {
 
     fn answer(&mut self, place: Place, request: &Request, reply: ClientResult<Reply>) -> Result<Answer> {
         Ok(match (request, reply) {
-            (Request::Sync | Request::CreateParents | Request::CreateLimit, Ok(Reply::Done)) => Answer::Done,
-            (Request::Create, Ok(Reply::Created(mut created))) => {
+            (Request::Sync | Request::CreateLimit, Ok(Reply::Done)) => Answer::Done,
+            (Request::Create | Request::CreateWithParents, Ok(Reply::Created(mut created))) => {
                 let created = created.pop().ok_or_else(|| self.unfit(request))?;
                 let node = own_node(&created);
                 // Known from now on, even if the rest of the pipeline fails.
                 self.nodes.set(place.directory, State::Answered(vec![created.path]));
                 Answer::Created(node)
             }
-            (Request::Create, Err(error)) => match cause(&error) {
-                (_, ClientError::NoNode { .. }) => Answer::NoParent,
+            (Request::CreateWithParents | Request::Take { .. }, Ok(Reply::Missing(missing))) => {
+                self.missing = missing;
+                self.nodes.set(place.directory, State::Idle);
+                Answer::NoParent
+            }
+            (Request::Create | Request::CreateWithParents, Err(error)) => match cause(&error) {
+                (_, ClientError::NoNode { .. }) => {
+                    self.nodes.set(place.directory, State::Idle);
+                    Answer::NoParent
+                }
                 (index, ClientError::NodeExists { .. }) if index == place.index => Answer::NameTaken,
                 // The other requests need no answer: the contest ends with this.
                 (_, ClientError::NodeExists { .. }) => Answer::Unknown,
@@ -205,8 +210,12 @@ impl Contender<'_> {
                 watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LeasesChanged, watch));
                 Answer::Children(children)
             }
-            // The same holds for the parents: the server may have removed a container that was just made.
-            (Request::List | Request::WatchList | Request::CreateParents, Err(ClientError::NoNode { .. })) => {
+            (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
+                // Until it is known better, its parent exists.
+                let path = &self.directories[place.directory].path;
+                if place.is_early && place.directory < self.watches.own.len() && !self.missing.contains(path) {
+                    self.missing.push(path.clone());
+                }
                 Answer::NoParent
             }
             (Request::Limit | Request::WatchLimit, Ok(Reply::Data(data, stat, watch))) => {
@@ -232,13 +241,12 @@ impl Contender<'_> {
                 self.nodes.set(place.directory, State::Answered(created.into_iter().map(|lease| lease.path).collect()));
                 Answer::Taken(leases)
             }
-            (Request::Take { quantity, limit, .. }, Err(error)) => {
+            (Request::Take { limit, .. }, Err(error)) => {
                 let checks = usize::from(self.check_of(*limit).is_some());
                 match cause(&error) {
                     (index, ClientError::BadVersion { .. } | ClientError::NoNode { .. }) if index < checks => {
                         Answer::LimitChanged
                     }
-                    (index, ClientError::NoNode { .. }) if index < checks + quantity => Answer::NoParent,
                     (_, ClientError::NoNode { .. }) => Answer::Missing,
                     (_, ClientError::BadVersion { .. }) => Answer::PlaceWritten,
                     (_, cause) => self.unknown(cause.clone())?,
@@ -295,10 +303,6 @@ fn each<T>(
     }
 }
 
-fn is_denied(reply: &ClientResult<Reply>) -> bool {
-    reply.as_ref().is_err_and(|error| matches!(cause(error), (_, ClientError::NoAuth { .. })))
-}
-
 fn created_of(results: Vec<TransactionResult>) -> Vec<Created> {
     let created = |result| match result {
         TransactionResult::Created(created) => Some(created),
@@ -309,6 +313,11 @@ fn created_of(results: Vec<TransactionResult>) -> Vec<Created> {
 
 fn own_node(created: &Created) -> OwnNode {
     OwnNode { name: created.path.name().to_owned(), czxid: created.stat.czxid }
+}
+
+/// Whether the server does not permit the request, or an operation of the transaction.
+pub(super) fn is_denied(error: &ClientError) -> bool {
+    matches!(cause(error), (_, ClientError::NoAuth { .. }))
 }
 
 /// Which operation of a transaction has failed, and why.

@@ -1,8 +1,9 @@
-//! A lock that its owner can enter again.
+//! A lock that its owner can enter again, unless each acquire has a separate owner.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use curator_protocol::LockInternalsDriver;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tracing::Instrument as _;
 
@@ -13,9 +14,9 @@ use super::holds::{Holds, Share};
 use super::internals::LockInternals;
 use super::log::AcquireLog;
 use super::owner::{OwnerId, Reentry};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// The engine of every reentrant lock. Clones are the same lock.
+/// The engine of every lock that can be reentrant. Clones are the same lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Reentrant {
     internals: Arc<LockInternals>,
@@ -24,19 +25,18 @@ pub(crate) struct Reentrant {
 }
 
 impl Reentrant {
-    pub(crate) fn new(internals: LockInternals) -> Self {
-        Self { internals: Arc::new(internals), holds: Arc::default(), reentry: Reentry::default() }
-    }
-
-    /// The same lock, whose acquires have an owner each.
-    pub(crate) fn non_reentrant(self) -> Self {
-        Self { reentry: Reentry::Never, ..self }
+    pub(crate) fn new(internals: LockInternals, reentry: Reentry) -> Self {
+        Self { internals: Arc::new(internals), holds: Arc::default(), reentry }
     }
 
     /// Another lock on the same path, with other data.
     pub(crate) fn with_data(&self, data: Arc<[u8]>) -> Self {
-        let internals = LockInternals::clone(&self.internals).with_data(data);
-        Self { reentry: self.reentry, ..Self::new(internals) }
+        Self::new(LockInternals::clone(&self.internals).with_data(data), self.reentry)
+    }
+
+    /// Another lock on the same path, with other nodes.
+    pub(crate) fn with_driver(&self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
+        Ok(Self::new(LockInternals::clone(&self.internals).with_driver(driver)?, self.reentry))
     }
 
     pub(crate) fn internals(&self) -> &LockInternals {
@@ -48,8 +48,16 @@ impl Reentrant {
     }
 
     /// The owner of an acquire that `asking` asks for. It must be the same throughout the acquire.
-    pub(crate) fn owner<'a>(&self, asking: &'a OwnerId) -> Cow<'a, OwnerId> {
-        self.reentry.owner(asking)
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OwnerUnknown`]
+    pub(crate) fn owner<'a>(&self, asking: &'a OwnerId) -> Result<Cow<'a, OwnerId>> {
+        let owner = self.reentry.owner(asking);
+        if owner.is_unknown() {
+            return Err(Error::OwnerUnknown { dir: self.internals.dir().clone() });
+        }
+        Ok(owner)
     }
 
     /// Returns another guard if `owner` already holds the lock; otherwise acquires the lock, if that is `permitted`.

@@ -6,7 +6,8 @@ use curator_protocol::{Contest, LockInternalsDriver};
 use super::contender::Contender;
 use crate::error::Error;
 
-/// A node that the server does not let this session delete, and that makes it impossible to win `contest`.
+/// A node that the server does not let this session delete, and that makes it impossible to win `contest`, which waits or
+/// has not been started.
 pub(crate) async fn refused_before(
     driver: &dyn LockInternalsDriver,
     contest: &Contest,
@@ -22,12 +23,15 @@ pub(crate) async fn refused_before(
     blocking(&refused)?;
     let mut stuck = Vec::new();
     for node in refused {
-        if is_there(&node.1, contender.session, refusals).await {
+        if is_stuck(&node.1, contender.session, refusals).await {
             stuck.push(node);
+            if let Some(index) = blocking(&stuck) {
+                let (_, path, cause) = stuck.swap_remove(index);
+                return Some(Error::ReleaseRefused { path, cause });
+            }
         }
     }
-    let (_, path, cause) = stuck.swap_remove(blocking(&stuck)?);
-    Some(Error::ReleaseRefused { path, cause })
+    None
 }
 
 /// The node that the server does not let this session delete, and why.
@@ -35,23 +39,22 @@ fn named(delete: PendingDelete) -> Option<(ZPath, ClientError)> {
     Some((ZPath::on_server(&delete.path).ok()?, delete.last_error?))
 }
 
-/// Whether the node still exists: another client may have deleted it. Called only for refused nodes, so it costs nothing
-/// otherwise.
-async fn is_there(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
-    loop {
-        match session.exists(path).await {
-            Ok(Some(_)) => return true,
-            Ok(None) => {
-                refusals.forget(path.as_str());
-                return false;
-            }
-            // This tells nothing about the node; and when the session ends, so does the node.
-            Err(ClientError::Disconnected { .. } | ClientError::ConnectionLost { .. }) => {
-                if session.connected().await.is_err() {
-                    return false;
-                }
-            }
-            Err(_) => return session.end().is_none(),
+/// Whether the node still exists and still cannot be deleted: another client may have deleted it, or permitted its deletion.
+/// Called only for refused nodes, so it costs nothing otherwise.
+async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
+    let deleted = match session.exists(path).await {
+        Ok(Some(stat)) if stat.ephemeral_owner == session.id() => session.delete(path, None).await,
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Ok(()) | Err(ClientError::NoNode { .. }) => {
+            refusals.forget(path.as_str());
+            false
         }
+        // This says nothing about the node, and the contest finds out too: it fails, or looks again.
+        Err(ClientError::Disconnected { .. } | ClientError::ConnectionLost { .. }) => false,
+        // When the session ends, so does the node.
+        Err(_) => session.end().is_none(),
     }
 }

@@ -22,7 +22,7 @@ const REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 /// ```no_run
 /// use curator_recipes::{InterProcessMutex, revoke};
 /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
-/// let mutex = InterProcessMutex::new(&client, "/locks/orders")?;
+/// let mutex = InterProcessMutex::non_reentrant(&client, "/locks/orders")?;
 /// for participant in mutex.participants().await?.iter().filter(|participant| participant.owns) {
 ///     revoke(&client, &participant.path).await?;
 /// }

@@ -83,7 +83,7 @@ impl Following {
         let client = self.count.inner.client.clone();
         let item = tokio::select! {
             biased;
-            () = client.closing() => return None,
+            error = client.closing() => Err(error.into()),
             item = self.item() => item,
         };
         match item {

@@ -90,6 +90,8 @@ async fn a_look_that_is_lost_leaves_one_holder_and_then_none() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
     for ((name, lock), (_, others)) in locks(&client).into_iter().zip(locks(&other)) {
+        // With the nodes, this creates their directories, whose stats all servers return.
+        lock.acquire().await.unwrap().release().await.unwrap();
         for (fault, arm) in FAULTS {
             proxy.reset_counts();
             arm(&proxy, OpCode::Exists);
@@ -128,4 +130,23 @@ async fn before_3_6_what_needs_multi_read_is_refused_by_that_name_and_leaves_not
     let guard = soon(mutex.acquire()).await.unwrap();
     guard.transaction().check("/plain", None).unwrap().commit().await.unwrap();
     guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn before_3_6_held_nodes_are_looked_at_one_by_one_after_a_reconnect() {
+    let server = EmbeddedServer::builder().stats_in_transactions(false).multi_read(false).start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
+    let [kept, deleted] = ["/kept", "/deleted"].map(|path| InterProcessMutex::new(&client, path).unwrap());
+    let (kept, deleted) = (kept.acquire().await.unwrap(), deleted.acquire().await.unwrap());
+    let mut states = client.connection_states();
+    other.delete().for_path(deleted.node()).await.unwrap();
+    // Such a server may refuse before it has answered the probe, and then closes the connection.
+    proxy.swallow_next_reply(OpCode::Multi);
+    proxy.swallow_next_reply(OpCode::Sync);
+    proxy.cut();
+    assert!(soon(states.wait_for(client::ConnectionState::Reconnected)).await);
+    // Such a server closes the connection.
+    assert_eq!(proxy.requests().get(&OpCode::MultiRead), Some(&1));
+    assert_eq!((kept.is_valid(), deleted.is_valid()), (true, false));
 }

@@ -1,6 +1,7 @@
-//! The locks and what only a real ZooKeeper has: connections by TLS, and users that are known by SASL.
+//! The locks and what only a real ZooKeeper has: connections over TLS, users that are known by SASL, and data on disk.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
+mod restored;
 mod sasl;
 #[path = "../../../curator-client/tests/support/sasl_server.rs"]
 mod sasl_server;

@@ -139,11 +139,11 @@ async fn a_driver_that_breaks_the_rules_is_refused_when_the_lock_is_made() {
     }
     let (client, path) = (client().await, path("driver"));
     for bad in ["", "a/ID-X-", "no-id-X-", "ID-Y-", "ID\0-X-"] {
-        let error = InterProcessMutex::with_driver(&client, &path, Named(bad)).unwrap_err();
+        let error = mutex(&client, &path).with_driver(Named(bad)).unwrap_err();
         assert!(matches!(&error, Error::InvalidDriver { .. }), "{bad:?}: {error}");
         assert!(error.to_string().contains("expected"), "{error}");
     }
-    let mutex = InterProcessMutex::with_driver(&client, &path, Named("ID-X-")).unwrap();
+    let mutex = mutex(&client, &path).with_driver(Named("ID-X-")).unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap();
 }
 

@@ -7,8 +7,8 @@ use curator_recipes::InterProcessMutex;
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    DEFAULT_TIMEOUT, LONG_SESSION, SHORT_SESSION, builder, client, connect, drop_after, end_session, free, mutex, path,
-    polled_until, queue_of, soon,
+    DEFAULT_TIMEOUT, LONG_SESSION, SHORT_SESSION, builder, client, connect, drop_after, end_session, free, mutex,
+    non_reentrant, path, polled_until, queue_of, soon,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +78,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
 fn an_acquire_can_be_driven_outside_the_runtime_too() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (client, path) = (runtime.block_on(client()), path("driven-outside"));
-    let mutex = mutex(&client, &path);
+    let mutex = non_reentrant(&client, &path);
     let guard = std::thread::spawn(move || {
         let mut acquiring = Box::pin(async move { mutex.acquire_timeout(DEFAULT_TIMEOUT).await });
         loop {

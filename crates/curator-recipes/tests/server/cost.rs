@@ -199,6 +199,42 @@ async fn a_multi_lock_of_any_number_of_paths_is_three_requests_and_two_round_tri
     }
 }
 
+/// What an acquire costs that is the first below a node: requests by kind, and round trips.
+async fn first_cost<G>(acquire: impl AsyncFnOnce(CuratorClient, String) -> G) -> (BTreeMap<OpCode, u64>, u64) {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (client, top) = (connect(&proxy.connect_string()).await, path("first"));
+    client.create().for_path(&top, "").await.unwrap();
+    proxy.ignore(OpCode::Sync);
+    proxy.set_delay(DELAY);
+    proxy.reset_counts();
+    let _guard = acquire(client, top).await;
+    (without_probes(&proxy), proxy.round_trips())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_acquire_takes_two_round_trips_with_one_missing_directory_and_four_with_more() {
+    let one = async |client, top| mutex(&client, &format!("{top}/lock")).acquire().await.unwrap();
+    // Node and list; then both once more, with the directory.
+    let expected = [(OpCode::Create2, 1), (OpCode::Multi, 1), (OpCode::GetChildren, 2)];
+    assert_eq!(first_cost(one).await, (BTreeMap::from(expected), 2));
+    let three = async |client, top| mutex(&client, &format!("{top}/a/b/lock")).acquire().await.unwrap();
+    // The directory was not the only one: a look at all four shows which are missing.
+    let expected = [(OpCode::Create2, 1), (OpCode::Multi, 2), (OpCode::GetChildren, 3), (OpCode::Exists, 4)];
+    assert_eq!(first_cost(three).await, (BTreeMap::from(expected), 4));
+    let several = async |client, top| {
+        let paths = [1, 2, 3].map(|number| format!("{top}/{number}"));
+        InterProcessMultiLock::new(&client, paths).unwrap().acquire().await.unwrap()
+    };
+    let expected = [(OpCode::Multi, 2), (OpCode::MultiRead, 2)];
+    assert_eq!(first_cost(several).await, (BTreeMap::from(expected), 2));
+    // Two directories for the place, and then one for the lease.
+    let lease = async |client, top| {
+        InterProcessSemaphoreMutex::new(&client, format!("{top}/mutex")).unwrap().acquire().await.unwrap()
+    };
+    let expected = [(OpCode::Create2, 1), (OpCode::Multi, 3), (OpCode::MultiRead, 3), (OpCode::Exists, 3)];
+    assert_eq!(first_cost(lease).await, (BTreeMap::from(expected), 5));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
     const ROUNDS: u64 = 10;

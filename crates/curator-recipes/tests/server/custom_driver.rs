@@ -1,11 +1,9 @@
 //! A node layout of the user's own, whose names carry no id.
 
-use curator_recipes::{
-    ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after,
-};
+use curator_recipes::{ContenderIdentity, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{children, client, connect, path, queue_of, soon, still_waits};
+use crate::support::{children, client, connect, mutex, path, queue_of, soon, still_waits};
 
 #[derive(Debug)]
 struct HostnameDriver;
@@ -30,16 +28,16 @@ async fn a_lost_answer_finds_the_right_one_of_several_nodes_of_the_same_name() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, steady, path) = (connect(&proxy.connect_string()).await, client().await, path("same-names"));
-    let mutex = |client| InterProcessMutex::with_driver(client, &path, HostnameDriver).unwrap();
-    let guard = mutex(&client).acquire().await.unwrap();
+    let named = |client| mutex(client, &path).with_driver(HostnameDriver).unwrap();
+    let guard = named(&client).acquire().await.unwrap();
     assert_eq!(guard.node().name(), "host-W-0000000000");
 
     // Two contenders of the same session; the second one's answer is lost.
-    let waiting = mutex(&client);
+    let waiting = named(&client);
     let first = tokio::spawn(async move { waiting.acquire().await.unwrap() });
     queue_of(&steady, &path, 2).await;
     proxy.cut_before_reply(OpCode::Create2);
-    let waiting = mutex(&client);
+    let waiting = named(&client);
     let second = tokio::spawn(async move { waiting.acquire().await.unwrap() });
     queue_of(&steady, &path, 3).await;
 

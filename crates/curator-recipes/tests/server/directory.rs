@@ -4,11 +4,168 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use curator_recipes::Error;
-use curator_recipes::client::{Error as ClientError, RetryNTimes};
-use curator_test::TestingServer;
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission, RetryNTimes};
+use curator_recipes::{
+    Error, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, Result, SharedCount,
+};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use futures_util::future::{BoxFuture, FutureExt as _};
 
-use crate::support::{LONG_SESSION, builder, client, mutex, path, soon};
+use crate::support::{
+    FAULTS, LONG_SESSION, behind_proxy, builder, children, client, mutex, nothing_left, path, read_write, soon,
+};
+
+/// Acquires a lock at a path whose directory is missing.
+type Acquire = fn(CuratorClient, String) -> BoxFuture<'static, Result<LockGuard>>;
+
+/// Each with the directories below the path that it needs.
+const LOCKS: [(&str, &[&str], Acquire); 6] = [
+    ("mutex", &[], |client, path| async move { mutex(&client, &path).acquire().await }.boxed()),
+    ("write lock", &[], |client, path| {
+        async move { read_write(&client, &path).write().acquire().await.map(Into::into) }.boxed()
+    }),
+    ("multi-lock", &["/one", "/two", "/two/three"], |client, path| {
+        let paths = [format!("{path}/one"), format!("{path}/two/three")];
+        async move { InterProcessMultiLock::new(&client, paths)?.acquire().await }.boxed()
+    }),
+    ("semaphore mutex", &["/locks", "/leases"], |client, path| {
+        async move { InterProcessSemaphoreMutex::new(&client, path)?.acquire().await }.boxed()
+    }),
+    ("semaphore", &["/locks", "/leases"], |client, path| {
+        async move { InterProcessSemaphoreV2::new(&client, path, 2)?.acquire().await.map(Into::into) }.boxed()
+    }),
+    ("semaphore with a shared count", &["/locks", "/leases", "/count"], |client, path| {
+        let count = SharedCount::new(&client, format!("{path}/count/node"), 2);
+        async move { InterProcessSemaphoreV2::with_shared_count(&client, path, count?)?.acquire().await.map(Into::into) }
+            .boxed()
+    }),
+];
+
+/// Each directory is missing, or has had a child: the server never removes an empty container that has not.
+async fn none_is_unused(client: &CuratorClient, dirs: impl Iterator<Item = &str>, after: &str) {
+    for dir in dirs {
+        if let Some(stat) = client.check_exists(dir).await.unwrap() {
+            assert!(stat.cversion > 0, "{after}: {dir} has never had a child");
+        }
+    }
+}
+
+/// Drops an acquire when the server has applied its `nth` request of this kind, and before the answer is here. Returns whether
+/// there was such a request.
+async fn dropped_at(
+    (op, nth): (OpCode, u64),
+    (proxy, client): (&FaultProxy, &CuratorClient),
+    acquiring: BoxFuture<'static, Result<LockGuard>>,
+) -> bool {
+    proxy.reset_counts();
+    proxy.hold_nth_reply(op, nth);
+    let mut acquiring = tokio::spawn(acquiring);
+    let was_held = tokio::select! {
+        biased;
+        held = proxy.wait_for_reply(op, nth) => held.is_ok(),
+        guard = &mut acquiring => {
+            drop(guard.unwrap().unwrap());
+            false
+        }
+    };
+    if was_held {
+        acquiring.abort();
+        drop(acquiring.await);
+    }
+    proxy.disarm();
+    proxy.release_held();
+    soon(client.janitor().idle()).await;
+    was_held
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_acquire_dropped_at_any_request_leaves_no_directory_that_was_never_used() {
+    for (name, below, acquire) in LOCKS {
+        let (proxy, client) = behind_proxy().await;
+        let mut dropped = 0;
+        for op in [OpCode::Create2, OpCode::GetChildren, OpCode::MultiRead, OpCode::Multi, OpCode::Exists] {
+            for nth in 1.. {
+                let top = path("first");
+                let lock = format!("{top}/a/lock");
+                let mut dirs = vec![top.clone(), format!("{top}/a"), lock.clone()];
+                dirs.extend(below.iter().map(|dir| format!("{lock}{dir}")));
+                let was_dropped = dropped_at((op, nth), (&proxy, &client), acquire(client.clone(), lock)).await;
+                let after = format!("{name}, {op:?} {nth}");
+                none_is_unused(&client, dirs.iter().map(String::as_str), &after).await;
+                if !was_dropped {
+                    break;
+                }
+                dropped += 1;
+            }
+        }
+        assert!(dropped > 7, "{name}: {dropped}");
+    }
+}
+
+/// The transaction that creates directories and node is applied or not, and its answer does not come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_acquire_whose_answers_are_lost_leaves_one_node() {
+    for (fault, lose) in FAULTS {
+        for nth in 1..=2 {
+            let server = TestingServer::shared().await.address();
+            let proxy = FaultProxy::start(server).unwrap();
+            let client = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(500));
+            let (client, dir) = (client.connect().await.unwrap(), format!("{}/a/lock", path("lost")));
+            // The first time, one parent is thought to be missing; then it is known that there are three.
+            if nth == 1 {
+                lose(&proxy, OpCode::Multi);
+            } else {
+                proxy.swallow_nth_reply(OpCode::Multi, 2);
+            }
+            let guard = soon(mutex(&client, &dir).acquire()).await.unwrap();
+            soon(client.janitor().idle()).await;
+            assert_eq!(children(&client, &dir).await, [guard.node().name()], "{fault}, {nth}");
+            guard.release().await.unwrap();
+            nothing_left(&client, &[&dir]).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directories_that_others_create_in_the_meantime_are_used() {
+    let other = client().await;
+    for existing in ["", "/a", "/a/lock"] {
+        for held in [OpCode::Create2, OpCode::Multi] {
+            let ((proxy, client), top) = (behind_proxy().await, path("race"));
+            let dir = format!("{top}/a/lock");
+            // What it learns is not true any more when it acts upon it.
+            proxy.hold_nth_reply(held, 1);
+            let wanted = mutex(&client, &dir);
+            let acquiring = tokio::spawn(async move { wanted.acquire().await });
+            soon(proxy.wait_for_reply(held, 1)).await.unwrap();
+            other.create().creating_parent_containers().for_path(format!("{top}{existing}"), "").await.unwrap();
+            proxy.release_held();
+            let guard = soon(acquiring).await.unwrap().unwrap();
+            assert_eq!(children(&client, &dir).await, [guard.node().name()], "{existing}, {held:?}");
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_another_client_creates_is_used_where_the_parent_permits_no_create() {
+    let server = TestingServer::shared().await.connect_string();
+    let owner = builder(&server, LONG_SESSION).authorization("digest", "owner:secret").connect().await.unwrap();
+    let ((proxy, client), top) = (behind_proxy().await, path("race"));
+    let (ours, open) = (Acl::new(Permission::ALL, AuthId::authed()), Acl::new(Permission::ALL, AuthId::anyone()));
+    owner.create().with_acl([ours, Acl::new(Permission::READ, AuthId::anyone())]).for_path(&top, "").await.unwrap();
+    let dir = format!("{top}/lock");
+    let error = soon(mutex(&client, &dir).acquire()).await.unwrap_err();
+    assert!(matches!(&error, Error::Client(ClientError::NoAuth { path, .. }) if path.as_str() == dir), "{error}");
+    proxy.reset_counts();
+    proxy.hold_nth_reply(OpCode::GetChildren, 1);
+    let wanted = mutex(&client, &dir);
+    let acquiring = tokio::spawn(async move { wanted.acquire().await });
+    soon(proxy.wait_for_reply(OpCode::GetChildren, 1)).await.unwrap();
+    owner.create().with_acl([open]).for_path(&dir, "").await.unwrap();
+    proxy.release_held();
+    soon(acquiring).await.unwrap().unwrap().release().await.unwrap();
+}
 
 /// As when the server removes an empty container just before the lock is wanted again, but all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, RetryOneTime, SessionEnd};
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission, RetryOneTime, SessionEnd};
 use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, LossReason, OwnerId, WriteGuard};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
@@ -265,6 +265,7 @@ async fn a_downgrade_dropped_before_its_answer_leaves_nothing() {
     let written = writing.node().name().to_owned();
     let waiting = spawn_write(&wanted);
     queue_of(&other, &path, 2).await;
+    proxy.reset_counts();
     proxy.hold_replies(OpCode::Multi);
     let downgrading = polled_until(writing.downgrade(), proxy.wait_for_reply(OpCode::Multi, 1)).await;
     let before = children(&other, &path).await;
@@ -421,4 +422,21 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
     assert!(still_waits(&again, &holder).await);
     theirs.release().await.unwrap();
     soon(again).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_that_is_not_permitted_leaves_the_write_node_and_nothing_else_to_delete() {
+    let server = TestingServer::shared().await;
+    let owner = builder(&server.connect_string(), LONG_SESSION).authorization("digest", "owner:secret");
+    let (owner, client, path) = (owner.connect().await.unwrap(), client().await, path("denied"));
+    owner.create().for_path(&path, "").await.unwrap();
+    let writing = lock(&client, &path).write().acquire().await.unwrap();
+    let node = writing.node().clone();
+    // Not even the search for a read node.
+    owner.set_acl(&path, [Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
+    let error = soon(writing.downgrade()).await.unwrap_err();
+    assert!(matches!(&error, Error::Client(_)), "{error}");
+    soon(client.janitor().idle()).await;
+    let left: Vec<_> = client.janitor().pending_deletes().into_iter().map(|delete| delete.path).collect();
+    assert_eq!(left, [node.to_string()]);
 }

@@ -18,6 +18,9 @@ mod directory;
 mod downgrade;
 mod downgrade_loss;
 mod exclusive;
+mod foreign_executor;
+#[cfg(unix)]
+mod forked;
 mod logs;
 mod loss;
 mod loss_handle;
@@ -44,6 +47,8 @@ mod starting;
 mod stopped_holder;
 #[path = "../support/mod.rs"]
 mod support;
+mod thread_local;
 mod timeouts;
 mod transactions;
+mod unpolled;
 mod wrong_answers;

@@ -5,36 +5,42 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessReadWriteLock, LockGuard, OwnerId};
+use curator_recipes::{
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, OwnerId, Result,
+    StandardLockInternalsDriver,
+};
 use curator_test::OpCode;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use crate::support::{
-    Witness, behind_proxy, client, mutex, path, queue_of, read_write, round_trips, soon, without_probes,
+    Witness, behind_proxy, client, mutex, non_reentrant, path, queue_of, round_trips, soon, without_probes,
 };
 
 type AnyLock = Arc<dyn InterProcessLock>;
 
-/// Every reentrant lock; or each of them made non-reentrant.
+/// Every lock that can be reentrant, made so or not.
 fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
-    let dir = path("non-reentrant");
-    let mutex = mutex(client, &format!("{dir}/mutex"));
-    let lock = read_write(client, &format!("{dir}/read-write"));
-    let paths = InterProcessMultiLock::new(client, [format!("{dir}/a"), format!("{dir}/b")]).unwrap();
-    let members: [AnyLock; 2] = [
-        Arc::new(crate::support::mutex(client, &format!("{dir}/c"))),
-        Arc::new(InterProcessMultiLock::new(client, [format!("{dir}/d")]).unwrap()),
-    ];
-    let several = InterProcessMultiLock::of(members).unwrap();
-    if reentrant {
-        return [Arc::new(mutex), Arc::new(lock.write().clone()), Arc::new(paths), Arc::new(several)];
-    }
+    let (dir, (mutex, read_write)) = (path("non-reentrant"), pair(reentrant));
+    let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
+    let at = |name: &str| format!("{dir}/{name}");
+    let members: [AnyLock; 2] =
+        [Arc::new(mutex(client, at("c")).unwrap()), Arc::new(multi(client, vec![at("d")]).unwrap())];
     [
-        Arc::new(mutex.non_reentrant()),
-        Arc::new(lock.non_reentrant().write().clone()),
-        Arc::new(paths.non_reentrant()),
-        Arc::new(several.non_reentrant()),
+        Arc::new(mutex(client, at("mutex")).unwrap()),
+        Arc::new(read_write(client, at("read-write")).unwrap().write().clone()),
+        Arc::new(multi(client, vec![at("a"), at("b")]).unwrap()),
+        Arc::new(InterProcessMultiLock::of(members).unwrap()),
     ]
+}
+
+type Make<T> = fn(&CuratorClient, String) -> Result<T>;
+
+/// The constructors of a mutex and a read-write lock.
+fn pair(reentrant: bool) -> (Make<InterProcessMutex>, Make<InterProcessReadWriteLock>) {
+    if reentrant {
+        return (InterProcessMutex::new, InterProcessReadWriteLock::new);
+    }
+    (InterProcessMutex::non_reentrant, InterProcessReadWriteLock::non_reentrant)
 }
 
 /// One task, four futures at a time: the usual way to limit concurrency.
@@ -110,7 +116,7 @@ async fn a_kept_guard_keeps_out_the_next_request_of_its_task() {
 async fn it_costs_what_a_reentrant_lock_costs() {
     let (proxy, client) = behind_proxy().await;
     proxy.ignore(OpCode::Sync);
-    let mutex = mutex(&client, &path("cost")).non_reentrant();
+    let mutex = non_reentrant(&client, &path("cost"));
     mutex.acquire().await.unwrap().release().await.unwrap();
     proxy.reset_counts();
     mutex.acquire().await.unwrap().release().await.unwrap();
@@ -119,23 +125,41 @@ async fn it_costs_what_a_reentrant_lock_costs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_lock_data_leaves_it_non_reentrant() {
+async fn with_other_lock_data_or_another_driver_it_is_as_reentrant_as_before() {
     let client = client().await;
-    let mutex = mutex(&client, &path("data")).non_reentrant().with_lock_data(*b"x");
-    let _held = mutex.acquire().await.unwrap();
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    let paths = InterProcessMultiLock::new(&client, [path("data")]).unwrap().non_reentrant().with_lock_data(*b"x");
-    let _held = paths.acquire().await.unwrap();
-    assert!(paths.try_acquire().await.unwrap().is_none());
-    let lock = read_write(&client, &path("data")).non_reentrant().with_lock_data(*b"x");
-    let _held = lock.write().acquire().await.unwrap();
-    assert!(lock.write().try_acquire().await.unwrap().is_none());
+    for reentrant in [true, false] {
+        let (mutex, read_write) = pair(reentrant);
+        let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
+        let (data, driver) = (*b"x", StandardLockInternalsDriver::with_lock_name("own-"));
+        let locks: [AnyLock; 4] = [
+            Arc::new(mutex(&client, path("data")).unwrap().with_lock_data(data)),
+            Arc::new(multi(&client, vec![path("data")]).unwrap().with_lock_data(data)),
+            Arc::new(read_write(&client, path("data")).unwrap().with_lock_data(data).write().clone()),
+            Arc::new(mutex(&client, path("driver")).unwrap().with_lock_data(data).with_driver(driver).unwrap()),
+        ];
+        for lock in locks {
+            let _held = lock.acquire().await.unwrap();
+            assert_eq!(lock.try_acquire().await.unwrap().is_some(), reentrant, "{:?}", lock.paths());
+            assert_eq!(lock.participants().await.unwrap()[0].data, data);
+        }
+    }
+}
+
+/// As the locks of the other clients.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mutex_for_a_path_of_kazoo_or_go_zookeeper_is_not_reentrant() {
+    let (client, owner) = (client().await, OwnerId::new());
+    for compatible in [InterProcessMutex::compatible_with_kazoo, InterProcessMutex::compatible_with_go_zookeeper] {
+        let mutex = compatible(&client, path("compatible")).unwrap();
+        let _held = mutex.acquire_as(&owner).await.unwrap();
+        assert!(mutex.try_acquire_as(&owner).await.unwrap().is_none(), "{mutex:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgrade() {
     let (client, path) = (client().await, path("read-write"));
-    let lock = read_write(&client, &path).non_reentrant();
+    let lock = InterProcessReadWriteLock::non_reentrant(&client, &path).unwrap();
     let writing = lock.write().acquire().await.unwrap();
     assert!(lock.read().try_acquire().await.unwrap().is_none());
     let reading = writing.downgrade().await.unwrap();
@@ -154,8 +178,9 @@ async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgr
 async fn it_belongs_to_no_task_and_to_no_owner_but_that_of_its_guard() {
     let (client, path, owner) = (client().await, path("owners"), OwnerId::new());
     for reentrant in [true, false] {
-        let (mutex, lock) = (mutex(&client, &path), read_write(&client, &format!("{path}/read-write")));
-        let (mutex, lock) = if reentrant { (mutex, lock) } else { (mutex.non_reentrant(), lock.non_reentrant()) };
+        let (mutex, read_write) = pair(reentrant);
+        let mutex = mutex(&client, path.clone()).unwrap();
+        let lock = read_write(&client, format!("{path}/read-write")).unwrap();
         let (held, reading) = (mutex.acquire().await.unwrap(), lock.read().acquire_as(&owner).await.unwrap());
         assert_eq!((mutex.is_owned_by_current(), held.owner() == &OwnerId::current()), (reentrant, reentrant));
         assert_eq!((lock.read().is_owned_by(&owner), reading.owner() == &owner), (reentrant, reentrant));
@@ -168,7 +193,7 @@ async fn it_belongs_to_no_task_and_to_no_owner_but_that_of_its_guard() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_future_leaves_the_others_of_its_task_their_places() {
     let (client, path) = (client().await, path("dropped"));
-    let mutex = mutex(&client, &path).non_reentrant();
+    let mutex = non_reentrant(&client, &path);
     let held = mutex.acquire().await.unwrap();
     let mut second = pin!(mutex.acquire());
     {
@@ -211,5 +236,4 @@ async fn a_re_entry_can_be_seen() {
     let _held: LockGuard = inner.acquire_as(&owner).await.unwrap();
     let several = InterProcessMultiLock::of(both).unwrap();
     assert!(several.acquire().await.unwrap().is_reentry(), "one of its locks was held before");
-    assert!(several.clone().non_reentrant().try_acquire().await.unwrap().is_none());
 }

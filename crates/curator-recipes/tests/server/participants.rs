@@ -1,10 +1,78 @@
-//! What a lock's nodes look like, and where they are.
+//! What a lock's nodes look like, where they are, and how a long queue is read.
 
-use crate::support::{LONG_SESSION, builder, children, client, connect, mutex, path, until};
+use std::time::Duration;
+
+use curator_recipes::client::{CreateMode, CuratorClient, NodeSpec, RetryForever, TransactionOperation};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::{LONG_SESSION, builder, children, client, connect, mutex, path, requests_of, soon, until};
+
+/// A queue of this length at `path`.
+async fn queue(client: &CuratorClient, path: &str, length: usize) {
+    client.create().creating_parent_containers().for_path(path, "").await.unwrap();
+    let node = NodeSpec {
+        path: client.resolve(format!("{path}/lock-")).unwrap(),
+        data: [].into(),
+        mode: CreateMode::EphemeralSequential,
+        acl: client.default_acl().clone(),
+    };
+    let creates = vec![TransactionOperation::Create(node); length];
+    client.session().await.unwrap().transact(creates).await.unwrap();
+}
+
+/// A client behind `proxy` with the smallest number of requests in flight, which never gives up.
+async fn with_few_requests_in_flight(proxy: &FaultProxy) -> CuratorClient {
+    let policy = RetryForever::new(Duration::from_millis(50)).unwrap();
+    let builder = builder(&proxy.connect_string(), LONG_SESSION).max_requests_in_flight(16).retry_policy(policy);
+    builder.connect().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_longer_than_the_requests_in_flight_is_read_with_one_request_for_each_node() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (client, path) = (with_few_requests_in_flight(&proxy).await, path("long"));
+    queue(&client, &path, 300).await;
+    proxy.reset_counts();
+    let participants = soon(mutex(&client, &path).participants()).await.unwrap();
+    assert_eq!(participants.iter().map(|node| node.sequence).collect::<Vec<_>>(), (0..300).collect::<Vec<_>>());
+    assert!(participants.iter().all(|node| node.owns == (node.sequence == 0)));
+    assert_eq!((requests_of(&proxy, OpCode::GetChildren), requests_of(&proxy, OpCode::GetData)), (1, 300));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_long_queue_is_read_the_client_can_send_other_requests() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (client, path) = (with_few_requests_in_flight(&proxy).await, path("long"));
+    queue(&client, &path, 50).await;
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::GetData);
+    let lock = mutex(&client, &path);
+    let reading = tokio::spawn(async move { lock.participants().await });
+    soon(proxy.wait_for_request(OpCode::GetData, 8)).await.unwrap();
+    let other = tokio::spawn(async move { client.check_exists("/").await });
+    soon(proxy.wait_for_request(OpCode::Exists, 1)).await.unwrap();
+    assert_eq!(requests_of(&proxy, OpCode::GetData), 8);
+    proxy.release_held();
+    soon(other).await.unwrap().unwrap();
+    assert_eq!(soon(reading).await.unwrap().unwrap().len(), 50);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_in_a_long_queue_repeats_the_part_that_was_being_read() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (client, path) = (with_few_requests_in_flight(&proxy).await, path("long"));
+    queue(&client, &path, 100).await;
+    proxy.reset_counts();
+    proxy.cut_before_nth_reply(OpCode::GetData, 30);
+    let participants = soon(mutex(&client, &path).participants()).await.unwrap();
+    assert_eq!(participants.len(), 100);
+    let (lists, reads) = (requests_of(&proxy, OpCode::GetChildren), requests_of(&proxy, OpCode::GetData));
+    assert!(lists == 1 && (101..=108).contains(&reads), "{lists} lists, {reads} reads");
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_in_a_namespace_is_where_curator_would_put_it() {
-    let server = curator_test::TestingServer::shared().await;
+    let server = TestingServer::shared().await;
     let (plain, namespace) = (client().await, path("namespace"));
     let inside = builder(&server.connect_string(), LONG_SESSION)
         .namespace(namespace.trim_start_matches('/'))
@@ -41,8 +109,8 @@ async fn nodes_look_as_curator_writes_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_directory_is_a_container_that_the_server_removes_when_nobody_needs_it() {
-    let interval = std::time::Duration::from_millis(100);
-    let server = curator_test::TestingServer::builder().container_check_interval(interval).start().await.unwrap();
+    let interval = Duration::from_millis(100);
+    let server = TestingServer::builder().container_check_interval(interval).start().await.unwrap();
     let client = connect(&server.connect_string()).await;
     let mutex = mutex(&client, "/deep/down/lock");
     for _ in 0..2 {

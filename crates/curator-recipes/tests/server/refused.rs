@@ -1,16 +1,19 @@
 //! Who learns that a release was refused: those who would wait for its node for as long as the session lives, and no others.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission, ZPath};
+use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};
 use curator_recipes::{
     Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard, revoke,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
+use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    LONG_SESSION, builder, children, client, connect, mutex, path, queue_of, soon, still_waits, until,
+    DEFAULT_TIMEOUT, LONG_SESSION, behind_proxy, builder, children, client, connect, mutex, path, queue_of, read_write,
+    soon, still_waits, until, without_probes,
 };
 
 /// A client that may delete what others may not.
@@ -191,4 +194,76 @@ async fn a_refused_lease_that_somebody_else_has_deleted_takes_no_room() {
     assert!(still_waits(&both, &client).await);
     theirs.release().await.unwrap();
     assert_eq!(soon(both).await.unwrap().unwrap().len(), 2);
+}
+
+/// One way to acquire a lock at a path. What it returns gives the lock back when it is dropped.
+type Attempt = fn(CuratorClient, String) -> BoxFuture<'static, Result<Option<LockGuard>, Error>>;
+
+/// Each with the directory, below the path, in which a node is left.
+const ATTEMPTS: [(&str, Attempt); 6] = [
+    ("", |client, path| async move { mutex(&client, &path).acquire().await.map(Some) }.boxed()),
+    ("", |client, path| async move { mutex(&client, &path).try_acquire().await }.boxed()),
+    ("", |client, path| async move { mutex(&client, &path).acquire_timeout(DEFAULT_TIMEOUT).await }.boxed()),
+    ("", |client, path| {
+        async move { read_write(&client, &path).write().acquire().await.map(|guard| Some(guard.into())) }.boxed()
+    }),
+    ("/refused", |client, path| {
+        let paths = [format!("{path}/free"), format!("{path}/refused")];
+        async move { InterProcessMultiLock::new(&client, paths)?.acquire().await.map(Some) }.boxed()
+    }),
+    ("/leases", |client, path| {
+        async move { InterProcessSemaphoreV2::new(&client, path, 1)?.acquire().await.map(|lease| Some(lease.into())) }
+            .boxed()
+    }),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_may_not_delete_leaves_one_node_and_sends_two_requests_for_each_further_attempt() {
+    let owner = privileged().await;
+    for (dir, attempt) in ATTEMPTS {
+        let (proxy, client) = behind_proxy().await;
+        let path = path("refused-often");
+        let dir = format!("{path}{dir}");
+        no_way_out_for_others(&owner, &dir).await;
+        drop(soon(attempt(client.clone(), path.clone())).await.unwrap().unwrap());
+        soon(client.janitor().idle()).await;
+        let left = children(&owner, &dir).await;
+        proxy.reset_counts();
+        for _ in 0..10 {
+            let error = soon(attempt(client.clone(), path.clone())).await.unwrap_err();
+            assert!(matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left[0]), "{error}");
+        }
+        // Is it still there? May it be deleted by now?
+        let expected = BTreeMap::from([(OpCode::Exists, 10), (OpCode::Delete, 10)]);
+        assert_eq!(without_probes(&proxy), expected, "{dir}");
+        assert_eq!((children(&owner, &dir).await, client.janitor().pending_deletes().len()), (left, 1), "{dir}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_node_is_deleted_by_the_next_acquire_if_that_is_permitted_by_then() {
+    let (owner, client, path) = (privileged().await, client().await, path("refused-repaired"));
+    no_way_out_for_others(&owner, &path).await;
+    drop(mutex(&client, &path).acquire().await.unwrap());
+    soon(client.janitor().idle()).await;
+    assert!(matches!(soon(mutex(&client, &path).acquire()).await, Err(Error::ReleaseRefused { .. })));
+    owner.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    let guard = soon(mutex(&client, &path).try_acquire()).await.unwrap().unwrap();
+    assert_eq!((children(&owner, &path).await.len(), client.janitor().pending_deletes().len()), (1, 0));
+    guard.release().await.unwrap();
+}
+
+/// Data of a contender names it, not the node: another session's node may have the name of one that is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_another_session_with_the_name_of_a_refused_one_stays() {
+    let (owner, client, path) = (privileged().await, client().await, path("refused-name"));
+    no_way_out_for_others(&owner, &path).await;
+    let guard = mutex(&client, &path).acquire().await.unwrap();
+    let node = guard.node().clone();
+    assert!(is_refused(guard.release().await, &node));
+    owner.delete().for_path(&node).await.unwrap();
+    owner.create().with_mode(CreateMode::Ephemeral).for_path(&node, "").await.unwrap();
+    owner.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    assert!(mutex(&client, &path).try_acquire().await.unwrap().is_none());
+    assert!(owner.check_exists(&node).await.unwrap().is_some());
 }

@@ -1,12 +1,17 @@
 //! A session that goes on over another connection keeps its locks and its places.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use curator_recipes::client::{ConnectionState, CuratorClient};
-use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, LossReason};
+use curator_recipes::{
+    InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossReason,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 
-use crate::support::{client, connect, mutex, path, queue_of, read_write, requests_of, soon, still_waits};
+use crate::support::{children, client, connect, mutex, path, queue_of, read_write, requests_of, soon, still_waits};
 
 /// Cuts the connection, and lets nobody answer the next one until another one is tried.
 async fn outage(proxy: &FaultProxy) {
@@ -14,6 +19,15 @@ async fn outage(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
     soon(proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
+}
+
+/// Cuts the connection, and waits for the next one.
+async fn reconnect(proxy: &FaultProxy, client: &CuratorClient) {
+    let mut states = client.connection_states();
+    proxy.reset_counts();
+    proxy.cut();
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
 }
 
 /// A lock of each kind, and the directory in which its waiters stand.
@@ -95,6 +109,82 @@ async fn holders_keep_their_lock_and_learn_of_a_deletion_that_their_session_miss
     drop(not_lost.await);
     Arc::into_inner(kept_guard).unwrap().release().await.unwrap();
     assert!(soon(next).await.unwrap().is_valid());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_its_node() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (steady, holding, base) = (client().await, connect(&proxy.connect_string()).await, path("unwatched"));
+    let mut guards = Vec::new();
+    for (lock, _) in locks(&holding, &base) {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    let lock = read_write(&holding, &format!("{base}/downgraded"));
+    guards.push(lock.write().acquire().await.unwrap().downgrade().await.unwrap());
+    let semaphore = InterProcessSemaphoreV2::new(&holding, format!("{base}/leases"), 2).unwrap();
+    let leases = semaphore.acquire_many(2).await.unwrap();
+    let kept = mutex(&holding, &format!("{base}/kept")).acquire().await.unwrap();
+
+    let mut states = holding.connection_states();
+    outage(&proxy).await;
+    let nodes = guards.iter().chain(leases.iter().map(|lease| &**lease)).map(|guard| guard.nodes().last().unwrap());
+    for node in nodes {
+        steady.delete().for_path(node).await.unwrap();
+    }
+    proxy.release_held();
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+    for guard in guards.iter().chain(leases.iter().map(|lease| &**lease)) {
+        assert!(!guard.is_valid(), "{guard:?}");
+        assert_eq!(soon(guard.lost()).await.reason, LossReason::NodeDeleted);
+    }
+    assert!(kept.is_valid());
+    kept.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_nodes_of_a_thousand_holders_are_looked_at_in_two_requests() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (holding, base) = (connect(&proxy.connect_string()).await, path("thousand"));
+    let acquire = async |number| mutex(&holding, &format!("{base}/{number}")).acquire().await.unwrap();
+    let mut guards = vec![acquire(0).await];
+    for (holds, requests) in [(1, 1), (1_000, 2)] {
+        guards.extend(join_all((guards.len()..holds).map(acquire)).await);
+        reconnect(&proxy, &holding).await;
+        assert_eq!(requests_of(&proxy, OpCode::MultiRead), requests, "{holds} holds");
+        // In the pipeline of the first probe.
+        assert_eq!(proxy.round_trips(), 1);
+        assert!(guards.iter().all(LockGuard::is_valid));
+    }
+    // A released lock is not looked at.
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    reconnect(&proxy, &holding).await;
+    assert_eq!(requests_of(&proxy, OpCode::MultiRead), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_is_not_polled_while_its_session_resumes_looks_for_its_node() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (steady, holding, dir) = (client().await, connect(&proxy.connect_string()).await, path("late"));
+    let mutex = mutex(&holding, &dir);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let mut states = holding.connection_states();
+    proxy.hold_replies(OpCode::Create2);
+    let mut acquire = pin!(mutex.acquire());
+    assert!((&mut acquire).now_or_never().is_none());
+    proxy.release_held();
+    // What was sent before has been answered.
+    holding.check_exists("/").await.unwrap();
+    let [node] = &children(&steady, &dir).await[..] else { panic!("it has one node") };
+    outage(&proxy).await;
+    steady.delete().for_path(format!("{dir}/{node}")).await.unwrap();
+    proxy.release_held();
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+    let guard = soon(acquire).await.unwrap();
+    assert_ne!(guard.node().name(), node);
+    assert!(steady.check_exists(guard.node()).await.unwrap().is_some());
+    guard.release().await.unwrap();
 }
 
 /// All watches of a client break together, so one look tells what all of them have missed.

@@ -45,7 +45,7 @@ async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
         dying.shutdown_background();
         let join = move || waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>();
         for told in tokio::task::spawn_blocking(join).await.unwrap() {
-            assert!(matches!(told, Err(Error::Client(ClientError::Closed))), "{told:?}");
+            assert!(matches!(told, Err(Error::Client(ClientError::ClientEnded { .. }))), "{told:?}");
         }
         held.release().await.unwrap();
     }
@@ -72,7 +72,7 @@ async fn those_in_line_are_told_of_the_end_of_the_runtime() {
     dying.shutdown_background();
     let join = move || waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>();
     for told in soon(tokio::task::spawn_blocking(join)).await.unwrap() {
-        assert!(matches!(told, Err(Error::Client(ClientError::Closed))), "{told:?}");
+        assert!(matches!(told, Err(Error::Client(ClientError::ClientEnded { .. }))), "{told:?}");
     }
     held.release().await.unwrap();
 }

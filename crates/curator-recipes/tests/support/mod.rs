@@ -1,8 +1,12 @@
 //! What the tests share.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
+#[path = "../../../curator-test/tests/support/alone.rs"]
+mod alone;
 mod dropped;
 mod environment;
+#[cfg(unix)]
+mod fork;
 mod left;
 mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
@@ -17,8 +21,11 @@ use curator_recipes::client::{Acl, AuthId, CuratorClient, CuratorClientBuilder, 
 use curator_recipes::{InterProcessMutex, InterProcessReadWriteLock};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
+pub(crate) use self::alone::alone;
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
 pub(crate) use self::environment::{new_seed, number, say};
+#[cfg(unix)]
+pub(crate) use self::fork::in_forked_child;
 pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::logs::{Line, Logs};
 pub(crate) use self::numbers::Numbers;
@@ -71,6 +78,10 @@ pub(crate) async fn end_session(server: &TestingServer, proxy: &FaultProxy) {
 
 pub(crate) fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
     InterProcessMutex::new(client, path).unwrap()
+}
+
+pub(crate) fn non_reentrant(client: &CuratorClient, path: &str) -> InterProcessMutex {
+    InterProcessMutex::non_reentrant(client, path).unwrap()
 }
 
 pub(crate) fn read_write(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {

@@ -14,6 +14,8 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     /// `None` before the handshake, and if the server has refused it.
     pub(crate) session: Option<Attached>,
+    /// A session that is over for this client, and still has its nodes.
+    pub(crate) refused_session: Option<i64>,
     pub(crate) has_greeted: bool,
     /// Will be closed once everything queued for it has been sent; nothing more is read from it.
     pub(crate) is_closing: bool,
@@ -40,6 +42,7 @@ impl Connection {
         Self {
             peer,
             session: None,
+            refused_session: None,
             has_greeted: false,
             is_closing: false,
             identities: vec![Id::of_address(peer.ip())],

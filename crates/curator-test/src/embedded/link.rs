@@ -29,34 +29,38 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves one client until either side ends the connection.
 pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
-    serve_until_end(&mut client, &shared).await;
-    see_off(client).await;
-}
-
-/// Ends a connection by an end of stream. Closing a socket that has unread data would reset the connection instead, and the
-/// client could lose what it has not read yet.
-async fn see_off(mut client: TcpStream) {
-    // This fails if the connection is already broken or cut: there is nothing left to end.
-    if client.shutdown().await.is_ok() {
-        drop(timeout(FAREWELL, copy(&mut client, &mut sink())).await);
+    let refused = serve_until_end(&mut client, &shared).await;
+    let is_read = see_off(client).await;
+    if let (Some(session_id), true) = (refused, is_read) {
+        shared.update(|state, now| state.processor.sessions.expire_soon(session_id, now.monotonic));
     }
 }
 
-async fn serve_until_end(client: &mut TcpStream, shared: &Shared) {
-    let (Ok(peer), Ok(socket)) = (client.peer_addr(), client.as_fd().try_clone_to_owned()) else { return };
+/// Ends a connection by an end of stream. Closing a socket that has unread data would reset the connection instead, and the
+/// client could lose what it has not read yet. Returns whether the client has ended it too, with everything read: one that
+/// leaves something unread resets the connection.
+async fn see_off(mut client: TcpStream) -> bool {
+    // This fails if the connection is already broken or cut: there is nothing left to end.
+    client.shutdown().await.is_ok() && matches!(timeout(FAREWELL, copy(&mut client, &mut sink())).await, Ok(Ok(_)))
+}
+
+/// Returns the session of which the client was sent that it is over, if its nodes are still there.
+async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64> {
+    let (Ok(peer), Ok(socket)) = (client.peer_addr(), client.as_fd().try_clone_to_owned()) else { return None };
     let (items, outgoing) = unbounded_channel();
-    let Some(id) = shared.update(|state, now| state.open(peer, socket.into(), items, now)) else { return };
+    let id = shared.update(|state, now| state.open(peer, socket.into(), items, now))?;
     let _open = Open { id, shared };
     // Without it, a small answer can wait for the acknowledgement of the one before. It fails only for a closed socket.
     drop(client.set_nodelay(true));
     let (from_client, to_client) = client.split();
     // An error just ends the connection.
-    tokio::select! {
-        _ = read(from_client, id, shared) => {}
-        _ = write(to_client, outgoing, shared) => {}
+    let is_answered = tokio::select! {
+        _ = read(from_client, id, shared) => false,
+        written = write(to_client, outgoing, shared) => written.is_ok_and(|frames| frames > 0),
         // Nothing that is still queued can be delivered.
-        () = shared.until(|state| !state.has_link(id)) => {}
-    }
+        () = shared.until(|state| !state.has_link(id)) => false,
+    };
+    if is_answered { shared.lock().processor.refused_session(id) } else { None }
 }
 
 /// A connection that the server knows, until this is dropped: even if a test's matcher panics, as the client would otherwise
@@ -121,8 +125,9 @@ async fn answer_word(word: [u8; 4], id: ConnectionId, shared: &Shared) -> io::Re
     std::future::pending().await
 }
 
-/// Sends what is due, until the connection ends.
-async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, shared: &Shared) -> io::Result<()> {
+/// Sends what is due, until the connection ends. Returns how many frames that were.
+async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, shared: &Shared) -> io::Result<usize> {
+    let mut frames = 0;
     while let Some(Item { due, frame }) = items.recv().await {
         // A timer rounds up to the next millisecond, even for what is already due.
         if due > Instant::now() {
@@ -133,8 +138,9 @@ async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, sh
             Some(frame) => client.write_all(&frame).await?,
             None => break,
         }
+        frames += 1;
     }
-    Ok(())
+    Ok(frames)
 }
 
 /// A paused server does nothing.

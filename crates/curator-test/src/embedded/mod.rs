@@ -62,7 +62,7 @@ use crate::{
 /// It is for tests, examples and first steps. It does not replace an ensemble: it is one server, and its data is gone when
 /// it is dropped.
 ///
-/// It can do what no real server does on demand: lose the answer to a chosen request, expire a session at once, stand still.
+/// It can do what no real server does on demand: lose the answer to a chosen request, expire a session before its time, stand still.
 /// The effect of a method is in place when it returns. The methods can be called from anywhere; the server runs on its own
 /// thread.
 ///
@@ -246,14 +246,20 @@ impl EmbeddedServer {
         Ok(())
     }
 
-    /// Ends a session now, as if its timeout were over: its ephemeral nodes are gone when this returns.
+    /// Ends a session as if its timeout were over, in this order: its connection is closed, its client is answered that the
+    /// session has expired when it comes back, and its ephemeral nodes are deleted a tick or two after the client has read that
+    /// answer and closed its connection. The first has happened when this returns.
+    ///
+    /// The nodes of a client that does not come back are deleted when the session's timeout has passed since the client was
+    /// last heard of. So a client learns of the end before another one can have its nodes, as in production.
+    /// [`close_session`](crate::close_session) deletes the nodes at once, behind the back of a client that still relies on them.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSession`] when there is no such session.
+    /// [`Error::NoSession`] when there is no such session, or this has ended it already.
     pub fn expire_session(&self, session_id: i64) -> Result<(), Error> {
-        let alive = self.shared.update(|state, _| state.processor.expire(session_id));
-        if alive { Ok(()) } else { Err(Error::NoSession(session_id)) }
+        let is_alive = self.shared.update(|state, _| state.processor.end_for_client(session_id));
+        if is_alive { Ok(()) } else { Err(Error::NoSession(session_id)) }
     }
 
     /// Sets how many children of a node have ever been created, as far as the server knows: the number that its next
@@ -296,7 +302,8 @@ impl EmbeddedServer {
         self.shared.update(|state, _| state.counts.clear());
     }
 
-    /// The sessions that are alive, connected or not, the oldest first.
+    /// The sessions that have not ended, connected or not, the oldest first. One that was [expired](Self::expire_session) is
+    /// among them until its nodes are deleted.
     #[must_use]
     pub fn session_ids(&self) -> Vec<i64> {
         self.shared.lock().processor.sessions.ids().collect()

@@ -21,6 +21,8 @@ struct Session {
     /// The one that it was created with; a client that reconnects may get another.
     timeout: Millis,
     expires: Millis,
+    /// It counts as expired for its client: nothing renews it.
+    is_over: bool,
 }
 
 impl Sessions {
@@ -32,22 +34,39 @@ impl Sessions {
     pub(crate) fn create(&mut self, timeout: Millis, now: Millis) -> i64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.alive.insert(id, Session { timeout, expires: 0 });
+        self.alive.insert(id, Session { timeout, expires: 0, is_over: false });
         self.touch(id, timeout, now);
         id
     }
 
     /// Records a sign of life. Returns whether the session is alive.
     pub(crate) fn touch(&mut self, id: i64, timeout: Millis, now: Millis) -> bool {
-        let expires = ((now + timeout) / self.tick + 1) * self.tick;
-        self.alive.get_mut(&id).map(|session| session.expires = expires).is_some()
+        let expires = expiry(timeout, now, self.tick);
+        let session = self.alive.get_mut(&id).filter(|session| !session.is_over);
+        session.map(|session| session.expires = expires).is_some()
+    }
+
+    /// Ends a session for its client, while its nodes stay. Returns whether it was alive until now.
+    pub(crate) fn end(&mut self, id: i64) -> bool {
+        self.alive.get_mut(&id).is_some_and(|session| !std::mem::replace(&mut session.is_over, true))
+    }
+
+    /// Expires a session in one to two ticks: its client knows that it is over, and needs a moment to act on that.
+    pub(crate) fn expire_soon(&mut self, id: i64, now: Millis) {
+        if let Some(session) = self.alive.get_mut(&id) {
+            session.expires = expiry(self.tick, now, self.tick);
+        }
+    }
+
+    /// Whether a session has [ended](Self::end) for its client, and its nodes are still there.
+    pub(crate) fn is_over(&self, id: i64) -> bool {
+        self.alive.get(&id).is_some_and(|session| session.is_over)
     }
 
     /// Restarts all timeouts, as when a server restarts, which knows only the timeouts from the creation.
     pub(crate) fn touch_all(&mut self, now: Millis) {
-        let timeouts: Vec<_> = self.alive.iter().map(|(id, session)| (*id, session.timeout)).collect();
-        for (id, timeout) in timeouts {
-            self.touch(id, timeout, now);
+        for session in self.alive.values_mut() {
+            session.expires = expiry(session.timeout, now, self.tick);
         }
     }
 
@@ -83,6 +102,11 @@ impl Sessions {
         password[8..].copy_from_slice(&half(2));
         password
     }
+}
+
+/// When a session expires of which nothing is heard from now on.
+fn expiry(timeout: Millis, now: Millis, tick: Millis) -> Millis {
+    ((now + timeout) / tick + 1) * tick
 }
 
 /// Spreads the bits of a number (`SplitMix64`). Nothing here is secret enough to need a better hash.
@@ -121,6 +145,22 @@ mod tests {
         sessions.touch_all(1000);
         assert_eq!(sessions.expired(1299), []);
         assert_eq!(sessions.expired(1600), [2, 1]);
+    }
+
+    #[test]
+    fn a_session_that_is_over_for_its_client_is_not_renewed_and_expires_in_time() {
+        let mut sessions = Sessions::new(7, 1, 100);
+        sessions.create(250, 10);
+        assert!(!sessions.is_over(7) && sessions.end(7));
+        assert!(sessions.is_over(7) && !sessions.end(7) && !sessions.touch(7, 250, 200));
+        assert_eq!((sessions.expired(299), sessions.expired(300)), (vec![], vec![7]));
+        // As it would have been heard of, had the server not been stopped.
+        sessions.touch_all(1000);
+        assert_eq!((sessions.expired(1299), sessions.expired(1300)), (vec![], vec![7]));
+        sessions.expire_soon(7, 1099);
+        assert_eq!((sessions.expired(1199), sessions.expired(1200)), (vec![], vec![7]));
+        sessions.remove(7);
+        assert!(!sessions.is_over(7) && !sessions.end(7));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use curator_test::{EmbeddedServer, OpCode, RequestInfo, until};
-use zookeeper_client::{Error, EventType, SessionState};
+use curator_test::{Direction, EmbeddedServer, FaultProxy, OpCode, RequestInfo, soon, until};
+use zookeeper_client::{Client, Error, EventType, SessionState};
 
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
@@ -82,20 +82,53 @@ async fn a_server_that_refuses_keeps_the_connections_that_it_has() {
     assert!(std::net::TcpStream::connect(server.address()).is_ok());
 }
 
+async fn short_lived(proxy: &FaultProxy) -> Client {
+    let connector = Client::connector().with_session_timeout(Duration::from_millis(300));
+    connector.connect(&proxy.connect_string()).await.unwrap()
+}
+
 #[tokio::test]
-async fn an_expired_session_is_over_at_once() {
+async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_that_it_is_over() {
     let server = EmbeddedServer::start().unwrap();
-    let (victim, other) = (client(server.address()).await, client(server.address()).await);
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (victim, other) = (client(proxy.address()).await, client(server.address()).await);
+    let id = victim.session_id().0;
     victim.create("/e", b"", &EPHEMERAL).await.unwrap();
     let (_, watcher) = other.check_and_watch_stat("/e").await.unwrap();
-    server.expire_session(victim.session_id().0).unwrap();
-    assert_eq!(other.check_stat("/e").await.unwrap(), None);
-    assert_eq!(watcher.changed().await.event_type, EventType::NodeDeleted);
+    proxy.hold_replies(OpCode::CreateSession);
+    server.expire_session(id).unwrap();
+    proxy.wait_for_reply(OpCode::CreateSession, 2).await.unwrap();
+    // More time passes than a client has that has read it: two ticks.
+    let silent = FaultProxy::start(server.address()).unwrap();
+    let brief = short_lived(&silent).await;
+    silent.black_hole(Direction::Both);
+    until(async || !server.session_ids().contains(&brief.session_id().0)).await;
+    assert!(other.check_stat("/e").await.unwrap().is_some() && server.session_ids().contains(&id));
+
+    proxy.release_held();
     let mut states = victim.state_watcher();
     while states.state() != SessionState::Expired {
         states.changed().await;
     }
     assert_eq!(victim.check_stat("/").await.unwrap_err(), Error::SessionExpired);
+    assert_eq!(soon(watcher.changed()).await.event_type, EventType::NodeDeleted);
+    assert!(!server.session_ids().contains(&id));
+}
+
+#[tokio::test]
+async fn the_nodes_of_an_expired_session_go_after_its_timeout_if_its_client_cannot_read_that() {
+    let server = EmbeddedServer::builder().tick_time(Duration::from_millis(20)).start().unwrap();
+    let other = client(server.address()).await;
+    let faults: [fn(&FaultProxy); 2] =
+        [|proxy| proxy.refuse(true).unwrap(), |proxy| proxy.hold_replies(OpCode::CreateSession)];
+    for fault in faults {
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let victim = short_lived(&proxy).await;
+        victim.create("/e", b"", &EPHEMERAL).await.unwrap();
+        fault(&proxy);
+        server.expire_session(victim.session_id().0).unwrap();
+        until(async || other.check_stat("/e").await.unwrap().is_none()).await;
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! What is wrong with servers that do not let a client in.
 //!
-//! A server whose handshake has failed, or takes long, is looked at: can its name be resolved, does it accept a connection,
-//! and is TLS what the two do not agree about? A server that works is not looked at.
+//! A server whose handshake has failed, or takes long, is looked at: does it accept a connection, and is TLS what the two do
+//! not agree about? A server that works is not looked at.
 
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
@@ -49,6 +50,7 @@ enum Problem {
     /// It has accepted the connection, but TLS is in the way.
     Tls(TlsProblem),
     /// It was not asked, for want of this.
+    #[cfg(feature = "sasl-gssapi")]
     Unready(String),
 }
 
@@ -63,6 +65,7 @@ impl fmt::Display for Problem {
             Self::Unconnected(error) => write!(f, "cannot be reached ({error})"),
             Self::Slow(what) => write!(f, "{what} yet"),
             Self::Overdue(what, share) => write!(f, "{what} within {share:?}"),
+            #[cfg(feature = "sasl-gssapi")]
             Self::Unready(problem) => f.write_str(problem),
             Self::Ended => f.write_str(
                 "connected, but the server ended the handshake (it may be starting, without a quorum, or at its limit \
@@ -101,6 +104,8 @@ struct Found {
     /// When it was asked whether it speaks TLS, or whether it does not, contrary to what the client does; if it did not
     /// turn out so.
     asked: Option<ClockInstant>,
+    /// How many addresses its name has, if the client crate chooses among them.
+    left_to_tls: Option<usize>,
 }
 
 /// How many servers are named; an ensemble has fewer.
@@ -154,40 +159,33 @@ impl<'a> Diagnosis<'a> {
         (self.report)(text);
     }
 
-    /// Finds out what is wrong with a server that does not let the client in, unless that was done a moment ago.
-    ///
-    /// The names are resolved by the crate's own resolver, whose threads nobody waits for when the process ends.
-    pub(super) async fn look_at(&self, index: usize, look: Look) {
+    /// Finds out what is wrong with a server at `addresses` that does not let the client in, unless that was done a moment
+    /// ago.
+    pub(super) async fn look_at(&self, index: usize, addresses: &[SocketAddr], look: Look) {
         if !self.is_due(index) {
             return;
         }
-        let server = &self.servers[index];
-        self.note(index, Problem::Slow("no address found"));
-        let addresses = match async_net::resolve((server.host(), server.port())).await {
-            Ok(addresses) => addresses,
-            Err(error) => return self.note(index, Problem::Unresolved(error)),
-        };
         self.note(index, Problem::Slow("no connection"));
-        let connected = match TcpStream::connect(&*addresses).await {
+        let connected = match TcpStream::connect(addresses).await {
             Ok(connected) => connected,
             Err(error) => return self.note(index, Problem::Unconnected(error)),
         };
         if look == Look::Slow {
             return self.note(index, Problem::Slow(self.no_answer()));
         }
-        let speaks_plainly = async || match TcpStream::connect(&*addresses).await {
+        let speaks_plainly = async || match TcpStream::connect(addresses).await {
             Ok(connected) => speaks_plainly(connected).await,
             Err(_) => false,
         };
         #[cfg(feature = "tls")]
         if let Some(tls) = self.tls {
             self.note(index, Problem::Slow(NO_TLS_ANSWER));
-            match Box::pin(shake_hands(connected, server, tls)).await {
+            match Box::pin(shake_hands(connected, &self.servers[index], tls)).await {
                 Handshake::Failed(problem) => self.note(index, Problem::Tls(problem)),
                 Handshake::Accepted => self.note(index, self.ended()),
                 Handshake::Ended => {
                     let is_plain = async {
-                        let speaks_tls = async || match TcpStream::connect(&*addresses).await {
+                        let speaks_tls = async || match TcpStream::connect(addresses).await {
                             Ok(connected) => speaks_tls(connected).await,
                             Err(_) => false,
                         };
@@ -215,9 +213,25 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
+    /// The name of a server has not been resolved yet.
+    pub(super) fn unresolved_yet(&self, index: usize) {
+        self.note(index, Problem::Slow("no address found"));
+    }
+
+    /// The name of a server cannot be resolved.
+    pub(super) fn unresolved(&self, index: usize, error: io::Error) {
+        self.note(index, Problem::Unresolved(error));
+    }
+
     /// A server was not tried, for want of something.
+    #[cfg(feature = "sasl-gssapi")]
     pub(super) fn unready(&self, index: usize, problem: String) {
         self.note(index, Problem::Unready(problem));
+    }
+
+    /// The name of a server has this many addresses, and goes to the client crate as it is.
+    pub(super) fn left_to_tls(&self, index: usize, addresses: usize) {
+        self.lock()[index].left_to_tls = Some(addresses).filter(|addresses| *addresses > 1);
     }
 
     fn no_answer(&self) -> &'static str {
@@ -294,6 +308,12 @@ impl fmt::Display for Diagnosis<'_> {
                 Some(problem) => write!(f, "{problem}")?,
                 None => f.write_str("not tried yet")?,
             }
+            if let Some(addresses) = found.left_to_tls {
+                write!(
+                    f,
+                    " (the name has {addresses} addresses, and with TLS only the first that accepts a connection is tried)"
+                )?;
+            }
         }
         match self.servers.len().saturating_sub(MOST_NAMED) {
             0 => Ok(()),
@@ -343,6 +363,20 @@ mod tests {
         let text = problems.to_string();
         assert_eq!(text.matches("no connection yet").count(), MOST_NAMED);
         assert!(text.ends_with("; and 21 more"), "{text}");
+    }
+
+    #[test]
+    fn a_name_of_which_tls_tries_one_address_is_named_with_their_number() {
+        let servers = ConnectString::parse("zk1,zk2").unwrap();
+        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        problems.left_to_tls(0, 2);
+        problems.left_to_tls(1, 1);
+        problems.note(0, Problem::Overdue(NO_ANSWER, Duration::from_secs(5)));
+        assert_eq!(
+            problems.to_string(),
+            "zk1:2181: connected, but no answer to the handshake within 5s (the name has 2 addresses, and with TLS only the \
+             first that accepts a connection is tried); zk2:2181: not tried yet"
+        );
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! Opening a connection, for a new session or an existing one, and its first request.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use zookeeper_client::{
     Acls, Client, Connector, CreateMode as ZkCreateMode, Error as ZkError, MultiWriteError, SessionInfo,
 };
 
 use super::diagnosis::Diagnosis;
-use super::hosts::{ConnectFailure, Pass};
-use super::{Answer, Doubts, Link};
+use super::hosts::{ConnectFailure, Pass, Target};
+use super::{Answer, Doubts, Granted, Link};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};
@@ -19,7 +21,7 @@ use crate::timer::Timer;
 #[cfg(feature = "tls")]
 use crate::tls::Certificates;
 use crate::zk::error::is_word_of_the_server;
-use crate::zk::nodelay::set_nodelay;
+use crate::zk::sockets::Socket;
 use crate::zk::start::start;
 use crate::zk::task::{LinkEnd, SessionTask, catch_task};
 use crate::zk::watchdog::Watchdog;
@@ -28,32 +30,58 @@ impl Link {
     /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns an instant before
     /// its connect request was sent.
     ///
-    /// Nothing is awaited once there is a session. Pipelines take two round trips until [`set_nodelay`] is done.
+    /// Nothing is awaited once there is a session.
     pub(crate) async fn open(
         options: &SessionOptions,
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
-        let connector = || connector(options);
-        let (share, scheme) = (share(options, options.connection_timeout), scheme(options));
-        Pass { diagnosis, options, share, timer, connector: &connector, scheme, is_behind: false }.run().await
+        let connector = |server: &HostPort| connector(options, server);
+        let share = share(options, options.connection_timeout);
+        let granted: Granted = Arc::new(|_| {});
+        Pass { diagnosis, options, share, timer, connector: &connector, granted, is_behind: false }.run().await
     }
 
+    /// Connects to `server`, and calls `granted`. A panic of the client crate is an error.
     pub(super) async fn connect(
         connector: Connector,
-        scheme: &str,
-        server: &HostPort,
+        server: HostPort,
+        target: Target,
+        doubts: Doubts,
+        granted: Granted,
+    ) -> Result<Self, ZkError> {
+        let connect = AssertUnwindSafe(Self::handshake(connector, server, target, doubts)).catch_unwind();
+        let panicked = || ZkError::UnexpectedError("the client crate has panicked".to_owned());
+        let link = connect.await.unwrap_or_else(|_| Err(panicked()))?;
+        granted(link.session_timeout());
+        Ok(link)
+    }
+
+    async fn handshake(
+        connector: Connector,
+        server: HostPort,
+        target: Target,
         doubts: Doubts,
     ) -> Result<Self, ZkError> {
-        let (watchdog, name) = (Watchdog::new(server), format!("{scheme}{server}"));
+        let socket = Socket::to(target.addresses.clone());
+        let watchdog = Watchdog::new(&server, &socket);
         // A connect is large, and a future that waits for it should not be.
-        let (client, work) = catch_task(watchdog.watch(Box::pin(connector.connect(&name)))).await;
+        let connect = socket.opened_by(Box::pin(connector.connect(&target.name)));
+        let (client, work) = catch_task(watchdog.watch(Box::pin(connect))).await;
         let client = client?;
+        socket.set_nodelay();
         let work =
             work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
         let task = SessionTask::start(Box::pin(watchdog.watch(work)), client.state_watcher(), client.session_timeout());
         let is_proved = Arc::new(AtomicBool::new(!doubts.is_behind && !doubts.is_nobody));
-        Ok(Self { client, task, server: Arc::new(server.clone()), doubts, is_proved })
+        Ok(Self {
+            client,
+            task,
+            server: Arc::new(server),
+            address: target.addresses.first().copied(),
+            doubts,
+            is_proved,
+        })
     }
 
     /// The key by which this connection's session can be resumed.
@@ -115,24 +143,25 @@ impl SessionKey {
     /// Opens another connection for the session, whose last one has ended: one pass over the servers, no longer than
     /// `limit`.
     ///
-    /// The server negotiates the session's timeout again. Nothing may be awaited between the end of this and the use of
-    /// the result: dropping the result closes the session.
+    /// The server negotiates the session's timeout again: `granted` is called with it as soon as it is known, on the thread
+    /// that has read it. Nothing may be awaited between the end of this and the use of the result: dropping the result closes
+    /// the session.
     pub(crate) async fn resume(
         &self,
         options: &SessionOptions,
         timer: &Timer,
         limit: Duration,
         diagnosis: &Diagnosis<'_>,
+        granted: &Granted,
     ) -> Result<Link, ConnectFailure> {
-        let connector = || {
-            let connector = connector(options)?.with_session_timeout(self.timeout);
+        let connector = |server: &HostPort| {
+            let connector = connector(options, server)?.with_session_timeout(self.timeout);
             Ok(connector.with_session(self.session.clone()))
         };
-        let (share, scheme) = (share(options, limit), scheme(options));
-        let (link, _) =
-            Pass { diagnosis, options, share, timer, connector: &connector, scheme, is_behind: true }.run().await?;
-        drop(set_nodelay(&options.name, &options.servers, timer));
-        Ok(link)
+        let share = share(options, limit);
+        let granted = Arc::clone(granted);
+        let pass = Pass { diagnosis, options, share, timer, connector: &connector, granted, is_behind: true };
+        pass.run().await.map(|(link, _)| link)
     }
 
     /// What a failed [`resume`](Self::resume) says about the session, if anything.
@@ -163,12 +192,16 @@ fn share(options: &SessionOptions, limit: Duration) -> Duration {
     share.saturating_sub(rest).max(Duration::from_millis(1))
 }
 
-/// The connector with which every connection of a client is opened.
+/// The connector with which a connection to `server` is opened.
 ///
 /// By itself, the crate waits 2/5 of the session timeout for a server that is silent, also later. That may be longer than
 /// the whole connect may take; and the timeout is the one that the server grants, which may be far longer than the one that
 /// was asked for. So it waits no longer than a server's share.
-fn connector(options: &SessionOptions) -> Result<Connector, ZkError> {
+#[cfg_attr(
+    not(any(feature = "sasl-digest-md5", feature = "sasl-gssapi")),
+    expect(unused_variables, reason = "only SASL needs the server")
+)]
+fn connector(options: &SessionOptions, server: &HostPort) -> Result<Connector, ZkError> {
     let share = share(options, options.connection_timeout);
     let mut connector = Client::connector()
         .with_session_timeout(options.session_timeout)
@@ -183,14 +216,9 @@ fn connector(options: &SessionOptions) -> Result<Connector, ZkError> {
     }
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     if let Some(sasl) = &options.sasl {
-        connector = connector.with_sasl(crate::zk::sasl::options(sasl));
+        connector = connector.with_sasl(crate::zk::sasl::options(sasl, server));
     }
     Ok(connector)
-}
-
-/// The scheme by which the crate is told to speak TLS, and nothing else, to a server.
-fn scheme(options: &SessionOptions) -> &'static str {
-    if options.speaks_tls() { "tcp+tls://" } else { "" }
 }
 
 /// The crate reads the same texts, which have been read before, so it finds nothing wrong with them.

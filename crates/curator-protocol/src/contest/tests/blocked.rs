@@ -46,3 +46,20 @@ fn a_contest_is_blocked_by_a_node_before_its_own_in_the_same_queue() {
     assert_eq!(play.contest.blocked_by(&DRIVER, &[(0, &first)]), None, "its own");
     assert_eq!(play.contest.blocked_by(&DRIVER, &[(0, &first), (1, &first)]), Some(1));
 }
+
+#[test]
+fn a_contest_that_has_not_started_is_blocked_by_every_node_that_blocks_the_last_in_its_queue() {
+    let new = |queues| Contest::new(Uuid::new_v4(), 1, queues);
+    let (first, late) = (name(0), name(i32::MAX - 2));
+    for node in [&first, &late] {
+        assert_eq!(new(1).blocked_by(&DRIVER, &[(0, node)]), Some(0));
+        assert_eq!(new(2).blocked_by(&DRIVER, &[(1, "foreign"), (1, node)]), Some(1));
+        assert_eq!(new(1).blocked_by(&DRIVER, &[(1, node)]), None, "of another directory");
+    }
+    let read = [(0, "_c_x-__READ__0000000001")];
+    assert_eq!(new(1).blocked_by(&ReadLockInternalsDriver, &read), None);
+    assert_eq!(new(1).blocked_by(&WriteLockInternalsDriver, &read), Some(0));
+    let mut started = new(1);
+    let _ = started.start();
+    assert_eq!(started.blocked_by(&DRIVER, &[(0, &first)]), None, "its own may be before that one");
+}

@@ -51,7 +51,11 @@ fn take(quantity: usize, limit: Limit) -> Step {
 }
 
 fn take_place_of_version(quantity: usize, limit: Limit, place_version: i32) -> Step {
-    now(of_leases([Request::Take { quantity, limit, place: name(0), place_version }]))
+    now(of_leases([Request::Take { with_directory: false, quantity, limit, place: name(0), place_version }]))
+}
+
+fn take_with_directory(quantity: usize, limit: Limit) -> [(usize, Request); 1] {
+    of_leases([Request::Take { with_directory: true, quantity, limit, place: name(0), place_version: 0 }])
 }
 
 fn read_place() -> (usize, Request) {
@@ -147,10 +151,10 @@ fn what_was_read_beside_the_queue_is_enough_to_take() {
         assert_eq!(play.requests, 4);
     }
     // Children that are no leases use up nothing, and no directory is no leases.
-    for none in [Answer::Children(vec!["foreign".to_owned()]), Answer::NoParent] {
-        let (_, step) = Play::first(claiming(1), none, says(1));
-        assert_eq!(step, take(1, limit(1)));
-    }
+    let (_, step) = Play::first(claiming(1), Answer::Children(vec!["foreign".to_owned()]), says(1));
+    assert_eq!(step, take(1, limit(1)));
+    let (_, step) = Play::first(claiming(1), Answer::NoParent, says(1));
+    assert_eq!(step, now(take_with_directory(1, limit(1))));
 }
 
 #[test]
@@ -341,14 +345,15 @@ fn a_place_that_could_not_be_read_is_read_again_and_one_that_is_gone_is_lost() {
 }
 
 #[test]
-fn a_missing_directory_is_made_and_the_leases_taken_then() {
-    let parents = || of_leases([Request::CreateParents]);
+fn a_missing_directory_is_created_in_the_transaction_that_takes_the_leases() {
     let mut play = Play::taking(2);
-    assert_eq!(play.answers([Answer::NoParent]), now(parents()));
-    assert_eq!(play.unknown_nodes(), [0; 0], "nothing was taken");
-    assert_eq!(play.answers([Answer::Unknown]), retry(parents()));
-    assert_eq!(play.answers([Answer::NoParent]), retry(parents()));
-    assert_eq!(play.answers([Answer::Done]), take(2, limit(2)));
+    assert_eq!(play.answers([Answer::NoParent]), now(take_with_directory(2, limit(2))));
+    assert_eq!(play.unknown_nodes(), [LEASES]);
+    assert_eq!(play.answers([Answer::Taken(leases(2))]), won(leases(2)));
+    // Its outcome is not known.
+    let mut play = Play::taking(2);
+    let _ = play.answers([Answer::NoParent]);
+    assert_eq!(play.answers([Answer::Unknown]), recover());
     assert_eq!(play.unknown_nodes(), [LEASES]);
 }
 
@@ -417,13 +422,43 @@ fn whoever_is_the_first_is_not_queued_any_more_and_is_blocked_by_leases_only() {
 }
 
 #[test]
-fn a_directory_that_vanishes_again_is_made_again_at_the_pace_of_the_retry_policy() {
+fn a_contest_that_has_not_started_is_blocked_by_places_and_by_leases_that_leave_too_few() {
+    let new = |quantity, limit| Contest::for_leases(Uuid::new_v4(), 1, quantity, limit);
+    let (place, leases) = (name(0), [0, 1].map(lease_name));
+    let (place, [one, two]) = ((0, place.as_str()), leases.each_ref().map(|lease| (LEASES, lease.as_str())));
+    let fixed = LeaseLimit::Fixed(2);
+    assert_eq!(new(1, fixed).blocked_by(&DRIVER, &[one, place]), Some(1));
+    assert_eq!(new(1, fixed).blocked_by(&DRIVER, &[one]), None, "the other lease is enough");
+    assert_eq!(new(2, fixed).blocked_by(&DRIVER, &[one]), Some(0));
+    assert_eq!(new(1, fixed).blocked_by(&DRIVER, &[one, two]), Some(0));
+    assert_eq!(new(1, LeaseLimit::Shared).blocked_by(&DRIVER, &[one, two]), None, "the limit is not known yet");
+}
+
+#[test]
+fn a_directory_that_comes_and_goes_is_created_at_the_pace_of_the_retry_policy() {
     let mut play = Play::taking(1);
-    for pace in [Pace::Now, Pace::Retry, Pace::Retry] {
-        let step = play.answers([Answer::NoParent]);
-        assert_eq!(step, Step::Send { requests: of_leases([Request::CreateParents]).to_vec(), pace });
-        assert_eq!(play.answers([Answer::Done]), take(1, limit(1)));
+    assert_eq!(play.answers([Answer::NoParent]), now(take_with_directory(1, limit(1))));
+    for _ in 0..2 {
+        // By now it is there, and then it is not.
+        assert_eq!(play.answers([Answer::NoParent]), retry([read_place()]));
+        assert_eq!(play.answers([place(0)]), take(1, limit(1)));
+        assert_eq!(play.answers([Answer::NoParent]), retry([read_place()]));
+        assert_eq!(play.answers([place(0)]), now(take_with_directory(1, limit(1))));
     }
+}
+
+#[test]
+fn a_contest_starts_over_when_the_lock_was_deleted_as_a_whole() {
+    let mut play = Play::taking(1);
+    assert_eq!(play.answers([Answer::NoParent]), now(take_with_directory(1, limit(1))));
+    assert_eq!(play.answers([Answer::NoParent]), retry([read_place()]));
+    assert_eq!(play.answers([Answer::Missing]), Step::Restart(RestartReason::NodeMissing));
+}
+
+#[test]
+fn a_directory_that_the_list_has_not_found_is_created_by_the_first_take() {
+    let mut play = Play::looking(1);
+    assert_eq!(play.answers([says(1), Answer::NoParent]), now(take_with_directory(1, limit(1))));
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_driver_that_makes_no_sense_is_an_error() {
 #[test]
 fn answers_that_do_not_fit_are_errors() {
     let joining = || Play::joining().contest;
-    let preparing = || {
+    let joining_with_parents = || {
         let mut play = Play::joining();
         let _ = play.answers([Answer::NoParent, Answer::NoParent]);
         play.contest
@@ -98,8 +98,8 @@ fn answers_that_do_not_fit_are_errors() {
         (joining(), vec![created(0), created(0)]),
         (joining(), vec![children([0]), created(0)]),
         (joining(), vec![Answer::Missing, Answer::Missing]),
-        (preparing(), vec![]),
-        (preparing(), vec![children([])]),
+        (joining_with_parents(), vec![]),
+        (joining_with_parents(), vec![children([])]),
         (recovering(), vec![Answer::Done]),
         (recovering(), vec![Answer::Done, Answer::Done]),
         (recovering(), vec![children([]), children([])]),

@@ -113,6 +113,7 @@ fn is_failed(step: &Step) -> bool {
 const MISSING: Step = Step::Restart(RestartReason::NodeMissing);
 const DELETED: Step = Step::Restart(RestartReason::NodeDeleted);
 const JOIN: [Request; 2] = [Request::Create, Request::List];
+const JOIN_WITH_PARENTS: [Request; 2] = [Request::CreateWithParents, Request::List];
 const RECOVER: [Request; 2] = [Request::Sync, Request::List];
 const LIST: [Request; 1] = [Request::List];
 
@@ -272,9 +273,9 @@ fn fitting(request: &Request, seed: u8) -> Answer {
     let number = i32::from(seed % 6);
     match (request, seed % 8) {
         (_, 7) => Answer::Unknown,
-        (Request::Create | Request::CreateParents | Request::List, 6) => Answer::NoParent,
-        (Request::Create, _) => created(number),
-        (Request::CreateParents | Request::Sync, _) => Answer::Done,
+        (Request::Create | Request::CreateWithParents | Request::List, 6) => Answer::NoParent,
+        (Request::Create | Request::CreateWithParents, _) => created(number),
+        (Request::Sync, _) => Answer::Done,
         (Request::List, _) => children((0..6).filter(|bit| seed & (1 << bit) != 0)),
         (_, 6) => Answer::Missing,
         (_, 5) => node_of_another_session(number),

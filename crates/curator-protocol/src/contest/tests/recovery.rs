@@ -3,20 +3,31 @@
 use super::*;
 
 #[test]
-fn missing_parents_are_made_and_made_again_with_less_haste() {
+fn missing_parents_are_created_with_the_node_and_after_two_attempts_with_less_haste() {
     for listed in [Answer::NoParent, Answer::Unknown, children([])] {
         let mut play = Play::joining();
-        assert_eq!(play.answers([Answer::NoParent, listed]), now([Request::CreateParents]));
-        assert!(!play.may_exist());
-        assert_eq!(play.answers([Answer::Done]), now(JOIN));
-        assert!(play.may_exist());
-        assert_eq!(play.answers([Answer::NoParent, Answer::NoParent]), retry([Request::CreateParents]));
-        for failed in [Answer::Unknown, Answer::NoParent] {
-            assert_eq!(play.answers([failed]), retry([Request::CreateParents]));
+        for _guess_and_look in 0..2 {
+            assert_eq!(play.answers([Answer::NoParent, listed.clone()]), now(JOIN_WITH_PARENTS));
+            assert!(play.may_exist());
         }
-        assert_eq!(play.answers([Answer::Done]), now(JOIN));
+        for _again in 0..2 {
+            assert_eq!(play.answers([Answer::NoParent, listed.clone()]), retry(JOIN_WITH_PARENTS));
+        }
         assert_eq!(play.answers([created(0), children([0])]), won([own(0)]));
     }
+}
+
+#[test]
+fn a_create_with_parents_that_is_not_answered_is_looked_for() {
+    let mut play = Play::joining();
+    let _ = play.answers([Answer::NoParent, Answer::NoParent]);
+    assert_eq!(play.answers([Answer::Unknown, Answer::NoParent]), retry(RECOVER));
+    assert!(play.may_exist());
+    // It was not applied, or it was and the directory has gone again, with our node.
+    assert_eq!(play.answers([Answer::Done, Answer::NoParent]), now(JOIN_WITH_PARENTS));
+    assert_eq!(play.answers([Answer::Unknown, Answer::Unknown]), retry(RECOVER));
+    assert_eq!(play.answers([Answer::Done, children([0])]), now([inspect(0)]));
+    assert_eq!(play.answers([node(0)]), won([own(0)]));
 }
 
 #[test]
@@ -73,7 +84,7 @@ fn a_node_is_recovered_only_in_the_session_that_created_it() {
 fn a_recovery_that_is_not_answered_in_full_begins_again() {
     let cases = [
         ([Answer::Done, children([])], now(JOIN)),
-        ([Answer::Done, Answer::NoParent], now([Request::CreateParents])),
+        ([Answer::Done, Answer::NoParent], now(JOIN_WITH_PARENTS)),
         ([Answer::Done, Answer::Unknown], retry(RECOVER)),
         // Such a list may come from a server that lags behind.
         ([Answer::Unknown, children([3])], retry(RECOVER)),

@@ -122,18 +122,16 @@ fn nothing_is_owned_while_it_is_unknown_whether_the_node_of_an_owned_queue_is_th
 }
 
 #[test]
-fn the_parents_of_all_queues_are_made_before_any_create_is_tried_again() {
-    let parents = [(0, Request::CreateParents), (1, Request::CreateParents)];
+fn the_parents_of_all_queues_are_created_in_the_transaction_of_the_nodes() {
+    let create = [(0, Request::CreateWithParents), (1, Request::CreateWithParents)];
+    let join = create.into_iter().chain([(0, Request::List), (1, Request::List)]).collect::<Vec<_>>();
     let mut play = Play::joining_two();
     let none = [(0, Answer::NoParent), (0, children([])), (1, Answer::NoParent), (1, Answer::NoParent)];
-    assert_eq!(play.answers_by_directory(none.clone()), now(parents.clone()));
-    assert!(play.unknown_nodes().is_empty(), "no part of a transaction that failed was done");
-    // Those of one are made, those of the other perhaps.
-    let step = play.answers_by_directory([(0, Answer::Done), (1, Answer::Unknown)]);
-    assert_eq!(step, retry([(1, Request::CreateParents)]));
-    assert_eq!(play.answers_by_directory([(1, Answer::Done)]), join());
-    assert_eq!(play.answers_by_directory(none), retry(parents), "they have gone again");
-    assert_eq!(play.answers_by_directory([(0, Answer::Done), (1, Answer::Done)]), join());
+    assert_eq!(play.answers_by_directory(none.clone()), now(join.clone()));
+    assert_eq!(play.answers_by_directory(none.clone()), now(join.clone()));
+    assert_eq!(play.answers_by_directory(none), retry(join), "they have gone again");
+    let first = [(0, created(0)), (0, children([0])), (1, created(0)), (1, children([0]))];
+    assert_eq!(play.answers_by_directory(first), won([own(0), own(0)]));
 }
 
 #[test]
@@ -159,11 +157,12 @@ fn a_recovery_that_finds_none_of_the_nodes_creates_all_again() {
     let _ = play.answers_by_directory(some);
     assert_eq!(play.answers_by_directory([(0, Answer::Missing)]), join());
 
-    // Neither directory is there.
+    // The directory of the first is not there.
     let mut play = Play::recovering_two();
     let no_dir = [(0, Answer::Done), (0, Answer::NoParent), (1, Answer::Done), (1, children([]))];
-    assert_eq!(play.answers_by_directory(no_dir), now([(0, Request::CreateParents)]));
-    assert_eq!(play.answers_by_directory([(0, Answer::Done)]), join());
+    let (create, join) =
+        ([(0, Request::CreateWithParents), (1, Request::Create)], [(0, Request::List), (1, Request::List)]);
+    assert_eq!(play.answers_by_directory(no_dir), now([create, join].concat()));
 }
 
 #[test]
@@ -354,7 +353,7 @@ proptest! {
             step = match step {
                 Step::Send { requests, .. } => {
                     prop_assert!(!requests.is_empty());
-                    let created = requests.iter().filter(|(_, request)| *request == Request::Create);
+                    let created = requests.iter().filter(|(_, request)| request.is_create());
                     let created: Vec<_> = created.map(|(queue, _)| *queue).collect();
                     if !created.is_empty() {
                         prop_assert_eq!(created, (0..queues).collect::<Vec<_>>());
@@ -366,7 +365,7 @@ proptest! {
                     // All the creates are one transaction.
                     let outcome = fitting(&Request::Create, seeds.next().unwrap());
                     let answers = requests.iter().map(|(_, request)| match request {
-                        Request::Create => outcome.clone(),
+                        request if request.is_create() => outcome.clone(),
                         request => fitting(request, seeds.next().unwrap_or(7)),
                     });
                     contest.answered(&DRIVER, answers.collect())

@@ -103,8 +103,8 @@ impl LockGuard {
     /// stopped; but it is right for *this moment* only. Writes that must not happen after a loss need the
     /// [fencing token](Self::fencing_token), and a store that compares it. This sends
     /// nothing. A deletion of the node is noticed only while [`lost`](Self::lost) or [`run`](Self::run) is polled, after an
-    /// acquire that had to wait (until someone writes to the node, which uses up the watch), or after a
-    /// [transaction](Self::transaction) that failed for that reason.
+    /// acquire that had to wait (until a client writes to the node, which uses up the watch), after a
+    /// [transaction](Self::transaction) that failed for that reason, or after the session has got another connection.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.known_loss().is_none()
@@ -201,7 +201,7 @@ impl LockGuard {
     ///
     /// /// To stop, drop it before you close the client: the lock is given back, and `close` waits for that.
     /// async fn lead(client: &CuratorClient) -> Result<(), Error> {
-    ///     let leadership = InterProcessMutex::new(client, "/leaders/reports")?.non_reentrant();
+    ///     let leadership = InterProcessMutex::non_reentrant(client, "/leaders/reports")?;
     ///     loop {
     ///         let term = async {
     ///             let guard = leadership.acquire().await?;
@@ -211,12 +211,15 @@ impl LockGuard {
     ///         match term.await {
     ///             Ok(()) => {}
     ///             Err(Error::Client(client::Error::Closed)) => return Ok(()),
+    ///             // It was not closed: its runtime has shut down, for example.
+    ///             Err(error @ Error::Client(client::Error::ClientEnded { .. } | client::Error::Forked)) => return Err(error),
     ///             Err(Error::Lost(lost)) => println!("{lost}"),
     ///             // The retry policy gave up, or a permission is missing.
     ///             Err(error) => {
     ///                 println!("the job has to wait: {error}");
     ///                 tokio::select! {
-    ///                     () = client.closing() => return Ok(()),
+    ///                     // The next term reports it.
+    ///                     _ = client.closing() => {}
     ///                     () = tokio::time::sleep(Duration::from_secs(1)) => {}
     ///                 }
     ///             }

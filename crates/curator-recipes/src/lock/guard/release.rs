@@ -66,7 +66,7 @@ impl LockGuard {
                 biased;
                 released = releasing => released,
                 // The release continues after it is dropped.
-                () = client.closing() => Err(Error::ReleasePending { path, cause: curator_client::Error::Closed }),
+                cause = client.closing() => Err(Error::ReleasePending { path, cause }),
                 () = client.sleep_until(deadline) => Err(Error::ReleasePending { cause: overdue(), path }),
             };
             match released {

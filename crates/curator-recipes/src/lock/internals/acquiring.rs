@@ -73,7 +73,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             match self.run_contest(&session, &mut in_queue).await? {
                 ContestEnd::Won(holds) => return Ok(Some(holds)),
                 ContestEnd::Refused => return Ok(None),
-                ContestEnd::SessionOver(end) if wait == Wait::No || end == SessionEnd::Closed => {
+                ContestEnd::SessionOver(end) if wait == Wait::No || !end.is_followed_by_another() => {
                     let (operation, path, outcome) = ("wait for", lock.dir().clone(), Outcome::NotApplied);
                     return Err(self.failures.at_once(ClientError::SessionEnded { operation, path, end, outcome }));
                 }
@@ -134,9 +134,15 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             contest = contest.without_waiting();
         }
         self.log.contends();
-        let mut refusals = None;
+        let mut refusals = lock.client.janitor().refusals(session);
+        // Each attempt would leave another node.
+        if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await {
+            return Err(refused);
+        }
         // One for all waits, since each has a timer.
         let mut ended = pin!(session.ended());
+        // The connection over which our nodes were seen last.
+        let mut connection = session.connections();
         let mut step = contest.start();
         loop {
             step = match step {
@@ -147,10 +153,14 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                         Err(end) => return Ok(ContestEnd::SessionOver(end)),
                     };
                     self.failures.attempt();
+                    connection = session.connections();
                     let pipeline = contender.send(&requests)?;
                     in_queue.sent();
-                    let answers = contender.answers(&requests, pipeline).await?;
-                    drop(turn);
+                    let answers = contender.answers(&requests, pipeline);
+                    let answers = match turn {
+                        Some(turn) => turn.until_answered(answers).await?,
+                        None => answers.await?,
+                    };
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));
                     }
@@ -168,8 +178,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                 }
                 Step::Wait => {
                     self.log.waits(session, &contest);
-                    let refusals = refusals.get_or_insert_with(|| lock.client.janitor().refusals(session));
-                    if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, refusals).await {
+                    if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await
+                    {
                         return Err(refused);
                     }
                     self.failures.forget();
@@ -183,12 +193,21 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     }
                 }
                 Step::Won(nodes) => {
-                    // The clock is read last: everything before may have taken longer than the session's lease.
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));
                     }
                     contender.delete_surplus(&contest)?;
-                    return Ok(ContestEnd::Won(contender.into_holds(&nodes, self.log)?));
+                    let holds = contender.into_holds(&nodes, self.log)?;
+                    for hold in &holds {
+                        if !hold.is_there_since(connection, self.wait, &mut self.failures).await? {
+                            return Ok(ContestEnd::PlaceDeleted);
+                        }
+                    }
+                    // The clock is read last: everything before may have taken longer than the session's lease.
+                    return Ok(match session.end() {
+                        Some(end) => ContestEnd::SessionOver(end),
+                        None => ContestEnd::Won(holds),
+                    });
                 }
                 Step::Refused => return Ok(ContestEnd::Refused),
                 Step::Restart(reason) => {
@@ -202,7 +221,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
     }
 
     /// Waits until the next pipeline may be sent: as long as the policy says, if `pace` asks for that; for a connection;
-    /// and for our turn, which must be kept until the pipeline is answered. `failure` is what was wrong with the last
+    /// and for our turn, which lasts until the pipeline is answered. `failure` is what was wrong with the last
     /// pipeline. A contender that may not wait retries nothing, and does not wait here.
     ///
     /// The inner error means that the session ended first.

@@ -99,7 +99,7 @@ impl<'a> AcquireLog<'a> {
         }
         let own = |queue: usize| {
             let created = requests.iter().zip(answers).find_map(|request| match request {
-                ((at, Request::Create), Answer::Created(own)) if *at == queue => Some(own),
+                ((at, _), Answer::Created(own)) if *at == queue => Some(own),
                 _ => None,
             });
             created.or_else(|| contest.nodes().find(|(at, _)| *at == queue).map(|(_, own)| own))
@@ -147,8 +147,10 @@ impl<'a> AcquireLog<'a> {
             Ok(true) => {}
             Ok(false) => self.given_up("others are before it"),
             // Which of the errors of a closing client comes first is chance.
-            Err(_) if self.asked.is_some() && is_closing(self.subject.client) => self.given_up(CLOSING),
-            Err(error) => self.given_up(error),
+            Err(error) => match self.asked.and_then(|_| end_of(self.subject.client)) {
+                Some(end) => self.given_up(end),
+                None => self.given_up(error),
+            },
         }
     }
 
@@ -172,17 +174,19 @@ impl Drop for AcquireLog<'_> {
 
 /// Whoever bounds an acquire drops it.
 fn why_dropped(client: &CuratorClient, wait: Wait) -> &'static str {
-    match wait {
-        _ if is_closing(client) => CLOSING,
+    end_of(client).unwrap_or_else(|| match wait {
         Wait::Until(deadline) if deadline.has_passed() => "the time is up",
         _ => "its future was dropped",
-    }
+    })
 }
 
-const CLOSING: &str = "the client closes";
-
-fn is_closing(client: &CuratorClient) -> bool {
-    matches!(client.try_session(), Err(ClientError::Closed))
+/// What ends all acquires of the client, if something does.
+fn end_of(client: &CuratorClient) -> Option<&'static str> {
+    match client.try_session() {
+        Err(ClientError::Closed) => Some("the client closes"),
+        Err(ClientError::ClientEnded { .. } | ClientError::Forked) => Some("the client has ended"),
+        _ => None,
+    }
 }
 
 /// For how long an acquire waits.

@@ -76,7 +76,7 @@ impl Display for Requests<'_> {
 fn kind(request: &Request) -> &'static str {
     match request {
         Request::Create => "create",
-        Request::CreateParents => "create parents",
+        Request::CreateWithParents => "create with parents",
         Request::Sync => "sync",
         Request::List => "list",
         Request::WatchList => "list and watch",

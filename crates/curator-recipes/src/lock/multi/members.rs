@@ -3,30 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Deadline};
+use curator_client::{CuratorClient, Deadline, Error as ClientError};
 
 use crate::error::{Error, Result};
 use crate::lock::acquire_methods::Wait;
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::InterProcessLock;
-use crate::lock::owner::{OwnerId, Reentry};
+use crate::lock::owner::OwnerId;
 
 /// The locks, in the order in which they are acquired. At least one.
 #[derive(Debug, Clone)]
 pub(super) struct Members {
     first: Arc<dyn InterProcessLock>,
     others: Arc<[Arc<dyn InterProcessLock>]>,
-    reentry: Reentry,
 }
 
 impl Members {
     pub(super) fn of(locks: Vec<Arc<dyn InterProcessLock>>) -> Option<Self> {
         let mut locks = locks.into_iter();
-        Some(Self { first: locks.next()?, others: locks.collect(), reentry: Reentry::default() })
-    }
-
-    pub(super) fn non_reentrant(self) -> Self {
-        Self { reentry: Reentry::Never, ..self }
+        Some(Self { first: locks.next()?, others: locks.collect() })
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<dyn InterProcessLock>> {
@@ -38,14 +33,13 @@ impl Members {
     }
 
     pub(super) async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
-        let owner = &*self.reentry.owner(owner);
         let mut held: Option<LockGuard> = None;
         for lock in self.iter() {
             let acquired = match &held {
                 None => acquire(&**lock, owner, wait).await,
                 Some(guard) => tokio::select! {
                     biased;
-                    () = guard.client().closing() => Err(curator_client::Error::Closed.into()),
+                    error = guard.client().closing() => Err(error.into()),
                     // There is no point in waiting any longer.
                     lost = guard.session_lost() => Err(lost.into()),
                     acquired = acquire(&**lock, owner, wait) => acquired,
@@ -68,7 +62,11 @@ impl Members {
                     return if failures.is_empty() { Ok(None) } else { Err(Error::ReleasesFailed { failures }) };
                 }
                 // Not the failure of one lock, and nothing that is held survives it.
-                Err(closed @ Error::Client(curator_client::Error::Closed)) => return Err(closed),
+                Err(
+                    closed @ Error::Client(ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked),
+                ) => {
+                    return Err(closed);
+                }
                 Err(cause) => {
                     let rollback = roll_back(held, wait).await;
                     return Err(Error::MultiLockMember { member: name(&**lock), cause: Box::new(cause), rollback });

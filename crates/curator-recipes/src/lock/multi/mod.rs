@@ -14,7 +14,7 @@ use super::guard::LockGuard;
 use super::inter_process_lock::{InterProcessLock, implement_inter_process_lock};
 use super::internals::LockInternals;
 use super::log::LockKind;
-use super::owner::OwnerId;
+use super::owner::{OwnerId, Reentry};
 use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ use crate::lock::debug::debug_line;
 ///
 /// There are two kinds.
 ///
-/// [`new`](Self::new) takes mutexes on several paths *at once*: all their nodes are created in one transaction, so any
+/// [`non_reentrant`](Self::non_reentrant) and [`new`](Self::new) take mutexes on several paths *at once*: all their nodes are created in one transaction, so any
 /// two such locks stand in the same order in every queue that they share. They cannot wait for each other in a circle,
 /// whatever order their paths are given in. It takes three requests and two round trips for any number of paths
 /// (Curator: three for each path, one after another).
@@ -37,7 +37,7 @@ use crate::lock::debug::debug_line;
 /// ```no_run
 /// use curator_recipes::InterProcessMultiLock;
 /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
-/// let transfer = InterProcessMultiLock::new(&client, ["/accounts/7", "/accounts/3"])?;
+/// let transfer = InterProcessMultiLock::non_reentrant(&client, ["/accounts/7", "/accounts/3"])?;
 /// let guard = transfer.acquire().await?;
 /// guard.transaction().set_data("/balance/7", "90", None)?.set_data("/balance/3", "110", None)?.commit().await?;
 /// guard.release().await?;
@@ -53,14 +53,14 @@ use crate::lock::debug::debug_line;
 ///   that delays it by one second at most, and then continues in the background.
 /// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on the same paths (Java's
 ///   too).
-/// - *No deadlock* among multi-locks made by `new`, mixed with mutexes whose holders do not ask for more.
-/// - *Reentrant*, if the locks are, by [owner](crate::OwnerId): futures that share a task re-enter the lock and exclude each
-///   other only if it is [non-reentrant](Self::non_reentrant).
+/// - *No deadlock* among multi-locks of paths, mixed with mutexes whose holders do not ask for more.
+/// - *Reentrant* only if made by [`new`](Self::new), or of locks that are: an [owner](crate::OwnerId) that holds the locks then
+///   gets another guard. Otherwise each acquire waits for all others, also for those of its task.
 /// - The guard is lost when any one of the locks is lost. A release continues with the other locks if one fails.
 ///
 /// # Caveats
 ///
-/// While a lock made by `new` waits, it stands in all its queues. If you hold one of the paths, and only then ask for
+/// While a multi-lock of paths waits, it stands in all its queues. If you hold one of the paths, and only then ask for
 /// another, you wait behind it there, while it waits for you: a deadlock, whatever your order. So do not mix it with
 /// holders that take these paths one after another: nested mutexes, a multi-lock made by `of`, or Java Curator's
 /// multi-lock. If you must, use `of` with one order everywhere, and a timeout.
@@ -69,10 +69,10 @@ use crate::lock::debug::debug_line;
 /// its own. They are refused only if one path lies in a child of another that looks like a contender of its queue
 /// (`…lock-0000000007`).
 ///
-/// A lock made by `new` needs ZooKeeper 3.6 or newer.
+/// A multi-lock of paths needs ZooKeeper 3.6 or newer.
 ///
 /// A multi-lock and a mutex on the same path do not know each other: an owner that holds one and asks for the other
-/// waits for itself.
+/// waits for itself. So does a task that asks for what it holds if the lock is not reentrant.
 #[derive(Clone)]
 pub struct InterProcessMultiLock {
     kind: Kind,
@@ -87,20 +87,47 @@ enum Kind {
 }
 
 impl InterProcessMultiLock {
-    /// Makes a multi-lock of mutexes on `paths`. Nothing is sent yet; the paths are created when they are first needed.
+    /// Makes a multi-lock of mutexes on `paths`, where each acquire waits until all of them are free: what asynchronous code
+    /// usually needs. Nothing is sent yet; the paths are created when they are first needed.
+    ///
+    /// Futures and tasks exclude each other alike, as in
+    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant): the lock belongs to no task, and
+    /// [`acquire_as`](Self::acquire_as) ignores its owner.
+    ///
+    /// # Errors
+    ///
+    /// When a path is invalid or occurs twice, or there is none.
+    pub fn non_reentrant(client: &CuratorClient, paths: impl IntoIterator<Item = impl NodePath>) -> Result<Self> {
+        Self::of_paths(client, paths, Reentry::Never)
+    }
+
+    /// Makes the *reentrant* multi-lock of mutexes on `paths`. Nothing is sent yet; the paths are created when they are first
+    /// needed.
+    ///
+    /// It belongs to the task that acquires it, or to the thread where there is no task, as Curator's to the thread. **Futures
+    /// that share a task are inside together**: see [`OwnerId`](crate::OwnerId).
     ///
     /// # Errors
     ///
     /// When a path is invalid or occurs twice, or there is none.
     pub fn new(client: &CuratorClient, paths: impl IntoIterator<Item = impl NodePath>) -> Result<Self> {
+        Self::of_paths(client, paths, Reentry::ByOwner)
+    }
+
+    fn of_paths(
+        client: &CuratorClient,
+        paths: impl IntoIterator<Item = impl NodePath>,
+        reentry: Reentry,
+    ) -> Result<Self> {
         let dirs = paths.into_iter().map(|path| client.resolve(path)).collect::<Result<Vec<_>, _>>()?;
         check_paths(&dirs)?;
         let driver = Arc::new(StandardLockInternalsDriver::new());
         let internals = LockInternals::of_dirs(client, LockKind::MultiLock, dirs.into(), driver)?;
-        Ok(Self { kind: Kind::Paths(Reentrant::new(internals)) })
+        Ok(Self { kind: Kind::Paths(Reentrant::new(internals, reentry)) })
     }
 
-    /// Makes a multi-lock of any locks. They are acquired in this order, and released in reverse order.
+    /// Makes a multi-lock of any locks. They are acquired in this order, and released in reverse order. It is reentrant if
+    /// all of them are.
     ///
     /// # Errors
     ///
@@ -126,25 +153,11 @@ impl InterProcessMultiLock {
         }
     }
 
-    /// The same lock, where each acquire has an owner of its own: it waits until all locks are free, also those that the
-    /// current task holds, and no guard lets anyone else in. At the same cost.
-    ///
-    /// This is what asynchronous code usually needs. A task that asks for what it holds waits for itself. The lock
-    /// belongs to no task: [`acquire_as`](Self::acquire_as) ignores its owner.
-    #[must_use]
-    pub fn non_reentrant(self) -> Self {
-        let kind = match self.kind {
-            Kind::Paths(lock) => Kind::Paths(lock.non_reentrant()),
-            Kind::Locks(members) => Kind::Locks(members.non_reentrant()),
-        };
-        Self { kind }
-    }
-
     acquire_methods!(
         LockGuard,
-        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the \
-         locks and they are reentrant: futures that share a task do not exclude each other, unless the lock is \
-         [non-reentrant](Self::non_reentrant). A lock that was made by [`of`](Self::of) fails with \
+        "If the locks are reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately \
+         when it already holds them: futures that share a task then do not exclude each other. Of a \
+         [`non_reentrant`](Self::non_reentrant) lock they do. A lock that was made by [`of`](Self::of) fails with \
          [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, or when the session of one that \
          it holds is lost while it waits for the next. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
          gives up (the time is up, or `try_acquire` finds a lock taken) and a lock that it held turns out to be lost or \
@@ -204,7 +217,7 @@ impl InterProcessMultiLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         match &self.kind {
-            Kind::Paths(lock) => lock.enter(&lock.owner(owner), wait, || Ok(())).await,
+            Kind::Paths(lock) => lock.enter(&*lock.owner(owner)?, wait, || Ok(())).await,
             Kind::Locks(members) => members.enter(owner, wait).await,
         }
     }

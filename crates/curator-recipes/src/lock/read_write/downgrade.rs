@@ -14,6 +14,7 @@ use crate::lock::holds::Share;
 use crate::lock::internals::LockInternals;
 use crate::lock::log::AcquireLog;
 use crate::lock::own_nodes::{OwnNodes, State};
+use crate::lock::pipeline::is_denied;
 
 /// What happens to the write node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,11 +92,12 @@ async fn create(
             return Err(lost.into());
         }
         failures.attempt();
+        let connection = session.connections();
         let tried = if in_doubt { is_there(session, &path).await } else { Ok(false) };
         let tried = match tried {
             Ok(false) => {
                 in_doubt = false;
-                nodes.set(0, State::MayExist);
+                nodes.sending(0);
                 session.transact(operations.clone()).await.map(|_| true)
             }
             tried => tried,
@@ -106,8 +108,11 @@ async fn create(
         }
         let error = match tried {
             Ok(_) => {
-                nodes.set(0, State::Answered(vec![path]));
+                nodes.set(0, State::Answered(vec![path.clone()]));
                 let hold = Hold::new(nodes.listed(), write.token(), [], (log, write.owner()));
+                if !hold.is_there_since(connection, wait, &mut failures).await? {
+                    return Err(LockLost { path, reason: LossReason::NodeDeleted }.into());
+                }
                 if write_node == WriteNode::Deleted && write.is_revoked() {
                     hold.note_revocation();
                 }
@@ -115,6 +120,9 @@ async fn create(
             }
             Err(error) => error,
         };
+        if is_denied(&error) {
+            nodes.denied(0);
+        }
         match error {
             ClientError::TransactionFailed { index: 0, cause } if matches!(*cause, ClientError::NoNode { .. }) => {
                 write.note_deletion(write.path());

@@ -13,6 +13,7 @@ pub use self::read::ReadLock;
 pub use self::write::{WriteGuard, WriteLock};
 use super::internals::LockInternals;
 use super::log::LockKind;
+use super::owner::Reentry;
 use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::error::Result;
@@ -26,7 +27,7 @@ use crate::lock::debug::debug_line;
 /// ```no_run
 /// use curator_recipes::InterProcessReadWriteLock;
 /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
-/// let lock = InterProcessReadWriteLock::new(&client, "/locks/catalogue")?;
+/// let lock = InterProcessReadWriteLock::non_reentrant(&client, "/locks/catalogue")?;
 ///
 /// let writing = lock.write().acquire().await?;
 /// // ... write, and then let others read, but not write, while we check the result:
@@ -41,10 +42,10 @@ use crate::lock::debug::debug_line;
 /// - *Exclusive writers*: while a guard of the write lock is valid, no other owner has a valid guard of either lock.
 /// - *Fair*: readers and writers get the lock in the order of their arrival. A waiting writer keeps later readers out,
 ///   so neither side starves the other.
-/// - *Reentrant* on both sides, by [owner](crate::OwnerId): futures that share a task re-enter the lock and exclude each
-///   other only if it is [non-reentrant](Self::non_reentrant). The holder of the write lock may take the read lock too, and keep it when the write lock
-///   is released: see [`WriteGuard::downgrade`]. No other writer comes in between.
-/// - *No upgrade*: an owner that holds only the read lock and asks for the write lock gets an error at once
+/// - *Downgrade*: [`WriteGuard::downgrade`] makes a reader of a writer. No other writer comes in between.
+/// - *Reentrant* only if made by [`new`](Self::new), and then on both sides: an [owner](crate::OwnerId) that holds a side gets
+///   another guard of it, and a writer gets the read lock too.
+/// - *No upgrade*: an owner that holds only the read lock of a reentrant lock and asks for the write lock gets an error at once
 ///   ([`UpgradeRefused`](crate::Error::UpgradeRefused)), where Curator waits forever.
 /// - *Herd-free*: a reader is woken once, however many writers are before it. When a writer releases, all readers that
 ///   waited for it are woken, because all of them then hold the lock.
@@ -71,17 +72,41 @@ struct Sides {
 }
 
 impl InterProcessReadWriteLock {
-    /// Makes a read-write lock on `path`. Nothing is sent yet; the path is created when it is first needed.
+    /// Makes a read-write lock on `path` where each acquire of either side waits for all others that it excludes: what
+    /// asynchronous code usually needs. Nothing is sent yet; the path is created when it is first needed.
+    ///
+    /// Futures and tasks exclude each other alike, as in
+    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant). A task that holds one side and asks for
+    /// the other waits for itself: without owners, a forbidden upgrade cannot be told from any other wait, so there is no
+    /// [`UpgradeRefused`](crate::Error::UpgradeRefused). [`acquire_as`](WriteLock::acquire_as) ignores its owner, and
+    /// [`is_owned_by_current`](WriteLock::is_owned_by_current) is always false.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn non_reentrant(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        Self::make(client, path, Reentry::Never)
+    }
+
+    /// Makes the *reentrant* read-write lock on `path`. Nothing is sent yet; the path is created when it is first needed.
+    ///
+    /// Its sides belong to the task that acquires them, or to the thread where there is no task, as Curator's to the thread.
+    /// **Futures that share a task are inside together**, also readers and a writer that reads too: see
+    /// [`OwnerId`](crate::OwnerId).
     ///
     /// # Errors
     ///
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        Self::make(client, path, Reentry::ByOwner)
+    }
+
+    fn make(client: &CuratorClient, path: impl NodePath, reentry: Reentry) -> Result<Self> {
         let dir = client.resolve(path)?;
         let write = LockInternals::new(client, LockKind::Write, dir.clone(), Arc::new(WriteLockInternalsDriver))?;
         let read =
             LockInternals::new(client, LockKind::Read, dir, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
-        Ok(Self::of(Sides { read: Reentrant::new(read), write: Reentrant::new(write) }))
+        Ok(Self::of(Sides { read: Reentrant::new(read, reentry), write: Reentrant::new(write, reentry) }))
     }
 
     fn of(sides: Sides) -> Self {
@@ -98,19 +123,6 @@ impl InterProcessReadWriteLock {
         Self::of(Sides { read: read.with_data(Arc::clone(&data)), write: write.with_data(data) })
     }
 
-    /// The same lock, where each acquire of either side has an owner of its own: it waits for all others, also those of the
-    /// current task, and no guard lets anyone else in. At the same cost. [`downgrade`](WriteGuard::downgrade) works as ever.
-    ///
-    /// This is what asynchronous code usually needs. A task that holds one side and asks for the other waits for itself:
-    /// without owners, a forbidden upgrade cannot be told from any other wait, so there is no
-    /// [`UpgradeRefused`](crate::Error::UpgradeRefused). The locks belong to no task: [`acquire_as`](WriteLock::acquire_as)
-    /// ignores its owner, and [`is_owned_by_current`](WriteLock::is_owned_by_current) is always false.
-    #[must_use]
-    pub fn non_reentrant(self) -> Self {
-        let Sides { read, write } = self.write.sides().clone();
-        Self::of(Sides { read: read.non_reentrant(), write: write.non_reentrant() })
-    }
-
     /// The read lock.
     #[must_use]
     pub fn read(&self) -> &ReadLock {
@@ -123,7 +135,8 @@ impl InterProcessReadWriteLock {
         &self.write
     }
 
-    /// Lists who holds either side and who waits, in all processes, in the order of arrival. Two round trips.
+    /// Lists who holds either side and who waits, in all processes, in the order of arrival. One round
+    /// trip for the list, and one for each 64 nodes that it names.
     ///
     /// # Errors
     ///

@@ -33,14 +33,14 @@ impl ReadLock {
 
     acquire_methods!(
         LockGuard,
-        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds either side: \
-         futures that share a task do not exclude each other, unless the lock is \
-         [non-reentrant](crate::InterProcessReadWriteLock::non_reentrant)."
+        "If the lock is reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately when it \
+         already holds either side: futures that share a task then do not exclude each other. Of a \
+         [`non_reentrant`](crate::InterProcessReadWriteLock::non_reentrant) lock they do."
     );
     holder_methods!();
 
-    /// Lists the readers that hold the lock and those that wait for it, in all processes, in the order of arrival. Two
-    /// round trips.
+    /// Lists the readers that hold the lock and those that wait for it, in all processes, in the order of arrival. One
+    /// round trip for the list, and one for each 64 nodes that it names.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl ReadLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         let read = &self.sides.read;
-        let owner = &*read.owner(owner);
+        let owner = &*read.owner(owner)?;
         match read.enter_again(owner) {
             Some(guard) => Ok(Some(guard)),
             None => self.acquire_boxed(owner, wait).await,

@@ -34,14 +34,15 @@ impl WriteLock {
 
     acquire_methods!(
         WriteGuard,
-        "The current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately if it already holds the \
-         lock: futures that share a task do not exclude each other, unless the lock is \
-         [non-reentrant](crate::InterProcessReadWriteLock::non_reentrant). If it holds only the read lock, it gets [`UpgradeRefused`](crate::Error::UpgradeRefused)."
+        "If the lock is reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately when it \
+         already holds the lock: futures that share a task then do not exclude each other. If it holds only the read lock, it \
+         gets [`UpgradeRefused`](crate::Error::UpgradeRefused). Of a \
+         [`non_reentrant`](crate::InterProcessReadWriteLock::non_reentrant) lock each acquire waits for all others."
     );
     holder_methods!();
 
-    /// Lists the writer that holds the lock and those that wait for it, in all processes, in the order of arrival. Two
-    /// round trips.
+    /// Lists the writer that holds the lock and those that wait for it, in all processes, in the order of arrival. One
+    /// round trip for the list, and one for each 64 nodes that it names.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ impl WriteLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<WriteGuard>> {
         let Sides { read, write } = &self.sides;
-        let owner = &*write.owner(owner);
+        let owner = &*write.owner(owner)?;
         let refuse_upgrade = || {
             if read.holds().is_held_by(owner) {
                 let dir = write.internals().dir().clone();

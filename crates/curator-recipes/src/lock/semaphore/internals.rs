@@ -128,7 +128,7 @@ impl SemaphoreInternals {
         let leases =
             (&self.leases_dir, &StandardLockInternalsDriver::LEASES as &dyn LockInternalsDriver, Numbers::Nothing);
         let queues: Vec<_> = waiters.chain([leases]).collect();
-        let mut participants = self.client().retry(|session| read_queues(session, &queues)).await??;
+        let mut participants = read_queues(self.client(), &queues).await?;
         for participant in &mut participants {
             participant.kind = kind;
             participant.owns = participant.path.parent().as_ref() == Some(&self.leases_dir);

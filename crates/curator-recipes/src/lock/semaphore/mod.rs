@@ -276,8 +276,8 @@ impl InterProcessSemaphoreV2 {
     /// Lists who holds leases and who waits for some, in all processes: the holders, followed by the waiters, each in
     /// the order of arrival.
     ///
-    /// Two round trips, one to list and one to read what was found. A contender that takes leases between the two is in
-    /// neither group.
+    /// One round trip for the lists, and one for each 64 nodes that they name. A contender that takes leases between the two
+    /// is in neither group.
     ///
     /// # Errors
     ///

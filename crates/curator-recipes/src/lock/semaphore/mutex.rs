@@ -84,7 +84,8 @@ impl InterProcessSemaphoreMutex {
 
     /// Lists who holds the lock and who waits for it, in all processes: the holder, followed by the waiters.
     ///
-    /// Two round trips. A contender that takes the lock between the two is in neither group.
+    /// One round trip for the lists, and one for each 64 nodes that they name. A contender that takes the lock between the
+    /// two is in neither group.
     ///
     /// # Errors
     ///

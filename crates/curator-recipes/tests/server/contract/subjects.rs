@@ -31,9 +31,7 @@ impl Kind {
         let exclusive = |lock: Arc<dyn InterProcessLock>| Lock::Exclusive(lock);
         match self {
             Self::Mutex => exclusive(Arc::new(InterProcessMutex::new(client, path).unwrap())),
-            Self::NonReentrantMutex => {
-                exclusive(Arc::new(InterProcessMutex::new(client, path).unwrap().non_reentrant()))
-            }
+            Self::NonReentrantMutex => exclusive(Arc::new(InterProcessMutex::non_reentrant(client, path).unwrap())),
             Self::SemaphoreMutex => exclusive(Arc::new(InterProcessSemaphoreMutex::new(client, path).unwrap())),
             Self::Write => exclusive(Arc::new(read_write().write().clone())),
             Self::Read => Lock::Read(read_write().read().clone()),

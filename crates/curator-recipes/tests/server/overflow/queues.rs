@@ -2,8 +2,8 @@
 
 use curator_recipes::client::CreateMode;
 use curator_recipes::{
-    ContenderIdentity, InterProcessMultiLock, InterProcessMutex, LockInternalsDriver, ParticipantKind, Queue, Uuid,
-    Verdict, sequence_after,
+    ContenderIdentity, InterProcessMultiLock, LockInternalsDriver, ParticipantKind, Queue, Uuid, Verdict,
+    sequence_after,
 };
 
 use super::overflow;
@@ -103,7 +103,7 @@ impl LockInternalsDriver for Bare {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_that_differ_by_their_number_only_are_refused_at_its_end_too() {
     let (_server, client) = server_at(i32::MAX, &["/bare"]).await;
-    let bare = InterProcessMutex::with_driver(&client, "/bare", Bare).unwrap();
+    let bare = mutex(&client, "/bare").with_driver(Bare).unwrap();
     assert_eq!(overflow(soon(bare.acquire()).await.unwrap_err()).1, "W-2147483647");
     soon(client.janitor().idle()).await;
     assert!(children(&client, "/bare").await.is_empty());
@@ -119,7 +119,7 @@ async fn names_that_differ_by_their_number_only_are_refused_at_its_end_too() {
 async fn a_number_that_somebody_has_taken_by_hand_is_refused_with_the_same_advice() {
     let (client, path) = (client().await, path("taken-number"));
     client.create().creating_parent_containers().for_path(&format!("{path}/W-0000000001"), "").await.unwrap();
-    let bare = InterProcessMutex::with_driver(&client, &path, Bare).unwrap();
+    let bare = mutex(&client, &path).with_driver(Bare).unwrap();
     let error = soon(bare.acquire()).await.unwrap_err();
     assert!(error.to_string().contains("delete the directory when nobody"), "{error}");
     assert_eq!(overflow(error), (path, "W-".to_owned()));

@@ -45,6 +45,24 @@ async fn a_waiter_whose_place_is_deleted_takes_nothing_without_one_and_comes_bac
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_in_the_queue_starts_over_when_the_whole_lock_is_deleted_before_it_takes_its_lease() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (admin, client, path) = (client().await, connect(&proxy.connect_string()).await, path("tree-deleted"));
+    let semaphore = semaphore(&client, &path, 1);
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::MultiRead);
+    let waiting = acquiring(&semaphore, 1);
+    until(async || queue(&admin, &path).await.len() == 1).await;
+    admin.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
+    proxy.release_held();
+    let leases = soon(waiting).await.unwrap();
+    assert!(leases[0].is_valid());
+    assert_eq!(super::leases(&admin, &path).await, [leases[0].name()]);
+    SemaphoreLease::release_all(leases).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_lease_is_deleted_is_told_and_another_has_it() {
     let (holder, waiter, path) = (client().await, client().await, path("lease-deleted"));
     let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();

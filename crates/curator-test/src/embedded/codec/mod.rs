@@ -7,10 +7,12 @@ mod handshake;
 mod reader;
 mod request;
 mod response;
+mod stat;
 mod writer;
 
 pub(crate) use handshake::{ConnectRequest, ConnectResponse};
 pub(crate) use reader::{Malformed, Reader};
 pub(crate) use request::{Create, CreateKind, Read, Request, SetWatches, Write};
 pub(crate) use response::{Body, EventKind, OperationResult, event_frame, reply_frame};
+pub(crate) use stat::Stat;
 pub(crate) use writer::Writer;

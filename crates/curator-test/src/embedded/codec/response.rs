@@ -1,9 +1,9 @@
 //! What a client receives.
 
-use super::Writer;
+use super::{Stat, Writer};
 use crate::{
     OpCode,
-    embedded::{acl::Acl, code::Code, tree::Stat},
+    embedded::{acl::Acl, code::Code},
 };
 
 /// The xid of a frame that answers no request: a watch event.

@@ -1,6 +1,7 @@
 //! Writes records.
 
-use crate::embedded::{acl::Acl, tree::Stat};
+use super::Stat;
+use crate::embedded::acl::Acl;
 
 /// The size of a frame's length field.
 const LENGTH: usize = 4;

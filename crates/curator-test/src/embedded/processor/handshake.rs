@@ -26,7 +26,7 @@ impl Processor {
         let timeout = self.settings.negotiate(request.timeout);
         let session = match request.session_id {
             0 => Some(self.create_session(timeout, now)),
-            session_id => self.resume_session(session_id, &request.password, timeout, now),
+            session_id => self.resume_session(id, session_id, &request.password, timeout, now),
         };
         let info = RequestInfo::new(OpCode::CreateSession, None, session.unwrap_or_default());
         self.answer_handshake(id, session, timeout, request.read_only.is_some());
@@ -40,12 +40,22 @@ impl Processor {
 
     /// `None` if the session is over, or if the password is wrong. Another connection of that session is closed in any case,
     /// as on the real server.
-    fn resume_session(&mut self, session_id: i64, password: &[u8], timeout: Millis, now: Now) -> Option<i64> {
-        if let Some(old) = self.connection_of(session_id) {
-            self.close(old);
+    fn resume_session(
+        &mut self,
+        id: ConnectionId,
+        session_id: i64,
+        password: &[u8],
+        timeout: Millis,
+        now: Now,
+    ) -> Option<i64> {
+        self.close_connection_of(session_id);
+        if password != self.sessions.password(session_id) {
+            return None;
         }
-        let known = password == self.sessions.password(session_id);
-        (known && self.sessions.touch(session_id, timeout, now.monotonic)).then_some(session_id)
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.refused_session = self.sessions.is_over(session_id).then_some(session_id);
+        }
+        self.sessions.touch(session_id, timeout, now.monotonic).then_some(session_id)
     }
 
     fn answer_handshake(&mut self, id: ConnectionId, session: Option<i64>, timeout: Millis, read_only_known: bool) {

@@ -148,11 +148,18 @@ impl Processor {
         }
     }
 
-    /// The session's current connection.
-    fn connection_of(&self, session_id: i64) -> Option<ConnectionId> {
+    /// The session whose end a connection was answered with, while its nodes are still there.
+    pub(crate) fn refused_session(&self, id: ConnectionId) -> Option<i64> {
+        self.connections.get(&id).and_then(|connection| connection.refused_session)
+    }
+
+    /// Closes the session's current connection.
+    fn close_connection_of(&mut self, session_id: i64) {
         let attached = |connection: &Connection| connection.session.is_some_and(|session| session.id == session_id);
         let found = self.connections.iter().find(|(_, connection)| !connection.is_closing && attached(connection));
-        found.map(|(id, _)| *id)
+        if let Some(id) = found.map(|(id, _)| *id) {
+            self.close(id);
+        }
     }
 
     fn send(&mut self, id: ConnectionId, output: Output) {

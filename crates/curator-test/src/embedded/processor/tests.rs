@@ -113,12 +113,30 @@ fn a_session_moves_to_a_new_connection() {
 }
 
 #[test]
+fn a_client_whose_session_is_over_is_refused_and_its_nodes_stay_until_it_expires() {
+    let mut stage = Stage::new();
+    let (one, session) = stage.connect(0, &[], START);
+    stage.create_ephemeral(one, "/e", START);
+    let (other, _) = stage.connect(0, &[], START);
+    assert!(stage.0.end_for_client(session));
+    assert_eq!(stage.got(one), [None]);
+    let (stranger, refused) = stage.connect(session, b"wrong", START);
+    assert_eq!((refused, stage.0.refused_session(stranger)), (0, None));
+    let password = stage.0.sessions.password(session);
+    let (again, refused) = stage.connect(session, &password, START);
+    assert_eq!((refused, stage.0.refused_session(again)), (0, Some(session)));
+    assert_eq!(stage.exists(other, 1, "/e", START), [Some((1, 0))]);
+    stage.0.expire(session);
+    assert_eq!(stage.exists(other, 2, "/e", START), [Some((-1, 0)), Some((2, -101))]);
+}
+
+#[test]
 fn a_closed_session_is_answered_and_then_disconnected() {
     let mut stage = Stage::new();
     let (id, session) = stage.connect(0, &[], START);
     stage.send(id, 9, OpCode::CloseSession, |_| {}, START);
     assert_eq!(stage.got(id), [Some((9, 0)), None]);
-    assert!(!stage.0.expire(session));
+    assert!(!stage.0.sessions.is_alive(session));
 }
 
 #[test]

@@ -21,16 +21,19 @@ impl Processor {
         expiry.min(self.next_container_check)
     }
 
-    /// Ends a session now. Returns whether it was alive. Its connection is closed without a word.
-    pub(crate) fn expire(&mut self, session_id: i64) -> bool {
-        let alive = self.sessions.is_alive(session_id);
-        if alive {
+    /// Ends a session now, unless it is over already. Its connection is closed without a word.
+    pub(crate) fn expire(&mut self, session_id: i64) {
+        if self.sessions.is_alive(session_id) {
             self.end_session(session_id);
-            if let Some(id) = self.connection_of(session_id) {
-                self.close(id);
-            }
+            self.close_connection_of(session_id);
         }
-        alive
+    }
+
+    /// Ends a session for its client; its nodes stay until it [expires](Self::expire). Returns whether it was alive.
+    pub(crate) fn end_for_client(&mut self, session_id: i64) -> bool {
+        let is_alive = self.sessions.end(session_id);
+        self.close_connection_of(session_id);
+        is_alive
     }
 
     /// Continues after a stop: the timeouts of sessions start over, and packets are counted from here.

@@ -11,7 +11,6 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use node::Stat;
 use node::{Lifetime, Node, State};
 
 use super::{

@@ -2,24 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::embedded::acl::Acl;
-
-/// What a client is told about a node, as in ZooKeeper's `Stat`. Times are in milliseconds since 1970.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) czxid: i64,
-    pub(crate) mzxid: i64,
-    pub(crate) ctime: i64,
-    pub(crate) mtime: i64,
-    pub(crate) version: i32,
-    pub(crate) cversion: i32,
-    pub(crate) aversion: i32,
-    /// 0 for all but ephemeral nodes.
-    pub(crate) ephemeral_owner: i64,
-    pub(crate) data_length: i32,
-    pub(crate) num_children: i32,
-    pub(crate) pzxid: i64,
-}
+use crate::embedded::{acl::Acl, codec::Stat};
 
 /// How long a node lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

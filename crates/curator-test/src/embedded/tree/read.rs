@@ -1,9 +1,10 @@
 //! Reads from the tree.
 
-use super::{DataTree, Stat};
+use super::DataTree;
 use crate::embedded::{
     acl::{self, Acl, Id, permissions},
     code::Code,
+    codec::Stat,
 };
 
 impl DataTree {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::embedded::codec::{Create, CreateKind, OperationResult, Write};
+use crate::embedded::codec::{Create, CreateKind, OperationResult, Stat, Write};
 
 const SESSION: i64 = 7;
 

@@ -31,7 +31,6 @@ fn fits(request: &Request, answer: &Answer) -> bool {
             | (Request::List | Request::WatchList, Answer::Children(_) | Answer::NoParent)
             | (Request::Limit | Request::WatchLimit, Answer::Limit(_) | Answer::Missing)
             | (Request::CreateLimit | Request::Sync, Answer::Done)
-            | (Request::CreateParents, Answer::Done | Answer::NoParent)
             | (Request::Inspect { .. }, Answer::Node { .. } | Answer::Missing)
             | (
                 Request::Take { .. },
@@ -47,7 +46,7 @@ fn every_answer_in_every_state_goes_on_if_it_fits_and_fails_if_not() {
         let _ = play.answers([Answer::Missing, others(0)]);
         play
     };
-    let preparing_parents = || {
+    let taking_with_directory = || {
         let mut play = Play::taking(2);
         let _ = play.answers([Answer::NoParent]);
         play
@@ -56,7 +55,7 @@ fn every_answer_in_every_state_goes_on_if_it_fits_and_fails_if_not() {
         Play::looking(2),
         creating_limit(),
         Play::taking(2),
-        preparing_parents(),
+        taking_with_directory(),
         Play::reading_place(2),
         Play::recovering_leases(2),
         Play::inspecting(2),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::ledger::{Entry, Ledger, PendingDelete};
+use super::{Entry, Ledger, PendingDelete};
 use crate::session::Session;
 
 /// How many refused deletes that belong to no session are remembered. Nothing ever ends them, so a service that is
@@ -65,7 +65,7 @@ impl Refused {
     }
 }
 
-/// The deletes of one session that the server refuses; made by [`Janitor::refusals`](super::Janitor::refusals).
+/// The deletes of one session that the server refuses; made by [`Janitor::refusals`](crate::Janitor::refusals).
 ///
 /// For tasks that may be waiting for one of these nodes, and so for themselves: no one will ever delete it.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Refusals {
 }
 
 impl Refusals {
-    pub(super) fn new(ledger: &Arc<Ledger>, session: &Session) -> Self {
+    pub(in crate::janitor) fn new(ledger: &Arc<Ledger>, session: &Session) -> Self {
         Self { ledger: Arc::clone(ledger), session: session.clone(), changes: ledger.refusals() }
     }
 

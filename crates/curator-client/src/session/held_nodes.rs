@@ -1,0 +1,160 @@
+//! The nodes that a session's holders rely on, which are looked at after each reconnect.
+//!
+//! A session can go on in an ensemble that has lost its latest writes: data was restored from a backup, or a server with an
+//! empty disk took part in an election. The session is as old as the data, and so goes on; but nodes that it has created since
+//! are gone, and no watch reports that. So the first probe of each new connection is followed by a look at these nodes, and
+//! the session counts as connected only when both are answered.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{BoxFuture, FutureExt as _, join_all};
+
+use super::Session;
+use crate::error::{Error, Result};
+use crate::operation::{MULTI_READ, ReadOperation};
+use crate::path::ZPath;
+use crate::zk::link::Link;
+
+/// How many nodes are looked at in one request.
+const AT_ONCE: usize = 500;
+
+/// A node that is looked at after each reconnect of its session, until this is dropped. See
+/// [`Session::hold_node`](super::Session::hold_node).
+#[must_use = "the node is no longer looked at once this is dropped"]
+pub struct HeldNode {
+    nodes: Arc<HeldNodes>,
+    id: u64,
+}
+
+impl fmt::Debug for HeldNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldNode").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Drop for HeldNode {
+    fn drop(&mut self) {
+        let removed = self.nodes.lock().nodes.remove(&self.id);
+        // Outside the lock, as it drops what the caller has put into its callback.
+        drop(removed);
+    }
+}
+
+/// The held nodes of one session.
+#[derive(Default)]
+pub(super) struct HeldNodes {
+    registry: Mutex<Registry>,
+}
+
+#[derive(Default)]
+struct Registry {
+    next: u64,
+    nodes: BTreeMap<u64, (ZPath, OnMissing)>,
+    /// Whether a server has refused `multiRead`, as those before 3.6 do. They also close the connection.
+    no_multi_read: bool,
+}
+
+type OnMissing = Arc<dyn Fn() + Send + Sync>;
+
+impl fmt::Debug for HeldNodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldNodes").field("nodes", &self.lock().nodes.len()).finish_non_exhaustive()
+    }
+}
+
+impl HeldNodes {
+    pub(super) fn add(self: &Arc<Self>, path: &ZPath, on_missing: OnMissing) -> HeldNode {
+        let mut registry = self.lock();
+        let id = registry.next;
+        registry.next += 1;
+        registry.nodes.insert(id, (path.clone(), on_missing));
+        HeldNode { nodes: Arc::clone(self), id }
+    }
+
+    fn all(&self) -> Vec<(ZPath, OnMissing)> {
+        self.lock().nodes.values().cloned().collect()
+    }
+
+    fn multi_read(&self) -> bool {
+        !self.lock().no_multi_read
+    }
+
+    /// A request for several nodes has failed. The next connection lists each of them, if it was refused.
+    fn note(&self, error: &Error) {
+        self.lock().no_multi_read |= matches!(error, Error::Unimplemented { .. });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// Sends requests for all held nodes over a new connection. The result calls the callbacks of the nodes that are missing.
+    pub(super) fn look_at_held_nodes(&self, link: &Link) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (held, multi_read) = (self.inner.held_nodes.all(), self.inner.held_nodes.multi_read());
+        let batches: Vec<_> = self
+            .batches(held)
+            .into_iter()
+            .map(|batch| {
+                let paths = batch.iter().map(|(path, _)| path);
+                let found = if multi_read { self.list_together(link, paths) } else { self.list_each(link, paths) };
+                (batch, found)
+            })
+            .collect();
+        let session = self.clone();
+        async move {
+            for (batch, found) in batches {
+                let found = found.await.inspect_err(|error| session.inner.held_nodes.note(error))?;
+                for ((_, on_missing), found) in batch.iter().zip(found) {
+                    match found {
+                        Err(Error::NoNode { .. }) => on_missing(),
+                        // It exists, whether or not this client may list it.
+                        Ok(()) | Err(Error::NoAuth { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+
+    /// Splits them so that each part fits into one request.
+    fn batches(&self, held: Vec<(ZPath, OnMissing)>) -> Vec<Vec<(ZPath, OnMissing)>> {
+        let (limit, mut size) = (self.inner.options.max_request_size, 0);
+        let mut batches: Vec<Vec<_>> = Vec::new();
+        for node in held {
+            let operation = list(&node.0).size();
+            match batches.last_mut() {
+                Some(batch) if batch.len() < AT_ONCE && size + operation <= limit => batch.push(node),
+                _ => {
+                    batches.push(vec![node]);
+                    size = 0;
+                }
+            }
+            size += operation;
+        }
+        batches
+    }
+
+    fn list_together<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Found {
+        let answer = link.read_all(paths.map(list).collect());
+        let answer = self.answer_to(MULTI_READ, &ZPath::root(), answer, self.inner.timeout, ());
+        async move { Ok(answer.await??.into_iter().map(|found| found.map(drop)).collect()) }.boxed()
+    }
+
+    fn list_each<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Found {
+        let answer = |path| self.answer_to("list", path, link.get_children(path), self.inner.timeout, ());
+        let answers: Vec<_> = paths.map(answer).collect();
+        async move { Ok(join_all(answers).await.into_iter().map(|found| found.map(drop)).collect()) }.boxed()
+    }
+}
+
+type Found = BoxFuture<'static, Result<Vec<Result<()>>>>;
+
+/// The smallest answer that shows whether an ephemeral node exists, as it has no children.
+fn list(path: &ZPath) -> ReadOperation {
+    ReadOperation::Children(path.clone())
+}

@@ -1,0 +1,147 @@
+//! An attempt to connect that goes on while the client's runtime is blocked.
+//!
+//! What a server grants in its answer must end the session's lease as soon as it is read, and so must not wait for the task
+//! that has asked.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::oneshot;
+use zookeeper_client::Error as ZkError;
+
+use super::Link;
+use crate::zk::in_place::InPlace;
+
+/// Waits for a connection that is opened in place.
+///
+/// Dropping it ends the attempt. A connection that is open by then is [abandoned](Link::abandon).
+pub(super) struct Attempt {
+    running: Arc<InPlace>,
+    outcome: oneshot::Receiver<Result<Unclaimed, ZkError>>,
+}
+
+impl Attempt {
+    /// Begins with `connect`, which must not block, and must not panic.
+    pub(super) fn start(connect: impl Future<Output = Result<Link, ZkError>> + Send + 'static) -> Self {
+        let (sender, outcome) = oneshot::channel();
+        let (mut sender, mut connect) = (Some(sender), Box::pin(connect));
+        let work = poll_fn(move |cx| {
+            if sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
+                return Poll::Ready(());
+            }
+            let connected = ready!(connect.as_mut().poll(cx));
+            if let Some(sender) = sender.take() {
+                // If it has been dropped meanwhile, so is what is sent.
+                drop(sender.send(connected.map(Unclaimed::new)));
+            }
+            Poll::Ready(())
+        });
+        let running = InPlace::new(Box::pin(work));
+        running.run();
+        Self { running, outcome }
+    }
+}
+
+impl Future for Attempt {
+    type Output = Result<Link, ZkError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = ready!(Pin::new(&mut self.outcome).poll(cx));
+        let ended = || ZkError::UnexpectedError("the attempt to connect has ended".to_owned());
+        Poll::Ready(outcome.unwrap_or_else(|_| Err(ended())).and_then(|link| link.claim().ok_or_else(ended)))
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.outcome.close();
+        self.running.run();
+    }
+}
+
+/// A connection that may not reach the task which waits for it.
+struct Unclaimed(Option<Link>);
+
+impl Unclaimed {
+    fn new(link: Link) -> Self {
+        Self(Some(link))
+    }
+
+    fn claim(mut self) -> Option<Link> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(link) = self.0.take() {
+            link.abandon();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use curator_test::{EmbeddedServer, FaultProxy, OpCode, until};
+    use zookeeper_client::Client;
+
+    use super::*;
+    use crate::connect_string::ConnectString;
+    use crate::zk::link::hosts::Target;
+    use crate::zk::link::{Doubts, Granted};
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// An attempt that nothing polls, and the timeout in milliseconds that it is granted.
+    fn start(proxy: &FaultProxy) -> (Attempt, Arc<AtomicU64>) {
+        let connector =
+            Client::connector().with_session_timeout(LONG).with_connection_timeout(LONG).with_fail_eagerly();
+        let servers = ConnectString::parse(&proxy.connect_string()).unwrap();
+        let target = Target { name: proxy.connect_string(), addresses: vec![proxy.address()] };
+        let doubts = Doubts { is_behind: false, is_nobody: false };
+        let granted = Arc::new(AtomicU64::new(0));
+        let store = Arc::clone(&granted);
+        let on_grant: Granted =
+            Arc::new(move |timeout| store.store(timeout.as_millis().try_into().unwrap(), Ordering::Relaxed));
+        let server = servers.hosts()[0].clone();
+        (Attempt::start(Link::connect(connector, server, target, doubts, on_grant)), granted)
+    }
+
+    #[tokio::test]
+    async fn what_is_granted_is_known_although_nothing_polls_the_attempt() {
+        let server = EmbeddedServer::start().unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let (attempt, granted) = start(&proxy);
+        until(async || granted.load(Ordering::Relaxed) > 0).await;
+        let timeout = Duration::from_millis(granted.load(Ordering::Relaxed));
+        assert_eq!(attempt.await.unwrap().session_timeout(), timeout);
+    }
+
+    #[tokio::test]
+    async fn a_session_stays_open_when_the_attempt_that_reached_it_is_dropped() {
+        let server = EmbeddedServer::start().unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let (attempt, _) = start(&proxy);
+        until(async || !attempt.outcome.is_empty()).await;
+        drop(attempt);
+        proxy.wait_for_connections(0).await.unwrap();
+        assert_eq!(server.requests().get(&OpCode::CloseSession), None);
+        assert_eq!(server.session_ids().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_is_dropped_hangs_up() {
+        let server = EmbeddedServer::start().unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        proxy.hold_replies(OpCode::CreateSession);
+        let (attempt, _) = start(&proxy);
+        proxy.wait_for_request(OpCode::CreateSession, 1).await.unwrap();
+        drop(attempt);
+        proxy.wait_for_connections(0).await.unwrap();
+    }
+}

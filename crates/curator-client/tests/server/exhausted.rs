@@ -1,0 +1,102 @@
+//! Processes that have no descriptors or threads left for a while. Each test has its own process: what is used up is the
+//! process's.
+
+use std::fs::File;
+use std::time::Duration;
+
+use curator_client::Error;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use curator_test::EmbeddedServer;
+use curator_test::TestingServer;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use tokio::runtime::Builder;
+
+use crate::support::{DEFAULT_TIMEOUT, alone, builder, soon};
+
+/// How many descriptors a process may have here. Far more than one test needs, and soon used up.
+const DESCRIPTORS: u64 = 256;
+
+/// Uses up all descriptors of this process but so many.
+fn use_up_all_descriptors_but(free: usize) -> Vec<File> {
+    let limit = Rlimit { current: Some(DESCRIPTORS), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut used: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    used.truncate(used.len() - free);
+    used
+}
+
+fn a_client_connects_once_there_are_descriptors_again(free: usize) {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(async {
+        let server = TestingServer::shared().await.connect_string();
+        let used = use_up_all_descriptors_but(free);
+        let client = builder(server).start().unwrap();
+        let error = client.wait_connected(Duration::from_millis(500)).await.unwrap_err();
+        let Error::NotConnected { cause, .. } = &error else { panic!("{error}") };
+        assert!(cause.contains("too few file descriptors left"), "{cause}");
+        drop(used);
+        client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
+        client.get_data("/").await.unwrap();
+        soon(client.close()).await.unwrap();
+    });
+}
+
+/// The event loop that all connections share needs three.
+#[test]
+fn a_client_that_starts_without_a_free_descriptor_connects_when_there_are_some() {
+    alone("exhausted::a_client_that_starts_without_a_free_descriptor_connects_when_there_are_some", || {
+        a_client_connects_once_there_are_descriptors_again(0);
+    });
+}
+
+#[test]
+fn a_client_that_starts_with_one_free_descriptor_connects_when_there_are_more() {
+    alone("exhausted::a_client_that_starts_with_one_free_descriptor_connects_when_there_are_more", || {
+        a_client_connects_once_there_are_descriptors_again(1);
+    });
+}
+
+#[test]
+fn a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more() {
+    alone("exhausted::a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more", || {
+        a_client_connects_once_there_are_descriptors_again(2);
+    });
+}
+
+/// That is where a container's limit of processes has been reached, for example.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[test]
+fn a_client_that_starts_where_no_thread_can_be_started_connects_when_one_can() {
+    alone("exhausted::a_client_that_starts_where_no_thread_can_be_started_connects_when_one_can", || {
+        // Waiting for a real server would start the event loop.
+        let server = EmbeddedServer::start().unwrap();
+        let home = Builder::new_current_thread().enable_all().build().unwrap();
+        let client = home.block_on(async { builder(server.connect_string()).start().unwrap() });
+        let without_threads = || {
+            forbid_threads();
+            home.block_on(client.wait_connected(Duration::from_millis(500)))
+        };
+        let failed = std::thread::scope(|scope| scope.spawn(without_threads).join().unwrap());
+        let error = failed.unwrap_err();
+        let Error::NotConnected { cause, .. } = &error else { panic!("{error}") };
+        assert!(cause.starts_with("the attempt has panicked: cannot spawn async-io thread"), "{cause}");
+        home.block_on(async {
+            client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
+            client.get_data("/").await.unwrap();
+            soon(client.close()).await.unwrap();
+        });
+    });
+}
+
+/// From now on the calling thread cannot start another: `clone` and `clone3` fail as they do beyond a limit.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn forbid_threads() {
+    const CALLS: [i64; 2] = if cfg!(target_arch = "x86_64") { [56, 435] } else { [220, 435] };
+    let try_again = SeccompAction::Errno(rustix::io::Errno::AGAIN.raw_os_error().unsigned_abs());
+    let rules = CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, try_again, architecture).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+}

@@ -1,0 +1,41 @@
+//! Sends the creates of a pipeline: one request, or one transaction, with the directories that are missing.
+
+use curator_client::{Error as ClientError, TransactionOperation};
+use curator_protocol::Request;
+use futures_util::future::{FutureExt as _, TryFutureExt as _};
+
+use super::{Reply, Sent, created_of, each, one};
+use crate::lock::contender::Contender;
+
+impl Contender<'_> {
+    pub(super) fn send_creates(&mut self, creates: &[(usize, Request)]) -> Sent {
+        creates.iter().for_each(|(directory, _)| self.nodes.sending(*directory));
+        let node = |(directory, _): &(usize, Request)| self.directories[*directory].node.clone();
+        let with_parents = creates.iter().any(|(_, request)| *request == Request::CreateWithParents);
+        if let ([create], false) = (creates, with_parents) {
+            return one(self.session.create(&node(create)).map_ok(|created| Reply::Created(vec![created])));
+        }
+        let (operations, count) = (creates.iter().map(node).map(TransactionOperation::Create), creates.len());
+        let reply = |created| Ok(Reply::Created(vec![created]));
+        if !with_parents {
+            let results = self.session.transact(operations.collect());
+            return results.map(move |results| each(results.map(created_of), count, reply)).boxed();
+        }
+        let results = self.client.transact_with_containers(self.session, &self.missing, operations.collect());
+        let (client, session) = (self.client.clone(), self.session.clone());
+        let nodes: Vec<_> = creates.iter().map(|create| node(create).path).collect();
+        async move {
+            match results.await {
+                Ok(Some(results)) => each(Ok(created_of(results)), count, reply),
+                Ok(None) => {
+                    let missing = client.missing_parents(&session, &nodes).await;
+                    each(missing.map(|missing| vec![missing; count]), count, |missing| Ok(Reply::Missing(missing)))
+                }
+                // A single create needs no place.
+                Err(ClientError::TransactionFailed { cause, .. }) if count == 1 => each(Err(*cause), count, reply),
+                Err(error) => each(Err(error), count, reply),
+            }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,140 @@
+//! A process that holds locks forks: nothing that its child does reaches the servers, or the parent's connection.
+
+use std::time::Duration;
+
+use curator_recipes::client::{ConnectionState, CreateMode, Error as ClientError, Outcome, SessionEnd, WatchEvent};
+use curator_recipes::{Error, InterProcessSemaphoreV2, LossReason};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{
+    LONG_SESSION, alone, builder, connect, in_forked_child, mutex, non_reentrant, path, polled_until, queue_of, soon,
+};
+
+/// What a process forks is its own, so each test has its own.
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+#[test]
+fn a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s() {
+    alone("forked::a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s", || {
+        let home = runtime();
+        let (proxy, client, other) = home.block_on(async {
+            let server = TestingServer::shared().await;
+            let proxy = FaultProxy::start(server.address()).unwrap();
+            let client = connect(&proxy.connect_string()).await;
+            (proxy, client, connect(&server.connect_string()).await)
+        });
+        let [held, leased, wanted, watched] = ["held", "leased", "wanted", "watched"].map(path);
+        let blocker = non_reentrant(&other, &wanted).blocking_acquire().unwrap();
+        let session = home.block_on(client.session()).unwrap();
+        let semaphore = InterProcessSemaphoreV2::new(&client, &leased, 1).unwrap();
+        let [mut first, mut second] =
+            [&held, &format!("{held}-too")].map(|path| Some(non_reentrant(&client, path).blocking_acquire().unwrap()));
+        let mut lease = Some(semaphore.blocking_acquire().unwrap());
+        let waiter = non_reentrant(&client, &wanted);
+        let waiting = polled_until(async move { waiter.acquire().await }, queue_of(&other, &wanted, 2));
+        let mut waiting = Some(home.block_on(waiting));
+        let create = other.create().with_mode(CreateMode::Ephemeral);
+        let node = home.block_on(create.for_path(&watched, "")).unwrap();
+        let mut watch = Some(home.block_on(client.watch_data(&node)).unwrap().2);
+        let mut dropped_with_the_child = Some(client.clone());
+        proxy.ignore(OpCode::Sync);
+        proxy.reset_counts();
+
+        in_forked_child(|| {
+            let client = dropped_with_the_child.take().unwrap();
+            let (guard, lease) = (first.take().unwrap(), lease.take().unwrap());
+            assert!(!guard.is_valid() && !lease.is_valid() && !session.is_valid() && !session.lease().is_valid());
+            assert_eq!((session.end(), session.is_connected()), (Some(SessionEnd::Forked), false));
+            let lost = guard.blocking_release().unwrap_err();
+            let Error::Lost(lost) = lost else { panic!("{lost}") };
+            assert_eq!(lost.reason, LossReason::SessionLost(SessionEnd::Forked));
+            drop((second.take(), lease, waiting.take(), watch.take()));
+
+            let sent = client.block_on(session.delete(&node, None)).unwrap_err();
+            assert!(matches!(sent, ClientError::SessionEnded { end: SessionEnd::Forked, .. }), "{sent}");
+            assert_eq!(sent.outcome(), Outcome::NotApplied);
+            let server = builder(&proxy.connect_string(), LONG_SESSION);
+            let errors = [
+                client.block_on(client.delete().for_path(&node)).unwrap_err(),
+                client.block_on(client.delete().guaranteed().for_path(&node)).unwrap_err(),
+                client.block_on(client.closing()),
+                client.block_on(client.close()).unwrap_err(),
+                client.block_on(server.connect()).unwrap_err(),
+            ];
+            for error in errors {
+                assert!(matches!(error, ClientError::Forked), "{error}");
+                assert!(!error.is_retryable());
+            }
+            let acquired = non_reentrant(&client, &held).blocking_acquire().unwrap_err();
+            assert!(matches!(acquired, Error::Client(ClientError::Forked)), "{acquired}");
+            assert_eq!(client.connection_state(), ConnectionState::Lost);
+            assert!(!client.health().is_ready());
+            drop(client);
+        });
+
+        // What the child had sent would have come first.
+        home.block_on(client.check_exists("/")).unwrap();
+        assert_eq!(proxy.requests().into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
+        for guard in [&first, &second] {
+            assert!(guard.as_ref().unwrap().is_valid());
+        }
+        assert!(non_reentrant(&other, &held).blocking_try_acquire().unwrap().is_none());
+        assert!(InterProcessSemaphoreV2::new(&other, &leased, 1).unwrap().blocking_try_acquire().unwrap().is_none());
+        home.block_on(async {
+            other.delete().for_path(&node).await.unwrap();
+            assert_eq!(soon(watch.take().unwrap()).await, WatchEvent::Deleted);
+            blocker.release().await.unwrap();
+            soon(waiting.take().unwrap()).await.unwrap().release().await.unwrap();
+            lease.take().unwrap().release().await.unwrap();
+            for guard in [first.take(), second.take()] {
+                guard.unwrap().release().await.unwrap();
+            }
+            assert_eq!(client.session().await.unwrap().id(), session.id());
+            assert_eq!(proxy.handshakes(), 0);
+            client.close().await.unwrap();
+        });
+    });
+}
+
+/// The only thread of the child drives its copy of the runtime, and with it the copies of the client's tasks.
+#[test]
+fn a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_alone() {
+    alone("forked::a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_alone", || {
+        let outside = runtime();
+        let server = outside.block_on(TestingServer::shared());
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let session_timeout = Duration::from_secs(3);
+        // Without sockets, which parent and child would share.
+        let mut home = Some(Builder::new_current_thread().enable_time().build().unwrap());
+        let parent = home.as_ref().unwrap();
+        let client = parent.block_on(builder(&proxy.connect_string(), session_timeout).connect()).unwrap();
+        let mut guard = Some(parent.block_on(mutex(&client, &path("driven")).acquire()).unwrap());
+        let mut client = Some(client);
+        proxy.reset_counts();
+
+        in_forked_child(|| {
+            let home = home.take().unwrap();
+            // A few probes would be due, and none would be answered.
+            home.block_on(async { tokio::time::sleep(session_timeout / 3).await });
+            // A plain drop would wait for the threads of the runtime, of which the child has none.
+            home.shutdown_background();
+            drop((client.take(), guard.take()));
+        });
+
+        let (client, guard) = (client.take().unwrap(), guard.take().unwrap());
+        home.as_ref().unwrap().block_on(async {
+            client.check_exists("/").await.unwrap();
+            // The parent has not driven its own in the meantime either, so one probe was overdue.
+            let mut sent = proxy.requests();
+            assert!(sent.remove(&OpCode::Sync).is_none_or(|probes| probes == 1));
+            assert_eq!(sent.into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
+            assert!(guard.is_valid());
+            guard.release().await.unwrap();
+            assert_eq!(proxy.handshakes(), 0);
+            client.close().await.unwrap();
+        });
+    });
+}

@@ -1,0 +1,47 @@
+//! Forked children of a test's process.
+#![expect(unsafe_code, reason = "the system calls are unsafe; see the comments")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use super::DEFAULT_TIMEOUT;
+
+unsafe extern "C" {
+    fn fork() -> i32;
+    fn _exit(code: i32) -> !;
+}
+
+/// Runs `work` in a forked child, and waits until the child ends. Asserts that it has not panicked.
+///
+/// The child has copies of everything, and no thread but the one that forks. So no other thread may hold a lock that `work` needs.
+pub(crate) fn in_forked_child(work: impl FnOnce()) {
+    // SAFETY: the child has all of this process's memory. That other threads are gone is the same to it as if they never ran
+    // again: a lock that they hold stays held.
+    let pid = unsafe { fork() };
+    if pid == 0 {
+        let panicked = catch_unwind(AssertUnwindSafe(work)).is_err();
+        // SAFETY: ends the process at once, without the destructors that are the parent's to run.
+        unsafe { _exit(i32::from(panicked)) }
+    }
+    let child = Child(Pid::from_raw(pid).unwrap());
+    let end = Instant::now() + DEFAULT_TIMEOUT;
+    let status = loop {
+        if let Some((_, status)) = waitpid(Some(child.0), WaitOptions::NOHANG).unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < end, "the child does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert_eq!(status.exit_status(), Some(0), "the child has failed");
+}
+
+/// Killed when this is dropped, if it has not ended.
+struct Child(Pid);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ended = kill_process(self.0, Signal::KILL);
+    }
+}

@@ -1,0 +1,23 @@
+//! A test in a process that it shares with no other test.
+
+use std::env;
+use std::process::{Command, Stdio};
+
+/// Set in such a process: the name of its test.
+const ALONE: &str = "CURATOR_TEST_ALONE";
+
+/// Runs `work` in another process, which this starts, and asserts that the process has ended well.
+///
+/// `test` is the name of the calling test, with its modules. For a test that limits or changes the whole process, or that would
+/// abort it.
+pub(crate) fn alone(test: &str, work: impl FnOnce()) {
+    if env::var(ALONE).is_ok_and(|alone| alone == test) {
+        return work();
+    }
+    let mut process = Command::new(env::current_exe().unwrap());
+    process.args(["--exact", test, "--nocapture"]).env(ALONE, test).stdin(Stdio::null());
+    let output = process.output().unwrap();
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
+    assert!(stdout.contains("1 passed"), "there is no test {test}:\n{stdout}");
+}

@@ -1,0 +1,81 @@
+//! Collects the code on the pages, so that the tests of this package compile it as users paste it: in a task that is spawned, and
+//! in a function that returns the error of the locks.
+//!
+//! The documentation tests run the same blocks as they stand there. Here, each `async fn` becomes a function whose future has to be
+//! `Send`, also for any arguments that its signature accepts.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let mut modules = String::new();
+    for page in pages(&PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join(".."))? {
+        println!("cargo::rerun-if-changed={}", page.display());
+        for (line, block) in blocks(&fs::read_to_string(&page)?) {
+            let name = page.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
+            let block = spawnable(&block).map_err(|problem| format!("{}:{line}: {problem}", page.display()))?;
+            modules += &format!("mod {}_{}_{line} {{\n{block}}}\n", name.to_lowercase(), modules.len());
+        }
+    }
+    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("pages.rs"), modules)?;
+    Ok(())
+}
+
+fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let packages = ["", "crates/curator-client", "crates/curator-recipes", "crates/curator-test", "examples"];
+    let mut pages: Vec<_> = packages.iter().map(|package| workspace.join(package).join("README.md")).collect();
+    for folder in ["docs", "docs/locks"] {
+        // New pages are found when the folder changes.
+        println!("cargo::rerun-if-changed={}", workspace.join(folder).display());
+        for entry in fs::read_dir(workspace.join(folder))? {
+            pages.push(entry?.path());
+        }
+    }
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    Ok(pages)
+}
+
+/// The blocks of Rust on a page, with the number of the line before each.
+fn blocks(page: &str) -> Vec<(usize, String)> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines().zip(1..);
+    while let Some((opening, number)) = lines.next() {
+        if opening.trim_start().starts_with("```rust") {
+            let block = lines.by_ref().map(|(line, _)| line).take_while(|line| line.trim() != "```");
+            blocks.push((number, block.flat_map(|line| [line, "\n"]).collect()));
+        }
+    }
+    blocks
+}
+
+/// What stands before a program.
+const MAIN: &str = "#[tokio::main]\n";
+/// What stands before a program that is a test. The body of a test is not spawned.
+const TEST: &str = "// In a test: `#[tokio::test]`.\n#[tokio::main]\n";
+
+/// The block with a plain function in place of each `async fn`, which returns a future that is `Send`.
+fn spawnable(block: &str) -> Result<String, Failure> {
+    if !block.contains("fn main()") && block.contains("Box<dyn") {
+        return Err("only a whole program has another error than `Error`".into());
+    }
+    let mut parts = block.split("async fn ");
+    let mut spawnable = parts.next().unwrap_or_default().to_owned();
+    for function in parts {
+        if spawnable.ends_with(TEST) {
+            spawnable += &format!("async fn {function}");
+            continue;
+        }
+        spawnable.truncate(spawnable.trim_end_matches(MAIN).len());
+        let (arguments, rest) = function.split_once(") -> ").ok_or("a function returns nothing")?;
+        let (header, rest) = rest.split_once("{\n").ok_or("a function has no body")?;
+        let (body, rest) = rest.split_once("\n}\n").ok_or("a function has no end")?;
+        let (output, bounds) = header.split_once("\nwhere").unwrap_or((header, ""));
+        let bounds = if bounds.is_empty() { String::new() } else { format!("where {bounds}") };
+        spawnable += &format!(
+            "fn {arguments}) -> impl Future<Output = {output}> + Send {bounds} {{ async move {{\n{body}\n}} }}\n{rest}"
+        );
+    }
+    Ok(spawnable)
+}
