@@ -1,6 +1,5 @@
 //! Set-up and tests, one command each: `cargo xtask help`.
 
-mod cargo;
 mod choice;
 mod clients;
 mod command;
@@ -15,6 +14,7 @@ mod distribution;
 mod environment;
 mod go;
 mod jepsen;
+mod jobs;
 mod kazoo;
 mod kerberos;
 #[expect(unreachable_pub, reason = "a part of curator-test; it reads the variable that is set here")]
@@ -31,6 +31,7 @@ mod packaged;
 mod pages;
 mod plan;
 mod prepare;
+mod programs;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
 #[path = "../../curator-test/src/report.rs"]
 mod report;
@@ -40,8 +41,6 @@ mod summary;
 mod tally;
 mod targets;
 mod test;
-#[cfg(test)]
-mod workflow;
 
 use std::{env, path::PathBuf, process::ExitCode};
 
