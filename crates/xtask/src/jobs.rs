@@ -32,22 +32,25 @@ pub(crate) struct Outcome {
     pub(crate) servers: Servers,
 }
 
+type Queue = VecDeque<(usize, Job)>;
+
 /// Runs all jobs: one after the other from the front of the list, where those stand that compute, and at the same time from
 /// its end, where those stand that wait. Prints the output of each when it is over. Needs a directory for temporary files.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path) -> Result<Vec<Outcome>, String> {
     let count = jobs.len();
     let numbered = jobs.into_iter().enumerate();
-    let (queue, outcomes) = (Mutex::new(numbered.collect::<VecDeque<_>>()), Mutex::new(Vec::new()));
-    let lane = |take: fn(&mut VecDeque<(usize, Job)>) -> Option<(usize, Job)>| -> Result<(), String> {
+    let (queue, outcomes) = (Mutex::new(numbered.collect::<Queue>()), Mutex::new(Vec::new()));
+    let lane = |take: fn(&mut Queue) -> Option<(usize, Job)>| -> Result<(), String> {
         let next = || take(&mut locked(&queue));
         while let Some((number, job)) = next() {
-            say(&format!("{} begins", job.title));
+            let title = job.title.clone();
+            say(&format!("{title} begins"));
             let (outcome, output) = job.run(&directory.join(format!("servers-{}-{number}.txt", id())))?;
             let mut outcomes = locked(&outcomes);
             let mut console = io::stdout().lock();
-            let line = format!("\nxtask: {}, {} of {count}: {}\n", job.title, outcomes.len() + 1, outcome.tally);
+            let line = format!("\nxtask: {title}, {} of {count}: {}\n", outcomes.len() + 1, outcome.tally);
             let written = console.write_all(line.as_bytes()).and_then(|()| console.write_all(&output));
-            written.map_err(|e| format!("cannot print the output of {}: {e}", job.title))?;
+            written.map_err(|e| format!("cannot print the output of {title}: {e}"))?;
             outcomes.push(outcome);
         }
         Ok(())

@@ -57,9 +57,7 @@ impl Suite {
     /// Whether the tests of this target belong to it.
     pub(crate) fn has(self, target: &str, needs: Needs) -> bool {
         match self {
-            Self::All => {
-                !matches!(needs, Needs::Real | Needs::Kerberos | Needs::Time)
-            }
+            Self::All => !matches!(needs, Needs::Real | Needs::Kerberos | Needs::Time),
             // One release is enough for Kerberos: what differs between them is something else.
             Self::Real => matches!(needs, Needs::Either | Needs::Clients | Needs::Real | Needs::Kerberos),
             Self::Server => target == SERVER || needs == Needs::Clients,
@@ -228,6 +226,9 @@ mod tests {
         assert_eq!(clients("interop"), []);
         assert_eq!(clients("--test jepsen"), []);
         assert!(names_jepsen(&words("--test jepsen")));
-        assert!(names_kerberos(&words("-p curator-client --test kerberos")) && !names_kerberos(&words("--test real kerberos")));
+        assert!(
+            names_kerberos(&words("-p curator-client --test kerberos"))
+                && !names_kerberos(&words("--test real kerberos"))
+        );
     }
 }

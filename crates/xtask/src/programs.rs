@@ -11,13 +11,22 @@ use serde_json::Value;
 
 use crate::{
     command,
-    targets::{Needs, needs},
+    targets::{Needs, UNIT, needs},
 };
 
 /// What cargo builds of every package: also the test programs that plain `cargo test` leaves out, and the examples, which
 /// tests run as programs.
-const EVERYTHING: [&str; 9] =
-    ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics", "--lib", "--bins", "--examples", "--test", "*"];
+const EVERYTHING: [&str; 9] = [
+    "test",
+    "--workspace",
+    "--no-run",
+    "--message-format=json-render-diagnostics",
+    "--lib",
+    "--bins",
+    "--examples",
+    "--test",
+    "*",
+];
 
 /// A program that runs tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +59,8 @@ impl Program {
     fn read(message: &str) -> Result<Option<Self>, String> {
         let message: Value = serde_json::from_str(message).map_err(|e| format!("cargo says `{message}`: {e}"))?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let (Some(executable), Some(true)) = (text(&message["executable"]), message["profile"]["test"].as_bool()) else {
+        let (Some(executable), Some(true)) = (text(&message["executable"]), message["profile"]["test"].as_bool())
+        else {
             return Ok(None);
         };
         let malformed = || format!("cargo names the program {executable}, but not what it is");
@@ -68,7 +78,7 @@ impl Program {
             }
             // Examples have no tests; they are built as programs.
             "example" => return Ok(None),
-            _ => ("unit".to_owned(), Needs::Nothing),
+            _ => (UNIT.to_owned(), Needs::Nothing),
         };
         Ok(Some(Self { package, target, needs, directory, executable: executable.into() }))
     }
@@ -108,7 +118,9 @@ mod tests {
 
     #[test]
     fn test_programs_are_told_from_other_artifacts() {
-        let read = |kind, name, test| Program::read(&message(kind, name, test)).map(|found| found.map(|p| (p.target, p.needs)));
+        let read = |kind, name, test| {
+            Program::read(&message(kind, name, test)).map(|found| found.map(|p| (p.target, p.needs)))
+        };
         assert_eq!(read("test", "server", true), Ok(Some(("server".to_owned(), Needs::Either))));
         assert_eq!(read("lib", "a", true), Ok(Some(("unit".to_owned(), Needs::Nothing))));
         assert_eq!(read("bin", "a", false), Ok(None));

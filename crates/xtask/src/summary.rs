@@ -2,12 +2,7 @@
 
 use std::{ffi::OsStr, fmt::Write};
 
-use crate::{
-    kind::ServerKind,
-    not_run::NotRun,
-    servers::Servers,
-    tally::Tally,
-};
+use crate::{kind::ServerKind, not_run::NotRun, servers::Servers, tally::Tally};
 
 /// The tests on one server, or those without.
 #[derive(Debug)]

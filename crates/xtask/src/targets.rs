@@ -44,28 +44,38 @@ pub(crate) const SOAK: &str = "soak";
 /// The tests of clients with Kerberos tickets.
 pub(crate) const KERBEROS: &str = "kerberos";
 
-/// All test targets of the workspace. Packages share names: each may have a target `server`.
-const KNOWN: [(&str, Needs); 17] = [
-    (SERVER, Needs::Either),
-    ("crowd", Needs::Either),
-    ("matrix", Needs::Either),
-    (CONFORMANCE, Needs::Either),
-    ("run", Needs::Either),
-    ("service", Needs::Either),
-    (INTEROP, Needs::Clients),
-    (PEERS, Needs::Peers),
-    (SOAK, Needs::One),
-    ("bench", Needs::One),
-    ("embedded", Needs::Embedded),
-    ("hostile", Needs::Embedded),
-    ("real", Needs::Real),
-    (JEPSEN, Needs::Real),
-    (KERBEROS, Needs::Kerberos),
+/// The tests in the sources of a package.
+pub(crate) const UNIT: &str = "unit";
+
+/// All test targets of the workspace, from those that compute to those that wait. Packages share names: each may have a target
+/// `server`.
+const KNOWN: [(&str, Needs); 18] = [
     ("model", Needs::Nothing),
+    (UNIT, Needs::Nothing),
+    ("matrix", Needs::Either),
+    ("hostile", Needs::Embedded),
+    (INTEROP, Needs::Clients),
+    ("crowd", Needs::Either),
+    (JEPSEN, Needs::Real),
+    (CONFORMANCE, Needs::Either),
+    ("real", Needs::Real),
+    (SERVER, Needs::Either),
+    (SOAK, Needs::One),
+    ("run", Needs::Either),
+    ("bench", Needs::One),
+    ("service", Needs::Either),
+    (PEERS, Needs::Peers),
+    (KERBEROS, Needs::Kerberos),
+    ("embedded", Needs::Embedded),
     ("model-deep", Needs::Time),
 ];
 
 /// What a target needs, if it is known.
 pub(crate) fn needs(target: &str) -> Option<Needs> {
     KNOWN.iter().find(|(name, _)| *name == target).map(|(_, needs)| *needs)
+}
+
+/// Where a target stands among those that compute, which come first, and those that wait.
+pub(crate) fn rank(target: &str) -> usize {
+    KNOWN.iter().position(|(name, _)| *name == target).unwrap_or(KNOWN.len())
 }

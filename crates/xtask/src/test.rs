@@ -1,13 +1,6 @@
 //! Runs the tests, and reports what ran.
 
-use std::{
-    env,
-    num::NonZero,
-    path::{Path, PathBuf},
-    process::Command,
-    thread,
-    time::Instant,
-};
+use std::{env, num::NonZero, path::PathBuf, process::Command, thread, time::Instant};
 
 use crate::{
     choice::{self, Choice, Server},
@@ -26,7 +19,7 @@ use crate::{
     summary::{Run, Summary, is_ci},
     tally::Tally,
     target_dir,
-    targets::{JEPSEN, Needs},
+    targets::{self, JEPSEN, Needs},
 };
 
 /// The variable that says how many tests libtest runs at a time.
@@ -79,7 +72,7 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     }
     let begin = Instant::now();
     // What is fetched, and what other compilers build, comes meanwhile.
-    let (programs, places, clients) = thread::scope(|scope| {
+    let (mut programs, places, clients) = thread::scope(|scope| {
         let others = scope.spawn(|| {
             let places = places(choice, &mut not_run);
             let (clients, missing) = clients::available();
@@ -91,13 +84,14 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
         Ok::<_, String>((programs?, places, clients))
     })?;
     say(&format!("built in {:.1} s", begin.elapsed().as_secs_f64()));
+    programs.sort_by_key(|program| targets::rank(&program.target));
     let mut jobs = Vec::new();
+    if places.iter().any(|place| place.suite == Suite::All) {
+        jobs.push(documentation(&features));
+    }
     for program in &programs {
         let places = places.iter().filter(|place| place.suite.has(&program.target, program.needs));
         jobs.extend(places.filter_map(|place| job(program, place, &clients)));
-    }
-    if places.iter().any(|place| place.suite == Suite::All) {
-        jobs.push(documentation(&features));
     }
     let runs = rows(&places, jobs::run(jobs, &target_dir()?)?);
     Ok(Summary { runs, not_run })
@@ -134,8 +128,10 @@ impl Place {
             Server::Embedded => {
                 Ok(Self { title: "embedded".to_owned(), kind: ServerKind::Embedded, home: None, suite })
             }
-            Server::Found => prepare::prepare().map(|found| real(title(&found), None)).map_err(|why| {
-                NotRun { what: "the tests on a real ZooKeeper".to_owned(), why, remedy: INSTALL_REAL }
+            Server::Found => prepare::prepare().map(|found| real(title(&found), None)).map_err(|why| NotRun {
+                what: "the tests on a real ZooKeeper".to_owned(),
+                why,
+                remedy: INSTALL_REAL,
             }),
             Server::Debian => {
                 let home = Some(PathBuf::from(DEBIAN_HOME));
@@ -241,7 +237,9 @@ fn selected(choice: Choice, arguments: &[String], required: bool) -> Result<(), 
     }
     not_run.iter().for_each(|not_run| println!("{}", not_run.text()));
     match not_run.first() {
-        _ if !failed.is_empty() => Err(format!("these tests failed on {}, or could not be built", failed.join(" and "))),
+        _ if !failed.is_empty() => {
+            Err(format!("these tests failed on {}, or could not be built", failed.join(" and ")))
+        }
         Some(not_run) if required || places.is_empty() => Err(format!("{} did not run", not_run.what)),
         _ => Ok(()),
     }
