@@ -1,6 +1,5 @@
 //! Set-up and tests, one command each: `cargo xtask help`.
 
-mod cargo;
 mod choice;
 mod clients;
 mod command;
@@ -15,6 +14,7 @@ mod distribution;
 mod environment;
 mod go;
 mod jepsen;
+mod jobs;
 mod kazoo;
 mod kerberos;
 #[expect(unreachable_pub, reason = "a part of curator-test; it reads the variable that is set here")]
@@ -31,6 +31,7 @@ mod packaged;
 mod pages;
 mod plan;
 mod prepare;
+mod programs;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
 #[path = "../../curator-test/src/report.rs"]
 mod report;
@@ -40,8 +41,6 @@ mod summary;
 mod tally;
 mod targets;
 mod test;
-#[cfg(test)]
-mod workflow;
 
 use std::{env, path::PathBuf, process::ExitCode};
 
@@ -55,7 +54,7 @@ cargo xtask <command>
                        prepare ZooKeeper and these clients, and print the variables that name them, for the bench:
                        `curator`, `go`, `kazoo`; curator-bench calls it itself
   test [--servers <list>] [-- <args>]
-                       run all tests, or `cargo test <args>`: on embedded servers, then prepare, then on real ones;
+                       run all tests, or `cargo test <args>`, on embedded and on real servers, and prepare what they need;
                        with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5;
                        `-- -p curator-test --test interop curator::` runs the tests with Curator; also `go::`, `kazoo::`
   jepsen [--peers curator,kazoo] <args>
@@ -64,7 +63,7 @@ cargo xtask <command>
   soak [--minutes <n>] [--seed <n>] [--table <file>]
                        use locks for ten minutes or for so many, while connections break, and see that nothing grows;
                        writes the table to the file too, in Markdown
-  package              pack the packages that are published, build each from its packed files, and use them in a new crate
+  package              pack the packages that are published, check each alone, and use them in a new crate
   help                 print this
 
 ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. Kazoo, for the

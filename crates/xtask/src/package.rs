@@ -29,17 +29,24 @@ const BUILDS: [(&str, &[&str], bool); 3] = [
     ("secured", &["--features", "tls,sasl-digest-md5"], true),
 ];
 
-/// Packs and builds every package, then builds and runs a new crate that has only their packed files.
+/// Packs and checks every package, then builds and runs a new crate that has only their packed files.
 pub(crate) fn run() -> Result<(), String> {
-    say(&format!("packing and building {}", PUBLISHED.join(", ")));
+    say(&format!("packing {}", PUBLISHED.join(", ")));
     let target = target_dir()?;
     command::run(&mut packing(&target))?;
-    // Alone, a package has no feature of a dependency but those that it names itself. What is optional has to name its own.
-    say(&format!("building each again, with {}", OPTIONAL.join(", ")));
-    command::run(packing(&target).args(["--features", &OPTIONAL.join(",")]))?;
     let fresh = Fresh::new(&target)?;
+    for package in PUBLISHED {
+        // Alone, a package has no feature of a dependency but those that it names itself. What is optional has to name its own.
+        let manifest = fresh.directory.join(format!("{package}-{VERSION}/Cargo.toml"));
+        let manifest = fs::read_to_string(&manifest).map_err(|e| format!("cannot read {}: {e}", manifest.display()))?;
+        let optional: Vec<_> = features(&manifest).filter(|feature| OPTIONAL.contains(feature)).collect();
+        say(&format!("checking {package}, without optional features and with {}", optional.join(", ")));
+        let check = ["--quiet", "--package", package, "--features"];
+        command::run(fresh.cargo("check").args(check).arg(""))?;
+        command::run(fresh.cargo("check").args(check).arg(optional.join(",")))?;
+    }
     for (build, arguments, has_default) in BUILDS {
-        command::run(fresh.cargo("run").args(["--quiet"]).args(arguments))?;
+        command::run(fresh.cargo("run").args(["--quiet", "--package", "fresh"]).args(arguments))?;
         let packages = fresh.packages(arguments)?;
         let unwanted: Vec<_> = LEFT_OUT.into_iter().filter(|name| packages.iter().any(|have| have == name)).collect();
         let expected: &[_] = if has_default { &LEFT_OUT } else { &[] };
@@ -51,23 +58,23 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Cargo builds each package from what it has packed. By default, each has a directory of its own for that, and what they have
-/// in common would be compiled four times.
+/// Packs every package, without building it: what it is checked with is up to us.
 fn packing(target: &Path) -> Command {
     let mut cargo = command::cargo();
     // Changes that are not committed yet can be tried too.
-    cargo.args(["package", "--locked", "--allow-dirty", "--quiet", "--target-dir"]).arg(target);
+    cargo.args(["package", "--locked", "--allow-dirty", "--no-verify", "--quiet", "--target-dir"]).arg(target);
     cargo.args(PUBLISHED.iter().flat_map(|package| ["--package", package]));
-    build_as_the_workspace_does(&mut cargo);
     cargo
 }
 
-/// So that what is compiled already can be used again.
-fn build_as_the_workspace_does(cargo: &mut Command) {
-    cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+/// The names of the features in a manifest.
+fn features(manifest: &str) -> impl Iterator<Item = &str> {
+    let table =
+        manifest.split_once("\n[features]\n").map_or("", |(_, rest)| rest.split("\n[").next().unwrap_or_default());
+    table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once(" = ")?.0))
 }
 
-/// A new crate outside the workspace. It is gone when this is dropped.
+/// The packed packages and a new crate, in a workspace of their own. It is gone when this is dropped.
 struct Fresh {
     directory: PathBuf,
     target: PathBuf,
@@ -81,7 +88,7 @@ impl Fresh {
         {
             return Err(format!("cannot remove {}: {error}", fresh.directory.display()));
         }
-        let source = fresh.crate_directory().join("src");
+        let source = fresh.directory.join("fresh/src");
         fs::create_dir_all(&source).map_err(|e| format!("cannot write to {}: {e}", source.display()))?;
         for package in PUBLISHED {
             let packed = target.join("package").join(format!("{package}-{VERSION}.crate"));
@@ -89,36 +96,30 @@ impl Fresh {
             command::run(Command::new("tar").arg("-xzmf").arg(packed).arg("-C").arg(&fresh.directory))?;
             contents::check(&fresh.directory.join(format!("{package}-{VERSION}")))?;
         }
-        fresh.write("Cargo.toml", &manifest())?;
-        fresh.write("src/main.rs", include_str!("../fresh/main.rs"))?;
-        fresh.write("src/secured.rs", include_str!("../fresh/secured.rs"))?;
+        fresh.write("Cargo.toml", &workspace_manifest(&read("Cargo.toml")?))?;
         // With the versions of our dependencies, so that a release of one of them does not break this.
-        let lock = workspace().join("Cargo.lock");
-        let locked = fs::read_to_string(&lock).map_err(|e| format!("cannot read {}: {e}", lock.display()))?;
-        fresh.write("Cargo.lock", &locked)?;
+        fresh.write("Cargo.lock", &read("Cargo.lock")?)?;
+        fresh.write("fresh/Cargo.toml", &include_str!("../fresh/manifest.toml").replace("VERSION", VERSION))?;
+        fresh.write("fresh/src/main.rs", include_str!("../fresh/main.rs"))?;
+        fresh.write("fresh/src/secured.rs", include_str!("../fresh/secured.rs"))?;
         Ok(fresh)
     }
 
-    fn crate_directory(&self) -> PathBuf {
-        self.directory.join("fresh")
-    }
-
     fn write(&self, file: &str, text: &str) -> Result<(), String> {
-        let path = self.crate_directory().join(file);
+        let path = self.directory.join(file);
         fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
     }
 
     fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = command::cargo();
-        cargo.arg(subcommand).current_dir(self.crate_directory()).env("CARGO_TARGET_DIR", &self.target);
-        build_as_the_workspace_does(&mut cargo);
+        cargo.arg(subcommand).current_dir(&self.directory).env("CARGO_TARGET_DIR", &self.target);
         cargo
     }
 
     /// The names of all packages of a build, without those that only its build needs.
     fn packages(&self, arguments: &[&str]) -> Result<Vec<String>, String> {
         let mut cargo = self.cargo("tree");
-        cargo.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]).args(arguments);
+        cargo.args(["--package", "fresh", "--edges", "normal", "--prefix", "none", "--format", "{p}"]).args(arguments);
         let output = cargo.output().map_err(|e| format!("cannot start cargo: {e}"))?;
         if !output.status.success() {
             return Err(format!("cargo tree failed: {}", String::from_utf8_lossy(&output.stderr)));
@@ -142,11 +143,22 @@ fn directory(target: &Path) -> PathBuf {
     env::temp_dir().join(format!("curator-fresh-{:016x}", hasher.finish()))
 }
 
-/// The manifest of the new crate: what a user writes, and where the packages are as long as they are in no registry.
-fn manifest() -> String {
-    let places = PUBLISHED.map(|package| format!("{package} = {{ path = \"../{package}-{VERSION}\" }}\n"));
-    let written = include_str!("../fresh/manifest.toml").replace("VERSION", VERSION);
-    format!("{written}\n[patch.crates-io]\n{}", places.concat())
+/// A file of our workspace.
+fn read(file: &str) -> Result<String, String> {
+    fs::read_to_string(workspace().join(file)).map_err(|e| format!("cannot read {file}: {e}"))
+}
+
+/// The manifest of the workspace with the packed packages: where they are, as long as they are in no registry. Its profiles are
+/// ours, so that what is compiled already can be used again.
+fn workspace_manifest(ours: &str) -> String {
+    let profiles = ours.find("\n[profile.").map_or("", |start| &ours[start..]);
+    let members = PUBLISHED.map(|package| format!("\"{package}-{VERSION}\", "));
+    let places = PUBLISHED.map(|package| format!("{package} = {{ path = \"{package}-{VERSION}\" }}\n"));
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{}\"fresh\"]\n\n[patch.crates-io]\n{}{profiles}",
+        members.concat(),
+        places.concat()
+    )
 }
 
 /// The names in the lines of `cargo tree`, each once; one package may be there in several versions.
@@ -179,12 +191,6 @@ mod tests {
             let says_no = manifest_of(&package).lines().any(|line| line == "publish = false");
             assert_ne!(is_published, says_no, "{}", package.display());
         }
-    }
-
-    /// The names of the features in a manifest.
-    fn features(manifest: &str) -> impl Iterator<Item = &str> {
-        let table = manifest.split_once("\n[features]\n").map_or("", |(_, rest)| rest.split("\n[").next().unwrap());
-        table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once(" = ")?.0))
     }
 
     #[test]
@@ -234,10 +240,11 @@ mod tests {
 
     #[test]
     fn the_new_crate_has_the_packed_files() {
-        let manifest = manifest();
+        let manifest = workspace_manifest("[workspace]\nmembers = []\n\n[profile.dev]\ndebug = 1\n");
         for package in PUBLISHED {
-            assert!(manifest.contains(&format!("{package} = {{ path = \"../{package}-{VERSION}\" }}")), "{manifest}");
+            assert!(manifest.contains(&format!("{package} = {{ path = \"{package}-{VERSION}\" }}")), "{manifest}");
         }
-        assert!(!manifest.contains("\"VERSION\""), "{manifest}");
+        assert!(manifest.ends_with("\n[profile.dev]\ndebug = 1\n"), "{manifest}");
+        assert!(manifest_of(&workspace()).contains("\n[profile.dev]\n"));
     }
 }

@@ -5,7 +5,7 @@ use std::env;
 use crate::{
     clients::Client,
     kind::{SERVER_VARIABLE, ServerKind},
-    targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, SERVER, needs, that_need},
+    targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, SERVER, needs},
 };
 
 /// The kind that the environment names, if it names one.
@@ -32,7 +32,7 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     if all_need(&[Needs::Real, Needs::Kerberos]) {
         return vec![ServerKind::Real];
     }
-    if all_need(&[Needs::Embedded, Needs::One]) {
+    if all_need(&[Needs::Embedded, Needs::One, Needs::Peers]) {
         return vec![ServerKind::Embedded];
     }
     ServerKind::ALL.to_vec()
@@ -41,12 +41,11 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
 /// Which tests to run when the caller names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suite {
-    /// All tests that need no real server, including doc tests. If no targets are selected, cargo also builds the examples
-    /// as programs, which their own tests run.
+    /// All tests that need no real server.
     All,
-    /// All tests that use a server, and those of processes and ensembles.
+    /// All tests that use a server, those of processes and ensembles, and those with other clients.
     Real,
-    /// The tests of the client, of the locks and of the test kit on one server.
+    /// The tests of the client, of the locks and of the test kit on one server, and those with other clients.
     Server,
     /// Those, and the comparison with the embedded server.
     ServerAndConformance,
@@ -55,28 +54,25 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    fn targets(self) -> Vec<&'static str> {
+    /// Whether the tests of this target belong to it.
+    pub(crate) fn has(self, target: &str, needs: Needs) -> bool {
         match self {
-            Self::All => Vec::new(),
-            Self::Real => that_need(Needs::Either).chain(that_need(Needs::Real)).collect(),
-            Self::Server => vec![SERVER],
-            Self::ServerAndConformance => vec![SERVER, CONFORMANCE],
-            Self::Conformance => vec![CONFORMANCE],
+            Self::All => !matches!(needs, Needs::Real | Needs::Kerberos | Needs::Time),
+            // One release is enough for Kerberos: what differs between them is something else.
+            Self::Real => matches!(needs, Needs::Either | Needs::Clients | Needs::Real | Needs::Kerberos),
+            Self::Server => target == SERVER || needs == Needs::Clients,
+            Self::ServerAndConformance => Self::Server.has(target, needs) || target == CONFORMANCE,
+            Self::Conformance => target == CONFORMANCE,
         }
     }
 }
 
-/// The command line after `cargo` for a suite, or for what the caller wants instead.
-pub(crate) fn command_line(arguments: &[String], suite: Suite) -> Vec<String> {
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    if !arguments.is_empty() {
-        let mut before_dashes = arguments.iter().take_while(|argument| *argument != "--");
-        let chosen = before_dashes.any(|a| a.starts_with("-p") || a.starts_with("--package") || a == "--workspace");
-        let all = if chosen { &["test"][..] } else { &["test", "--workspace"] };
-        return [words(all), arguments.to_vec()].concat();
-    }
-    let targets = suite.targets().into_iter().flat_map(|target| words(&["--test", target]));
-    words(&["test", "--workspace", "--no-fail-fast"]).into_iter().chain(targets).collect()
+/// The command line after `cargo` for the tests that the caller selects.
+pub(crate) fn command_line(arguments: &[String]) -> Vec<String> {
+    let mut before_dashes = arguments.iter().take_while(|argument| *argument != "--");
+    let chosen = before_dashes.any(|a| a.starts_with("-p") || a.starts_with("--package") || a == "--workspace");
+    let all = if chosen { &["test"][..] } else { &["test", "--workspace"] };
+    all.iter().map(|word| (*word).to_owned()).chain(arguments.iter().cloned()).collect()
 }
 
 /// How many tests run at a time: more than there are cores, as most of them wait for a server or for the end of a session. A
@@ -88,27 +84,14 @@ pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     }
 }
 
-/// Builds the examples as programs, which cargo does not do for named tests.
-pub(crate) const BUILD_EXAMPLES: [&str; 4] = ["build", "--quiet", "--workspace", "--examples"];
-
-/// The command line for the tests with these other clients.
-pub(crate) fn interop(clients: &[Client]) -> Vec<String> {
-    let line = ["test", "-p", "curator-test", "--no-fail-fast", "--test", INTEROP, "--"].map(str::to_owned);
-    line.into_iter().chain(clients.iter().map(|client| module(*client))).collect()
-}
-
-/// The command line for the tests of the workers with these other clients: those of the runs under faults and of the bench.
-pub(crate) fn peers(clients: &[Client]) -> Vec<String> {
-    let packages = ["test", "-p", "curator-jepsen", "-p", "curator-bench"];
-    let line = [&packages[..], &["--no-fail-fast", "--test", PEERS, "--"]].concat();
-    let clients = clients.iter().map(|client| format!("with_{}", client.name()));
-    line.into_iter().map(str::to_owned).chain(clients).collect()
-}
-
-/// The command line for the tests of clients with Kerberos tickets.
-pub(crate) fn kerberos() -> Vec<String> {
-    let line = ["test", "-p", "curator-client", "--no-fail-fast", "--features", "sasl-gssapi", "--test", KERBEROS];
-    line.map(str::to_owned).into()
+/// What selects the tests of a program that these clients are there for: without a name, all would run.
+pub(crate) fn filters(needs: Needs, clients: &[Client]) -> Vec<String> {
+    let filter = |client: &Client| match needs {
+        Needs::Clients => Some(module(*client)),
+        Needs::Peers => Some(format!("with_{}", client.name())),
+        _ => None,
+    };
+    clients.iter().filter_map(filter).collect()
 }
 
 /// How the names of the tests with a client begin.
@@ -163,57 +146,37 @@ mod tests {
     }
 
     #[test]
-    fn all_tests_run_on_the_embedded_server() {
-        assert_eq!(command_line(&[], Suite::All), words("test --workspace --no-fail-fast"));
-    }
-
-    #[test]
-    fn those_that_use_servers_run_on_a_real_one_too() {
-        let line = "test --workspace --no-fail-fast \
-                    --test server --test crowd --test matrix --test conformance --test run --test service --test real \
-                    --test jepsen";
-        assert_eq!(command_line(&[], Suite::Real), words(line));
-    }
-
-    #[test]
-    fn other_releases_are_for_the_tests_of_one_server() {
-        let line = |suite| command_line(&[], suite).join(" ");
-        assert_eq!(line(Suite::Server), "test --workspace --no-fail-fast --test server");
-        let both = "test --workspace --no-fail-fast --test server --test conformance";
-        assert_eq!(line(Suite::ServerAndConformance), both);
-        assert_eq!(line(Suite::Conformance), "test --workspace --no-fail-fast --test conformance");
+    fn every_suite_has_the_tests_that_its_servers_are_for() {
+        const TARGETS: [&str; 9] =
+            ["server", "conformance", "interop", "peers", "soak", "embedded", "real", "kerberos", "model-deep"];
+        let of = |suite: Suite| -> Vec<_> {
+            TARGETS.into_iter().filter(|target| suite.has(target, needs(target).unwrap())).collect()
+        };
+        assert_eq!(of(Suite::All), ["server", "conformance", "interop", "peers", "soak", "embedded"]);
+        assert_eq!(of(Suite::Real), ["server", "conformance", "interop", "real", "kerberos"]);
+        assert_eq!(of(Suite::Server), ["server", "interop"]);
+        assert_eq!(of(Suite::ServerAndConformance), ["server", "conformance", "interop"]);
+        assert_eq!(of(Suite::Conformance), ["conformance"]);
+        assert!(Suite::All.has("unit", Needs::Nothing) && !Suite::Real.has("unit", Needs::Nothing));
     }
 
     #[test]
     fn arguments_are_passed_on() {
-        for suite in [Suite::All, Suite::Real, Suite::Server] {
-            let line = |line| command_line(&words(line), suite);
-            assert_eq!(line("some_name"), words("test --workspace some_name"));
-            assert_eq!(line("-p curator-test x"), words("test -p curator-test x"));
-            assert_eq!(line("--workspace x"), words("test --workspace x"));
-            assert_eq!(line("x -- -p"), words("test --workspace x -- -p"));
+        let line = |line| command_line(&words(line));
+        assert_eq!(line("some_name"), words("test --workspace some_name"));
+        assert_eq!(line("--workspace x"), words("test --workspace x"));
+        assert_eq!(line("x -- -p"), words("test --workspace x -- -p"));
+        for chosen in ["-p curator-test x", "-pcurator-test", "--package curator-test", "--package=curator-test"] {
+            assert_eq!(line(chosen), [words("test"), words(chosen)].concat());
         }
     }
 
     #[test]
-    fn a_package_is_chosen_in_any_spelling() {
-        for line in ["-pcurator-test", "--package curator-test", "--package=curator-test"] {
-            assert_eq!(command_line(&words(line), Suite::Real), [words("test"), words(line)].concat());
-        }
-    }
-
-    #[test]
-    fn interop_runs_to_its_end() {
-        let line = interop(&[Client::Curator, Client::Kazoo]);
-        assert_eq!(line, words("test -p curator-test --no-fail-fast --test interop -- curator:: kazoo::"));
-    }
-
-    #[test]
-    fn the_peers_that_are_there_are_tested() {
-        let line = |clients| peers(clients).join(" ");
-        let kazoo = "test -p curator-jepsen -p curator-bench --no-fail-fast --test peers -- with_kazoo";
-        assert_eq!(line(&[Client::Kazoo]), kazoo);
-        assert!(line(&[Client::Kazoo, Client::Curator]).ends_with("--test peers -- with_kazoo with_curator"));
+    fn the_clients_that_are_there_select_their_tests() {
+        let clients = [Client::Curator, Client::Kazoo];
+        assert_eq!(filters(Needs::Clients, &clients), ["curator::", "kazoo::"]);
+        assert_eq!(filters(Needs::Peers, &clients), ["with_curator", "with_kazoo"]);
+        assert_eq!(filters(Needs::Either, &clients), [""; 0]);
     }
 
     #[test]
@@ -246,7 +209,7 @@ mod tests {
     fn targets_of_one_kind_run_once() {
         assert_eq!(kinds(&words("-p curator-test --test real"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("--test=real x"), None), [ServerKind::Real]);
-        assert_eq!(kinds(&kerberos(), None), [ServerKind::Real]);
+        assert_eq!(kinds(&words("-p curator-client --test kerberos"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("--test peers"), None), [ServerKind::Embedded]);
         assert_eq!(kinds(&words("--test peers --test embedded"), None), [ServerKind::Embedded]);
         assert_eq!(kinds(&words("--test interop"), None), ServerKind::ALL);
@@ -263,6 +226,9 @@ mod tests {
         assert_eq!(clients("interop"), []);
         assert_eq!(clients("--test jepsen"), []);
         assert!(names_jepsen(&words("--test jepsen")));
-        assert!(names_kerberos(&kerberos()) && !names_kerberos(&words("--test real kerberos")));
+        assert!(
+            names_kerberos(&words("-p curator-client --test kerberos"))
+                && !names_kerberos(&words("--test real kerberos"))
+        );
     }
 }

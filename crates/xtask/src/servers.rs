@@ -40,6 +40,14 @@ impl Servers {
         servers
     }
 
+    /// Adds another's.
+    pub(crate) fn add(&mut self, other: Self) {
+        for (server, times) in other.starts {
+            self.starts.entry(server).or_default().extend(times);
+        }
+        self.packages.extend(other.packages);
+    }
+
     /// A package whose tests should have run on a server of this kind, but did not.
     pub(crate) fn missing(&self, kind: ServerKind) -> Option<&'static str> {
         let ran = |package: &str| self.packages.iter().any(|(on, name)| *on == kind && name == package);

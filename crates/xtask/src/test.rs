@@ -1,214 +1,253 @@
 //! Runs the tests, and reports what ran.
 
-use std::{cell::OnceCell, env, path::Path};
+use std::{env, num::NonZero, path::PathBuf, process::Command, thread, time::Instant};
 
 use crate::{
-    cargo,
-    choice::{self, Server},
+    choice::{self, Choice, Server},
     clients::{self, Client, Prepared},
     command,
     distribution::{DEBIAN_HOME, Distribution, HOME_VARIABLE},
+    jobs::{self, Job, Outcome},
     kerberos,
-    kind::ServerKind,
+    kind::{SERVER_VARIABLE, ServerKind},
     not_run::{INSTALL_DEBIAN, INSTALL_KERBEROS, INSTALL_REAL, INSTALL_RELEASE, NotRun},
     plan::{self, Suite},
     prepare,
+    programs::{self, Program},
+    say,
+    servers::Servers,
     summary::{Run, Summary, is_ci},
+    tally::Tally,
+    target_dir,
+    targets::{self, JEPSEN, Needs},
 };
 
-/// Runs all tests, or `cargo test` with these arguments, on the named servers, or else on embedded servers and then on real
-/// ones.
+/// The variable that says how many tests libtest runs at a time.
+const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
+
+/// The row of the tests that use no server.
+const WITHOUT_SERVER: &str = "without a server";
+
+/// Runs all tests, or `cargo test` with these arguments, on the named servers, or else on embedded servers and on real ones.
 pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
     let (chosen_kind, ci) = (plan::chosen_kind()?, is_ci(env::var_os("CI").as_deref()));
     let choice = match servers {
         Some(list) => choice::named(list, chosen_kind)?,
         None => choice::default(arguments, chosen_kind, ci),
     };
-    let mut runner = Runner { arguments, ci, clients: OnceCell::new(), summary: Summary::default() };
-    for (server, suite) in choice {
-        match server {
-            Server::Embedded => runner.on_embedded_servers()?,
-            Server::Found => runner.on_the_one_found(suite)?,
-            Server::Debian => runner.on_debians(suite)?,
-            Server::Release(version) => runner.on_release(&version, suite)?,
-        }
+    // A named server is required.
+    let required = ci || servers.is_some();
+    if !arguments.is_empty() {
+        return selected(choice, arguments, required);
     }
-    let Runner { clients, mut summary, .. } = runner;
-    // Runs that a caller names can do without.
-    if arguments.is_empty() {
-        summary.not_run.extend(clients.into_inner().into_iter().flat_map(|(_, not_run)| not_run));
-    }
+    let mut summary = everything(choice, ci)?;
     if servers.is_none() {
-        summary.not_run.extend(NotRun::other_half(arguments, chosen_kind));
+        summary.not_run.extend(NotRun::other_half(chosen_kind));
     }
     println!("\n{}", summary.text());
-    // A named server is required.
-    summary.verdict(ci || servers.is_some())
+    summary.verdict(required)
 }
 
-struct Runner<'a> {
-    /// Those of `cargo test`; without any, everything runs.
-    arguments: &'a [String],
-    /// Whether the machine is a build server.
-    ci: bool,
-    /// The other clients, which are looked for when they are first needed, and what is not run without those that are missing.
-    clients: OnceCell<(Vec<Prepared>, Vec<NotRun>)>,
-    summary: Summary,
-}
-
-/// A server that is there.
-struct Place<'a> {
-    title: &'a str,
+/// A server that is there, and what to run on it.
+struct Place {
+    title: String,
     kind: ServerKind,
     /// Where this ZooKeeper is; without it, tests find one by themselves.
-    home: Option<&'a Path>,
+    home: Option<PathBuf>,
+    suite: Suite,
 }
 
-impl Runner<'_> {
-    /// Comes first, and needs only cargo.
-    fn on_embedded_servers(&mut self) -> Result<(), String> {
-        self.on(&Place { title: "embedded", kind: ServerKind::Embedded, home: None }, Suite::All)
-    }
-
-    fn on_the_one_found(&mut self, suite: Suite) -> Result<(), String> {
-        let found = match prepare::prepare() {
-            Ok(found) => found,
-            Err(why) => {
-                let what = "the tests on a real ZooKeeper".to_owned();
-                self.summary.not_run.push(NotRun { what, why, remedy: INSTALL_REAL });
-                return Ok(());
-            }
-        };
-        self.on(&Place { title: &title(&found), kind: ServerKind::Real, home: None }, suite)?;
-        if self.arguments.is_empty() {
-            self.summary.not_run.extend(NotRun::release_3_9(found.version()));
-        }
-        Ok(())
-    }
-
-    fn on_debians(&mut self, suite: Suite) -> Result<(), String> {
-        // If there is no real server at all, that has been reported already.
-        if self.summary.not_run.iter().any(|not_run| not_run.remedy == INSTALL_REAL) {
-            return Ok(());
-        }
-        match prepare::debian() {
-            // Everything has already run on it.
-            Ok(debian) if self.has_run_on(&title(&debian)) => Ok(()),
-            Ok(debian) => {
-                let home = Some(Path::new(DEBIAN_HOME));
-                self.on(&Place { title: &title(&debian), kind: ServerKind::Real, home }, suite)
-            }
-            Err(why) => {
-                let what = match suite {
-                    Suite::Conformance => "the conformance tests on ZooKeeper 3.8",
-                    _ => "the tests on ZooKeeper 3.8, Debian's package",
-                };
-                self.summary.not_run.push(NotRun { what: what.to_owned(), why, remedy: INSTALL_DEBIAN });
-                Ok(())
-            }
-        }
-    }
-
-    fn on_release(&mut self, version: &str, suite: Suite) -> Result<(), String> {
-        let title = format!("ZooKeeper {version}");
-        if self.has_run_on(&title) {
-            return Ok(());
-        }
-        match prepare::release(version) {
-            Ok(home) => self.on(&Place { title: &title, kind: ServerKind::Real, home: Some(&home) }, suite),
-            Err(why) => {
-                let what = format!("the tests on {title}");
-                self.summary.not_run.push(NotRun { what, why, remedy: INSTALL_RELEASE });
-                Ok(())
-            }
-        }
-    }
-
-    fn has_run_on(&self, title: &str) -> bool {
-        self.summary.runs.iter().any(|run| run.server == title)
-    }
-
-    /// A suite and the tests with other clients, or the tests that the caller wants.
-    fn on(&mut self, place: &Place<'_>, suite: Suite) -> Result<(), String> {
-        let all = self.arguments.is_empty();
-        if all && suite == Suite::Real {
-            command::run(command::cargo().args(plan::BUILD_EXAMPLES))?;
-        }
-        let line = plan::command_line(self.arguments, suite);
-        let needed = brought(&plan::clients(self.arguments), Client::prepare)?;
-        if plan::names_kerberos(self.arguments) {
-            kerberos::prepare(self.ci)?;
-        }
-        let run = if plan::names_jepsen(self.arguments) || (all && suite == Suite::Real) {
-            // Peers take part if they are there.
-            test(place, place.title, &line, self.available())?
-        } else {
-            test(place, place.title, &line, &needed)?
-        };
-        self.summary.runs.push(Run { all: all && suite != Suite::Conformance, ..run });
-        if all && suite != Suite::Conformance {
-            self.with_other_clients(place)?;
-        }
-        // One release is enough for these: what differs between them is not Kerberos.
-        if all && suite == Suite::Real {
-            self.with_kerberos(place)?;
-        }
-        Ok(())
-    }
-
-    /// The tests of clients with Kerberos tickets, if there is what they need.
-    fn with_kerberos(&mut self, place: &Place<'_>) -> Result<(), String> {
-        match kerberos::prepare(self.ci) {
-            Ok(()) => {
-                let title = format!("{}, kerberos", place.title);
-                self.summary.runs.push(test(place, &title, &plan::kerberos(), &[])?);
-            }
+/// Builds all test programs once, and runs on each server those that belong there.
+fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
+    let (mut features, mut not_run) = (Vec::new(), Vec::new());
+    // Before the build, as they are built with a feature.
+    if choice.iter().any(|(_, suite)| *suite == Suite::Real) {
+        match kerberos::prepare(ci) {
+            Ok(()) => features.push("curator-client/sasl-gssapi"),
             Err(why) => {
                 let what = "the tests of clients with Kerberos tickets".to_owned();
-                self.summary.not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
+                not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
             }
         }
-        Ok(())
+    }
+    let begin = Instant::now();
+    // What is fetched, and what other compilers build, comes meanwhile.
+    let (mut programs, places, clients) = thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            let places = places(choice, &mut not_run);
+            let (clients, missing) = clients::available();
+            not_run.extend(missing);
+            (places, clients)
+        });
+        let programs = programs::build(&features);
+        let (places, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
+        Ok::<_, String>((programs?, places, clients))
+    })?;
+    say(&format!("built in {:.1} s", begin.elapsed().as_secs_f64()));
+    programs.sort_by_key(|program| targets::rank(&program.target));
+    let mut jobs = Vec::new();
+    if places.iter().any(|place| place.suite == Suite::All) {
+        jobs.push(documentation(&features));
+    }
+    for program in &programs {
+        let places = places.iter().filter(|place| place.suite.has(&program.target, program.needs));
+        jobs.extend(places.filter_map(|place| job(program, place, &clients)));
+    }
+    let runs = rows(&places, jobs::run(jobs, &target_dir()?)?);
+    Ok(Summary { runs, not_run })
+}
+
+/// The servers that are there. What cannot be had is told.
+fn places(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    for (server, suite) in choice {
+        // If there is no real server at all, that has been told already.
+        if server == Server::Debian && not_run.iter().any(|not_run| not_run.remedy == INSTALL_REAL) {
+            continue;
+        }
+        match Place::prepare(&server, suite) {
+            // Everything runs on it already.
+            Ok(place) if places.iter().any(|there| there.title == place.title) => {}
+            Ok(place) => {
+                if server == Server::Found {
+                    not_run.extend(NotRun::release_3_9(&place.title));
+                }
+                places.push(place);
+            }
+            Err(missing) => not_run.push(missing),
+        }
+    }
+    places
+}
+
+impl Place {
+    /// Finds the server, or brings it.
+    fn prepare(server: &Server, suite: Suite) -> Result<Self, NotRun> {
+        let real = |title, home| Self { title, kind: ServerKind::Real, home, suite };
+        match server {
+            Server::Embedded => {
+                Ok(Self { title: "embedded".to_owned(), kind: ServerKind::Embedded, home: None, suite })
+            }
+            Server::Found => prepare::prepare().map(|found| real(title(&found), None)).map_err(|why| NotRun {
+                what: "the tests on a real ZooKeeper".to_owned(),
+                why,
+                remedy: INSTALL_REAL,
+            }),
+            Server::Debian => {
+                let home = Some(PathBuf::from(DEBIAN_HOME));
+                prepare::debian().map(|debian| real(title(&debian), home)).map_err(|why| {
+                    let what = match suite {
+                        Suite::Conformance => "the conformance tests on ZooKeeper 3.8",
+                        _ => "the tests on ZooKeeper 3.8, Debian's package",
+                    };
+                    NotRun { what: what.to_owned(), why, remedy: INSTALL_DEBIAN }
+                })
+            }
+            Server::Release(version) => {
+                let title = format!("ZooKeeper {version}");
+                let missing = |why| NotRun { what: format!("the tests on {title}"), why, remedy: INSTALL_RELEASE };
+                prepare::release(version).map_err(missing).map(|home| real(title.clone(), Some(home)))
+            }
+        }
     }
 
-    /// The tests with other clients, as far as those are available.
-    fn with_other_clients(&mut self, place: &Place<'_>) -> Result<(), String> {
-        let there = self.available();
-        let clients: Vec<_> = there.iter().map(|prepared| prepared.client).collect();
-        let mut suites = vec![("interop", clients.clone(), plan::interop(&clients))];
-        // One kind of server is enough for these.
-        if place.kind == ServerKind::Embedded {
-            let line = plan::peers(&clients);
-            suites.push(("peers", clients, line));
+    /// Tells tests to use this server.
+    fn set(&self, command: &mut Command) {
+        command.env(SERVER_VARIABLE, self.kind.name());
+        command.envs(self.home.as_deref().map(|home| (HOME_VARIABLE, home)));
+        if env::var_os(THREADS_VARIABLE).is_none() {
+            let cores = thread::available_parallelism().map_or(1, NonZero::get);
+            command.env(THREADS_VARIABLE, plan::threads(self.kind, cores).to_string());
         }
-        let mut runs = Vec::new();
-        // Without a name, all tests would run.
-        for (name, _, line) in suites.iter().filter(|(_, clients, _)| !clients.is_empty()) {
-            runs.push(test(place, &format!("{}, {name}", place.title), line, there)?);
-        }
-        self.summary.runs.extend(runs);
-        Ok(())
-    }
-
-    fn available(&self) -> &[Prepared] {
-        &self.clients.get_or_init(clients::available).0
     }
 }
 
-/// Runs cargo on this server, where these clients are available.
-fn test(place: &Place<'_>, title: &str, line: &[String], clients: &[Prepared]) -> Result<Run, String> {
-    let clients = clients.iter().map(|client| (client.variable, Path::new(&client.place)));
-    let home = place.home.map(|home| (HOME_VARIABLE, home));
-    cargo::test(title, place.kind, line, &clients.chain(home).collect::<Vec<_>>())
+fn title(found: &Distribution) -> String {
+    format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
+}
+
+/// A program on a server, if the clients are there that it needs.
+fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
+    let mut command = program.command();
+    if matches!(program.needs, Needs::Clients | Needs::Peers) {
+        let names: Vec<_> = clients.iter().map(|prepared| prepared.client).collect();
+        let filters = plan::filters(program.needs, &names);
+        // Without a name, all tests would run.
+        (!filters.is_empty()).then(|| command.args(filters))?;
+    }
+    // Peers take part in the runs under faults if they are there.
+    if matches!(program.needs, Needs::Clients | Needs::Peers) || program.target == JEPSEN {
+        command.envs(clients.iter().map(|prepared| (prepared.variable, &prepared.place)));
+    }
+    place.set(&mut command);
+    let (row, on) = match program.needs {
+        Needs::Nothing => (WITHOUT_SERVER.to_owned(), String::new()),
+        _ => (place.title.clone(), format!(" on {}", place.title)),
+    };
+    Some(Job { title: format!("{} {}{on}", program.package, program.target), row, command })
+}
+
+/// The examples in the documentation.
+fn documentation(features: &[&str]) -> Job {
+    let mut command = command::cargo();
+    command.args(["test", "--workspace", "--no-fail-fast", "--doc"]);
+    command.args(features.iter().flat_map(|feature| ["--features", feature]));
+    command.env(SERVER_VARIABLE, ServerKind::Embedded.name());
+    Job { title: "documentation".to_owned(), row: "documentation".to_owned(), command }
+}
+
+/// What came of all jobs, by row.
+fn rows(places: &[Place], outcomes: Vec<Outcome>) -> Vec<Run> {
+    let mut rows: Vec<Run> = Vec::new();
+    for Outcome { row, good, tally, servers } in outcomes {
+        let index = rows.iter().position(|run| run.title == row).unwrap_or_else(|| {
+            let place = places.iter().find(|place| place.title == row && place.suite != Suite::Conformance);
+            let (meant_for, tally, servers) = (place.map(|place| place.kind), Tally::default(), Servers::default());
+            rows.push(Run { title: row, meant_for, tally, servers, good: true });
+            rows.len() - 1
+        });
+        let run = &mut rows[index];
+        run.good &= good;
+        run.tally.add(tally);
+        run.servers.add(servers);
+    }
+    rows
+}
+
+/// Runs the tests that the caller selects, on one server after the other, with everything that they need.
+fn selected(choice: Choice, arguments: &[String], required: bool) -> Result<(), String> {
+    let mut clients = brought(&plan::clients(arguments), Client::prepare)?;
+    if plan::names_jepsen(arguments) && clients.is_empty() {
+        // They take part if they are there.
+        clients = clients::available().0;
+    }
+    if plan::names_kerberos(arguments) {
+        kerberos::prepare(required)?;
+    }
+    let (line, mut not_run) = (plan::command_line(arguments), Vec::new());
+    let (places, mut failed) = (places(choice, &mut not_run), Vec::new());
+    for place in &places {
+        say(&format!("on {}: cargo {}", place.title, line.join(" ")));
+        let mut cargo = command::cargo();
+        cargo.args(&line).envs(clients.iter().map(|prepared| (prepared.variable, &prepared.place)));
+        place.set(&mut cargo);
+        if command::run(&mut cargo).is_err() {
+            failed.push(place.title.as_str());
+        }
+    }
+    not_run.iter().for_each(|not_run| println!("{}", not_run.text()));
+    match not_run.first() {
+        _ if !failed.is_empty() => {
+            Err(format!("these tests failed on {}, or could not be built", failed.join(" and ")))
+        }
+        Some(not_run) if required || places.is_empty() => Err(format!("{} did not run", not_run.what)),
+        _ => Ok(()),
+    }
 }
 
 /// Clients without which tests cannot run.
 fn brought(clients: &[Client], prepare: impl Fn(Client) -> Result<Prepared, String>) -> Result<Vec<Prepared>, String> {
     clients.iter().map(|client| prepare(*client)).collect()
-}
-
-fn title(found: &Distribution) -> String {
-    format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
 }
 
 #[cfg(test)]
@@ -222,7 +261,6 @@ mod tests {
             _ => Err("no Python".to_owned()),
         };
         assert_eq!(brought(&[Client::Curator], prepare).unwrap()[0].client, Client::Curator);
-        assert_eq!(brought(&[], prepare), Ok(Vec::new()));
         assert_eq!(brought(&[Client::Curator, Client::Kazoo], prepare), Err("no Python".to_owned()));
     }
 }

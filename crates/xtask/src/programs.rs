@@ -1,0 +1,138 @@
+//! Builds all test programs of the workspace, once and with one set of features, and knows which they are.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::{
+    command,
+    targets::{Needs, UNIT, needs},
+};
+
+/// What cargo builds of every package: also the test programs that plain `cargo test` leaves out, and the examples, which
+/// tests run as programs.
+const EVERYTHING: [&str; 9] = [
+    "test",
+    "--workspace",
+    "--no-run",
+    "--message-format=json-render-diagnostics",
+    "--lib",
+    "--bins",
+    "--examples",
+    "--test",
+    "*",
+];
+
+/// A program that runs tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) package: String,
+    /// The test target, or `unit` for the tests in a package's own sources.
+    pub(crate) target: String,
+    pub(crate) needs: Needs,
+    /// The package's directory, in which cargo runs its tests too.
+    directory: PathBuf,
+    executable: PathBuf,
+}
+
+/// Builds every test program, with these features besides the default ones.
+pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
+    let mut cargo = command::cargo();
+    cargo.args(EVERYTHING).args(features.iter().flat_map(|feature| ["--features", feature]));
+    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|e| format!("cannot start cargo: {e}"))?;
+    let mut programs = Vec::new();
+    for line in BufReader::new(child.stdout.take().ok_or("cargo has no output")?).lines() {
+        let line = line.map_err(|e| format!("cannot read what cargo says: {e}"))?;
+        programs.extend(Program::read(&line)?);
+    }
+    let status = child.wait().map_err(|e| format!("cannot wait for cargo: {e}"))?;
+    if status.success() { Ok(programs) } else { Err("the tests could not be built; what is wrong is above".to_owned()) }
+}
+
+impl Program {
+    /// Reads one of cargo's messages. Most are not about test programs.
+    fn read(message: &str) -> Result<Option<Self>, String> {
+        let message: Value = serde_json::from_str(message).map_err(|e| format!("cargo says `{message}`: {e}"))?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let (Some(executable), Some(true)) = (text(&message["executable"]), message["profile"]["test"].as_bool())
+        else {
+            return Ok(None);
+        };
+        let malformed = || format!("cargo names the program {executable}, but not what it is");
+        let manifest = text(&message["manifest_path"]).ok_or_else(malformed)?;
+        let directory = PathBuf::from(manifest).parent().map(PathBuf::from).ok_or_else(malformed)?;
+        let package = text(&message["package_id"]).as_deref().and_then(name).ok_or_else(malformed)?;
+        let kind = message["target"]["kind"][0].as_str().ok_or_else(malformed)?;
+        let (target, needs) = match kind {
+            "test" => {
+                let target = text(&message["target"]["name"]).ok_or_else(malformed)?;
+                let needs = needs(&target).ok_or_else(|| {
+                    format!("what the test target {target} of {package} needs is not in crates/xtask/src/targets.rs")
+                })?;
+                (target, needs)
+            }
+            // Examples have no tests; they are built as programs.
+            "example" => return Ok(None),
+            _ => (UNIT.to_owned(), Needs::Nothing),
+        };
+        Ok(Some(Self { package, target, needs, directory, executable: executable.into() }))
+    }
+
+    /// The program, as cargo would run it.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.executable);
+        let cargo = command::cargo().get_program().to_owned();
+        let variables = [
+            ("CARGO", cargo),
+            ("CARGO_MANIFEST_DIR", OsString::from(&self.directory)),
+            ("CARGO_PKG_NAME", OsString::from(&self.package)),
+        ];
+        command.current_dir(&self.directory).envs(variables).stdin(Stdio::null());
+        command
+    }
+}
+
+/// The name in the id of a package: `path+file:///w/crates/a#0.1.0`, or `path+file:///w/b#a@0.1.0` where the directory has
+/// another name.
+fn name(id: &str) -> Option<String> {
+    let (place, version) = id.rsplit_once('#')?;
+    let name = version.rsplit_once('@').map_or_else(|| place.rsplit('/').next(), |(name, _)| Some(name));
+    name.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: &str, name: &str, test: bool) -> String {
+        format!(
+            r#"{{"reason":"compiler-artifact","package_id":"path+file:///w/crates/a#0.1.0","manifest_path":"/w/crates/a/Cargo.toml",
+                "target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{test}}},"executable":"/t/x-1"}}"#
+        )
+    }
+
+    #[test]
+    fn test_programs_are_told_from_other_artifacts() {
+        let read = |kind, name, test| {
+            Program::read(&message(kind, name, test)).map(|found| found.map(|p| (p.target, p.needs)))
+        };
+        assert_eq!(read("test", "server", true), Ok(Some(("server".to_owned(), Needs::Either))));
+        assert_eq!(read("lib", "a", true), Ok(Some(("unit".to_owned(), Needs::Nothing))));
+        assert_eq!(read("bin", "a", false), Ok(None));
+        assert_eq!(read("example", "mutex", true), Ok(None));
+        assert_eq!(Program::read(r#"{"reason":"build-finished","success":true}"#), Ok(None));
+        assert!(read("test", "serve", true).unwrap_err().contains("the test target serve of a needs is not in"));
+        assert!(Program::read("warning: x").unwrap_err().contains("cargo says `warning: x`"));
+    }
+
+    #[test]
+    fn a_package_is_named_by_its_id() {
+        assert_eq!(name("path+file:///w/crates/a#0.1.0").as_deref(), Some("a"));
+        assert_eq!(name("path+file:///w/examples#a-examples@0.1.0").as_deref(), Some("a-examples"));
+    }
+}
