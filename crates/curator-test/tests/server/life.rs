@@ -104,16 +104,6 @@ async fn watches_and_sessions_are_known() {
 }
 
 #[tokio::test]
-async fn containers_are_removed_as_often_as_asked() {
-    let server = TestingServer::builder().container_check_interval(Duration::from_millis(50)).start().await.unwrap();
-    let client = client(server.address()).await;
-    client.create("/c", b"", &CONTAINER).await.unwrap();
-    client.create("/c/child", b"", &PERSISTENT).await.unwrap();
-    client.delete("/c/child", None).await.unwrap();
-    until(async || client.check_stat("/c").await.unwrap().is_none()).await;
-}
-
-#[tokio::test]
 async fn a_counter_can_be_set_and_nothing_else_changes() {
     let server = TestingServer::start().await.unwrap();
     let client = client(server.address()).await;
