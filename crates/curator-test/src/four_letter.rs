@@ -151,5 +151,4 @@ mod tests {
         let expected = SessionInfo { session_id: 0xf000_0000_0000_000a_u64.cast_signed(), client };
         assert_eq!(sessions(cons), [expected]);
     }
-
 }

@@ -87,5 +87,4 @@ mod tests {
         numbers.dedup();
         assert_eq!(numbers.len(), 20);
     }
-
 }

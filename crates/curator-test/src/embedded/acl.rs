@@ -226,5 +226,4 @@ mod tests {
         let everywhere = [entry(permissions::WRITE, "ip", "1.2.3.4/0")];
         assert_eq!(check(&everywhere, permissions::WRITE, &[Id::of_address(local())]), Ok(()));
     }
-
 }

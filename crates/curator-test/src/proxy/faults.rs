@@ -225,5 +225,4 @@ mod tests {
         assert_eq!(under_way, Some(Fault::AlterReply(0)));
         assert!(faults.take_alteration(0).is_some() && faults.take_alteration(1).is_none());
     }
-
 }

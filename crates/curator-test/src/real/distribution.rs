@@ -246,5 +246,4 @@ mod tests {
     fn a_folder_without_zookeeper_is_no_release() {
         assert_eq!(jars_of_release(Path::new(env!("CARGO_MANIFEST_DIR"))), None);
     }
-
 }

@@ -24,7 +24,11 @@ pub(crate) fn check(name: &str, actual: &str, version: &str) {
         return if is_3_8(version) { write(&own, actual, Some(&inherited)) } else { write(&file(name), actual, None) };
     }
     let expected = expected(name, version);
-    assert!(expected == actual, "ZooKeeper says (-), this server ({version}) says (+):\n{}", difference(&expected, actual));
+    assert!(
+        expected == actual,
+        "ZooKeeper says (-), this server ({version}) says (+):\n{}",
+        difference(&expected, actual)
+    );
 }
 
 fn is_3_8(version: &str) -> bool {
@@ -74,7 +78,8 @@ fn folder() -> PathBuf {
 fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let some = |sign: &str, lines: &[&str]| lines.iter().take(10).map(|line| format!("{sign} {line}\n")).collect::<String>();
+    let some =
+        |sign: &str, lines: &[&str]| lines.iter().take(10).map(|line| format!("{sign} {line}\n")).collect::<String>();
     some(" ", &old[same.saturating_sub(10)..same]) + &some("-", &old[same..]) + &some("+", &new[same..])
 }
 

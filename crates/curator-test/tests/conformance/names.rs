@@ -123,10 +123,8 @@ pub(crate) const EVENTS: Names = Names(
 );
 
 /// What kind of watch is meant in `removeWatches` and `checkWatches`.
-pub(crate) const WATCHES: Names = Names(
-    "type",
-    &[(1, "children"), (2, "data"), (3, "any"), (4, "persistent"), (5, "persistent_recursive")],
-);
+pub(crate) const WATCHES: Names =
+    Names("type", &[(1, "children"), (2, "data"), (3, "any"), (4, "persistent"), (5, "persistent_recursive")]);
 
 /// The mode of `addWatch`.
 pub(crate) const WATCH_MODES: Names = Names("mode", &[(0, "persistent"), (1, "persistent_recursive")]);

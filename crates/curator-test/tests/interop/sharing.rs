@@ -55,7 +55,8 @@ impl Peer {
 pub(crate) async fn take_turns(peer: &'static Peer) {
     const CYCLES: usize = 25;
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let lock = |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> { Arc::new((peer.mutex)(client, path)) };
+    let lock =
+        |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> { Arc::new((peer.mutex)(client, path)) };
     let theirs = |number, log: &str, seed| {
         let mut agent = peer.start(&format!("agent{number}"), server);
         let command = format!("{} {path} {log} {CYCLES} {seed}", peer.cycles);

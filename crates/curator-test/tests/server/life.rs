@@ -10,7 +10,7 @@ use curator_test::{Error, Mode, TestingServer, until};
 
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::{CONTAINER, EPHEMERAL, PERSISTENT, RawClient, client};
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 #[tokio::test]
 async fn a_server_serves() {

@@ -115,6 +115,7 @@ transcripts! { Server::own() =>
 transcripts! { Server::with_create_counter("/a", i32::MAX - 1) =>
     fn the_last_number_is_given_again_and_again: "counter_end";
     fn a_transaction_goes_on_with_negative_numbers: "counter_end_multi";
+    fn a_node_that_a_transaction_makes_anew_counts_from_zero: "counter_anew";
 }
 
 transcripts! { Server::with_create_counter("/a", -3) =>

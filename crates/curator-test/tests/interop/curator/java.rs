@@ -89,7 +89,6 @@ impl Java {
         assert_eq!(beside.ask(&format!("share {name}")).await, "ok");
         JavaSession { thread, beside, credentials: credentials_of(&opened) }
     }
-
 }
 
 /// A session in the Java process that tests share.

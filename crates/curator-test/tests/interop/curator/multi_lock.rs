@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessMutex, client::CuratorClient};
-use curator_test::{soon, unique_path};
+use curator_test::unique_path;
 
 use super::{
     java::java,

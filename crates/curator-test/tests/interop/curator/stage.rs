@@ -75,12 +75,7 @@ pub(super) async fn until_children(client: &CuratorClient, path: &str, number: u
 pub(super) const CYCLES: usize = 8;
 
 /// Four sessions of each language take a lock by turns. The first of each takes the first path or paths, and so on, in turn.
-pub(super) async fn four_of_each(
-    kind: &str,
-    java_paths: &[&str],
-    our_locks: &[(&str, Ours)],
-    gate: Gate,
-) -> Vec<i64> {
+pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(&str, Ours)], gate: Gate) -> Vec<i64> {
     let theirs = |number: usize, log: &str, seed| {
         let path = java_paths[number % java_paths.len()];
         java_turns(format!("cycles {kind} {path} {log} {CYCLES} {seed}"))
