@@ -19,8 +19,9 @@
 //! unless it says `acl=`. Lists of nodes are sorted, as their order is the server's choice. In `<>` stand bytes, in place of a
 //! request's body or of a whole frame, with a remark behind them.
 //!
-//! For a new scenario, write what clients send, and name the file in `scenarios/mod.rs`. Replies come by themselves; where an event
-//! or the end of a connection comes, write a line such as `a <-`. Then have ZooKeeper write the rest.
+//! For a new scenario, write what clients send, and a line such as `a <-` where an answer, an event or the end of a connection
+//! comes: what stands without such a line between is sent in one write. Name the file in `scenarios/mod.rs`, and have ZooKeeper write
+//! the rest.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
