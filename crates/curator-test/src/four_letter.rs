@@ -151,14 +151,4 @@ mod tests {
         let expected = SessionInfo { session_id: 0xf000_0000_0000_000a_u64.cast_signed(), client };
         assert_eq!(sessions(cons), [expected]);
     }
-
-    #[test]
-    fn the_answers_about_watches_are_understood() {
-        assert_eq!(watch_count("2 connections watching 3 paths\nTotal watches:4\n"), Some(4));
-        let mntr = "zk_version\t3.9.5\nzk_watch_count\t12\nzk_ephemerals_count\t3\n";
-        assert_eq!(total_watch_count(mntr), Some(12));
-        assert_eq!(total_watch_count("This ZooKeeper instance is not currently serving requests\n"), None);
-        let watches = watches_by_path("/a\n\t0x1\n\t0x2\n/b/c\n\t0x1\n\n");
-        assert_eq!(watches, BTreeMap::from([("/a".to_owned(), vec![1, 2]), ("/b/c".to_owned(), vec![1])]));
-    }
 }

@@ -124,18 +124,3 @@ impl From<i32> for OpCode {
         NUMBERS.iter().find(|(_, n)| *n == number).map_or(Self::Other(number), |(op, _)| *op)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_go_both_ways() {
-        for (op, number) in NUMBERS {
-            assert_eq!(op.number(), number);
-            assert_eq!(OpCode::from(number), op);
-        }
-        assert_eq!(OpCode::from(4711), OpCode::Other(4711));
-        assert_eq!(OpCode::Other(4711).number(), 4711);
-    }
-}

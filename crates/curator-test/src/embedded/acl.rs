@@ -206,16 +206,6 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_the_hash_of_user_and_password() {
-        let id = authenticate(Some("digest"), Some(b"super:test"), local()).unwrap();
-        assert_eq!(id.id, "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
-        assert_eq!(id.user(), "super");
-        for (scheme, auth) in [(Some("kerberos"), Some(&b""[..])), (Some("digest"), None), (None, Some(b"a:b"))] {
-            assert_eq!(authenticate(scheme, auth, local()), Err(Code::AuthFailed), "{scheme:?}");
-        }
-    }
-
-    #[test]
     fn somebody_has_what_any_entry_grants() {
         let list = [entry(permissions::READ, "world", "anyone"), entry(permissions::WRITE, "ip", "127.0.0.0/8")];
         assert_eq!(check(&list, permissions::READ, &[]), Ok(()));
@@ -235,24 +225,5 @@ mod tests {
         }
         let everywhere = [entry(permissions::WRITE, "ip", "1.2.3.4/0")];
         assert_eq!(check(&everywhere, permissions::WRITE, &[Id::of_address(local())]), Ok(()));
-    }
-
-    #[test]
-    fn a_list_is_checked_and_completed() {
-        let me = [Id::of_address(local()), Id::new("digest", "me:hash")];
-        let auth = [entry(1, "auth", ""), entry(1, "auth", "")];
-        assert_eq!(fix_up(&auth, &me), Ok(vec![entry(1, "digest", "me:hash")]));
-        assert_eq!(fix_up(&auth, &me[..1]), Err(Code::InvalidAcl));
-        assert_eq!(fix_up(&[], &me), Err(Code::InvalidAcl));
-        let wrong =
-            [("world", "me"), ("digest", "me"), ("digest", "a:b:c"), ("ip", "x"), ("ip", "1.2.3.4/33"), ("x", "y")];
-        for (scheme, id) in wrong {
-            assert_eq!(fix_up(&[entry(1, scheme, id)], &me), Err(Code::InvalidAcl), "{scheme}:{id}");
-        }
-    }
-
-    #[test]
-    fn hashes_are_for_administrators() {
-        assert_eq!(without_secrets(&[entry(1, "digest", "me:hash")]), [entry(1, "digest", "me:x")]);
     }
 }

@@ -128,14 +128,3 @@ fn wchp(server: &Processor, text: &mut String) -> fmt::Result {
     }
     writeln!(text)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn four_letters_that_are_no_word_are_the_length_of_a_frame() {
-        assert!(is_word(*b"ruok") && is_word(*b"conf"));
-        assert!(!is_word(*b"lead") && !is_word(45_i32.to_be_bytes()));
-    }
-}

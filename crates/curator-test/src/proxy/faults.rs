@@ -186,17 +186,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_hits_once_and_only_its_kind() {
-        let mut faults = Faults::default();
-        faults.arm(OpCode::Create2, 1, Fault::CutReply);
-        faults.arm(OpCode::Create2, 1, Fault::SwallowReply);
-        assert_eq!(faults.hit(OpCode::Delete), None);
-        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutReply));
-        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::SwallowReply));
-        assert_eq!(faults.hit(OpCode::Create2), None);
-    }
-
-    #[test]
     fn a_fault_waits_for_its_number() {
         let mut faults = Faults::default();
         // A request before it was armed does not count.
@@ -235,28 +224,5 @@ mod tests {
         assert_eq!((faults.hit(OpCode::Create2), faults.hit(OpCode::GetData)), (None, None));
         assert_eq!(under_way, Some(Fault::AlterReply(0)));
         assert!(faults.take_alteration(0).is_some() && faults.take_alteration(1).is_none());
-    }
-
-    #[test]
-    fn a_release_frees_what_is_parked() {
-        let mut faults = Faults::default();
-        faults.hold(OpCode::Create2);
-        assert_eq!(faults.parks(OpCode::Delete), None);
-        let release = faults.parks(OpCode::Create2).unwrap();
-        assert!(!faults.is_released(release));
-        faults.release();
-        assert!(faults.is_released(release));
-        assert_eq!(faults.parks(OpCode::Create2), None);
-    }
-
-    #[test]
-    fn black_holes_add_up() {
-        let mut faults = Faults::default();
-        faults.black_hole(Direction::ToServer);
-        assert!(faults.loses(Direction::ToServer) && !faults.loses(Direction::ToClient));
-        faults.black_hole(Direction::ToClient);
-        assert!(faults.loses(Direction::Both));
-        faults.heal();
-        assert!(!faults.loses(Direction::ToServer) && !faults.loses(Direction::ToClient));
     }
 }

@@ -182,19 +182,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handshakes_answer_is_understood() {
-        let mut payload = vec![0; 8];
-        payload.extend(0x1234_i64.to_be_bytes());
-        payload.extend(3_i32.to_be_bytes());
-        payload.extend(b"abc\0");
-        assert_eq!(
-            ConnectResponse::parse(&payload),
-            Some(ConnectResponse { session_id: 0x1234, password: b"abc".into() })
-        );
-        assert_eq!(ConnectResponse::parse(&payload[..21]), None);
-    }
-
-    #[test]
     fn only_the_timeout_is_stretched() {
         let answer =
             |timeout: i32| [&[0, 0, 0, 16, 0, 0, 0, 0][..], &timeout.to_be_bytes(), &[7; 8], b"\0\0\0\x01p\0"].concat();
@@ -210,19 +197,6 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_understood() {
-        let request = [7_i32.to_be_bytes(), 15_i32.to_be_bytes()].concat();
-        assert_eq!(RequestHeader::parse(&request), Some(RequestHeader { xid: 7, op: OpCode::Create2 }));
-        assert_eq!(RequestHeader::parse(&request[..7]), None);
-        let mut reply = (-1_i32).to_be_bytes().to_vec();
-        reply.extend(9_i64.to_be_bytes());
-        reply.extend((-101_i32).to_be_bytes());
-        let header = ReplyHeader::parse(&reply).unwrap();
-        assert_eq!(header, ReplyHeader { xid: -1, error: -101 });
-        assert!(header.is_notification());
-    }
-
-    #[test]
     fn the_path_of_a_request_is_found() {
         let path = [&1_i32.to_be_bytes()[..], b"/"].concat();
         let header = [0; HEADER];
@@ -235,12 +209,6 @@ mod tests {
         assert_eq!(super::path(OpCode::CloseSession, &header), None);
         // A length that is none.
         assert_eq!(super::path(OpCode::Sync, &[&header[..], &version].concat()), None);
-    }
-
-    #[test]
-    fn words_are_told_from_frames() {
-        assert!(is_four_letter_word(*b"mntr"));
-        assert!(!is_four_letter_word(45_i32.to_be_bytes()));
     }
 
     #[tokio::test]

@@ -246,11 +246,4 @@ mod tests {
     fn a_folder_without_zookeeper_is_no_release() {
         assert_eq!(jars_of_release(Path::new(env!("CARGO_MANIFEST_DIR"))), None);
     }
-
-    #[test]
-    fn an_error_says_what_to_do() {
-        assert!(format!("{:?}", NotFound::ZooKeeper).contains("cargo xtask prepare"));
-        assert!(NotFound::Home("/nowhere".into()).to_string().contains("/nowhere"));
-        assert!(NotFound::Java.to_string().contains("JAVA_HOME"));
-    }
 }

@@ -143,23 +143,3 @@ fn zoo_cfg(settings: &Settings, address: SocketAddr, data: &Path) -> String {
     let lines = settings.config.iter().map(|(key, value)| format!("{key}={value}\n"));
     place.into_iter().chain(lines).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_later_setting_replaces_the_default() {
-        let mut settings = Settings::default();
-        settings.set_tick_time(Duration::from_millis(250));
-        settings.config.insert("maxClientCnxns".into(), "3".into());
-        let text = zoo_cfg(&settings, "127.0.0.1:2181".parse().unwrap(), Path::new("/data"));
-        let count = |line: &str| text.lines().filter(|l| *l == line).count();
-        assert_eq!(count("tickTime=250"), 1);
-        assert_eq!(count("maxClientCnxns=3"), 1);
-        assert_eq!(count("maxClientCnxns=0"), 0);
-        assert_eq!(count("clientPortAddress=127.0.0.1"), 1);
-    }
-}

@@ -97,13 +97,6 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_names_the_kind() {
-        assert_eq!(kind("embedded"), Ok(ServerKind::Embedded));
-        assert_eq!(kind("real"), Ok(ServerKind::Real));
-        assert_eq!(ServerKind::from_variable(None), Ok(ServerKind::Embedded));
-    }
-
-    #[test]
     fn another_value_is_refused_by_name() {
         for value in ["Real", "", "docker", "real "] {
             let error = kind(value).unwrap_err();

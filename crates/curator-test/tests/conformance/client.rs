@@ -10,13 +10,13 @@ use std::{
 };
 
 use crate::{
-    hello::{self, Hello, Session},
+    hello,
     jute::{Malformed, Reader, Writer},
-    names,
+    names::{self, OPERATIONS},
     op::Op,
     reply,
-    requests::ping,
     transcript::Transcript,
+    words::Words,
 };
 
 /// How long an answer may take. It is long, as only a broken server lets a test wait for all of it.
@@ -25,13 +25,17 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// One connection. It writes down what it sends and what it gets.
 #[derive(Debug)]
 pub(crate) struct Client {
-    name: String,
+    pub(crate) name: String,
     stream: TcpStream,
     log: Rc<RefCell<Transcript>>,
     xid: i32,
+    /// Whether a handshake was sent whose answer has not come.
+    connects: bool,
+    /// Whether the answer to a handshake has come, which is the first that comes.
+    is_connected: bool,
     /// What was sent and not yet answered.
     pending: VecDeque<(i32, Op)>,
-    closed: bool,
+    pub(crate) closed: bool,
 }
 
 impl Client {
@@ -40,105 +44,76 @@ impl Client {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(DEFAULT_TIMEOUT)).unwrap();
         stream.set_write_timeout(Some(DEFAULT_TIMEOUT)).unwrap();
-        let log = Rc::clone(log);
-        Self { name: name.to_owned(), stream, log, xid: 0, pending: VecDeque::new(), closed: false }
-    }
-
-    /// The handshake. `None` when no session is granted.
-    pub(crate) fn hello(&mut self, hello: &Hello) -> Option<Session> {
-        self.introduce(hello);
-        let bytes = hello.framed(&self.log.borrow().normal);
-        self.write(&bytes);
-        self.next_handshake()
-    }
-
-    fn introduce(&self, hello: &Hello) {
-        let text = hello.describe(&mut self.log.borrow_mut().normal);
-        self.note(&format!("-> {text}"));
-    }
-
-    /// Reads the answer to a handshake.
-    pub(crate) fn next_handshake(&mut self) -> Option<Session> {
-        let frame = self.frame()?;
-        let mut reader = Reader(&frame);
-        let Ok((text, session)) = hello::granted(&mut reader, &mut self.log.borrow_mut().normal) else {
-            self.note(&format!("<- malformed {frame:?}"));
-            return None;
-        };
-        self.note(&format!("<- {text}"));
-        self.log.borrow_mut().sessions.extend(session.clone());
-        session
-    }
-
-    /// Sends a request and reads up to its reply.
-    pub(crate) fn call(&mut self, op: Op) {
-        self.pipeline(&[op]);
-    }
-
-    /// Sends several requests in one write, and reads up to the last reply.
-    pub(crate) fn pipeline(&mut self, ops: &[Op]) {
-        self.send(ops);
-        while !self.pending.is_empty() && self.next() {}
-    }
-
-    /// Sends requests in one write and reads nothing.
-    pub(crate) fn send(&mut self, ops: &[Op]) {
-        let bytes = self.take_down(ops);
-        self.write(&bytes);
-    }
-
-    /// Sends the handshake and requests in one write, and reads up to the last reply.
-    pub(crate) fn hello_and(&mut self, hello: &Hello, ops: &[Op]) {
-        self.send_hello_and(hello, ops);
-        self.next_handshake();
-        while !self.pending.is_empty() && self.next() {}
-    }
-
-    /// Sends the handshake and requests in one write, and reads nothing.
-    pub(crate) fn send_hello_and(&mut self, hello: &Hello, ops: &[Op]) {
-        self.introduce(hello);
-        let mut bytes = hello.framed(&self.log.borrow().normal);
-        bytes.extend(self.take_down(ops));
-        self.write(&bytes);
-    }
-
-    /// Writes requests down as sent, and returns what goes over the wire.
-    fn take_down(&mut self, ops: &[Op]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for op in ops {
-            let xid = self.xid_of(op);
-            self.note(&format!("-> {op}"));
-            bytes.extend(self.request(xid, op));
-            self.pending.push_back((xid, op.clone()));
+        Self {
+            name: name.to_owned(),
+            stream,
+            log: Rc::clone(log),
+            xid: 0,
+            connects: false,
+            is_connected: false,
+            pending: VecDeque::new(),
+            closed: false,
         }
-        bytes
+    }
+
+    /// Sends a handshake or a request, and reads up to its reply.
+    pub(crate) fn call(&mut self, text: &str) {
+        self.send(&[text]);
+        self.read_replies();
+    }
+
+    /// Reads until nothing is expected any more, or the connection has ended. Returns how many lines that gave.
+    pub(crate) fn read_replies(&mut self) -> usize {
+        let mut lines = 0;
+        while (self.connects || !self.pending.is_empty()) && !self.closed {
+            self.next();
+            lines += 1;
+        }
+        lines
+    }
+
+    /// Sends what a transcript says in one write, and reads nothing: a handshake, which begins with `connect`; bytes as they are,
+    /// which are in `<>`, and to which no reply is expected; or requests. Bytes are written apart.
+    pub(crate) fn send(&mut self, texts: &[&str]) {
+        let mut bytes = Vec::new();
+        for text in texts {
+            self.note(&format!("-> {text}"));
+            if let Some(raw) = Words(text).bytes() {
+                self.write(&raw);
+            } else if text.starts_with("connect ") {
+                self.connects = true;
+                bytes.extend(hello::connect(text, &mut self.log.borrow_mut().normal).framed());
+            } else {
+                let op = self.op(text);
+                let xid = self.xid_of(&op);
+                bytes.extend(request(xid, &op));
+                self.pending.push_back((xid, op));
+            }
+        }
+        self.write(&bytes);
     }
 
     /// Sends a request of which nothing is written down, and returns its reply without the header. Nothing else may be on
     /// its way.
-    pub(crate) fn ask(&mut self, op: &Op) -> Vec<u8> {
+    pub(crate) fn ask(&mut self, text: &str) -> Vec<u8> {
         const HEADER: usize = 16;
-        let xid = self.xid_of(op);
-        self.write(&self.request(xid, op));
+        let op = self.op(text);
+        let xid = self.xid_of(&op);
+        self.write(&request(xid, &op));
         self.frame().and_then(|frame| frame.get(HEADER..).map(<[u8]>::to_vec)).unwrap_or_default()
-    }
-
-    /// Sends bytes as they are. No reply to them is expected.
-    pub(crate) fn send_bytes(&mut self, bytes: &[u8], text: &str) {
-        self.note(&format!("-> {text}"));
-        self.write(bytes);
     }
 
     /// Shows all events that were on their way, and that there is no other: the answer to a ping comes after them.
     pub(crate) fn settle(&mut self) {
-        self.call(ping());
+        self.call("ping");
     }
 
     /// Reads one reply or event, or the connection's end. False when nothing can follow.
     pub(crate) fn next(&mut self) -> bool {
         let Some(frame) = self.frame() else { return false };
         let mut reader = Reader(&frame);
-        let text = self.answer(&mut reader).unwrap_or_else(|Malformed| format!("malformed {frame:?}"));
+        let text = if self.is_connected { self.answer(&mut reader) } else { self.granted(&mut reader) };
+        let text = text.unwrap_or_else(|Malformed| format!("malformed {frame:?}"));
         self.note(&format!("<- {text}"));
         true
     }
@@ -177,7 +152,7 @@ impl Client {
     }
 
     /// Closes the connection, not the session. The server sees it at once.
-    pub(crate) fn disconnect(mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.note("-- disconnects");
         self.closed = true;
         // A server that was quicker is no failure.
@@ -188,6 +163,14 @@ impl Client {
     pub(crate) fn end_of_requests(&mut self) {
         self.note("-- sends no more");
         self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    fn granted(&mut self, reader: &mut Reader<'_>) -> Result<String, Malformed> {
+        (self.connects, self.is_connected) = (false, true);
+        let log = &mut *self.log.borrow_mut();
+        let (text, session) = hello::granted(reader, &mut log.normal)?;
+        log.sessions.extend(session);
+        Ok(text)
     }
 
     fn answer(&mut self, reader: &mut Reader<'_>) -> Result<String, Malformed> {
@@ -206,11 +189,11 @@ impl Client {
         let result = if error == 0 { "ok".to_owned() } else { names::error(error) };
         // The results of a multi begin a line of their own.
         let space = if body.is_empty() || body.starts_with('\n') { "" } else { " " };
-        Ok(format!("{order}{} {result} at {at}{space}{body}", names::operation(op.code)))
+        Ok(format!("{order}{} {result} at {at}{space}{body}", OPERATIONS.name(op.code)))
     }
 
-    fn request(&self, xid: i32, op: &Op) -> Vec<u8> {
-        op.encode(Writer::default().int(xid).int(op.code), self.log.borrow().normal.base).framed()
+    fn op(&self, text: &str) -> Op {
+        Op::read(text, self.log.borrow().normal.base)
     }
 
     /// The fixed xids of clients, and numbers for the rest.
@@ -262,4 +245,8 @@ impl Client {
     fn note(&self, text: &str) {
         self.log.borrow_mut().line(&format!("{} {text}", self.name));
     }
+}
+
+fn request(xid: i32, op: &Op) -> Vec<u8> {
+    Writer::default().int(xid).int(op.code).raw(&op.body).framed()
 }

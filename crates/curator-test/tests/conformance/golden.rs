@@ -3,26 +3,50 @@
 //! They are written by ZooKeeper 3.9, when `CONFORMANCE_WRITE` is set. Where 3.8 says something else it has a transcript
 //! of its own, in `transcripts/3.8`, except for one difference that is everywhere: its events carry no zxid.
 
-use std::{env, fmt::Write, fs, path::PathBuf};
+use std::{env, fs, path::PathBuf};
 
 /// Set, to any value, it has the transcripts written instead of compared.
 const WRITE: &str = "CONFORMANCE_WRITE";
 
-/// Compares what a server said with what it should say.
+/// What a server of this version should say.
+pub(crate) fn expected(name: &str, version: &str) -> String {
+    let own = if is_3_8(version) { fs::read_to_string(file_of_3_8(name)).ok() } else { None };
+    let text = own.unwrap_or_else(|| common(name, version));
+    assert!(!text.is_empty(), "there is no transcript {name}");
+    text
+}
+
+/// Compares that with what a server said.
 pub(crate) fn check(name: &str, actual: &str, version: &str) {
-    let file = folder().join(format!("{name}.txt"));
-    let own = folder().join("3.8").join(format!("{name}.txt"));
-    let is_3_8 = version.starts_with("3.8.");
-    let common = || {
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        if is_3_8 { without_zxids_of_events(&text) } else { text }
-    };
     if env::var_os(WRITE).is_some() {
-        assert!(is_3_8 || version.starts_with("3.9."), "transcripts come from 3.9 or 3.8, not from {version}");
-        return write(if is_3_8 { &own } else { &file }, actual, is_3_8.then(common).as_deref());
+        assert!(is_3_8(version) || version.starts_with("3.9."), "transcripts come from 3.9 or 3.8, not from {version}");
+        let (own, inherited) = (file_of_3_8(name), common(name, version));
+        return if is_3_8(version) { write(&own, actual, Some(&inherited)) } else { write(&file(name), actual, None) };
     }
-    let expected = if is_3_8 { fs::read_to_string(&own).unwrap_or_else(|_| common()) } else { common() };
-    assert!(expected == actual, "ZooKeeper says (-), this server ({version}) says (+):\n{}", diff(&expected, actual));
+    let expected = expected(name, version);
+    assert!(
+        expected == actual,
+        "ZooKeeper says (-), this server ({version}) says (+):\n{}",
+        difference(&expected, actual)
+    );
+}
+
+fn is_3_8(version: &str) -> bool {
+    version.starts_with("3.8.")
+}
+
+/// What a server of this version should say if it has no transcript of its own.
+fn common(name: &str, version: &str) -> String {
+    let text = fs::read_to_string(file(name)).unwrap_or_default();
+    if is_3_8(version) { without_zxids_of_events(&text) } else { text }
+}
+
+fn file(name: &str) -> PathBuf {
+    folder().join(format!("{name}.txt"))
+}
+
+fn file_of_3_8(name: &str) -> PathBuf {
+    folder().join("3.8").join(format!("{name}.txt"))
 }
 
 /// `inherited` is what holds where the file is missing; then no file is needed.
@@ -50,53 +74,45 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/transcripts")
 }
 
-/// Both texts, line by line: what only the first has with a `-`, what only the second has with a `+`.
-fn diff(expected: &str, actual: &str) -> String {
+/// Where two texts part: the lines before that, and a few of each from there on, with a `-` and a `+`.
+fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
-    // The length of the longest common subsequence of each pair of tails.
-    let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            common[i][j] =
-                if old[i] == new[j] { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
-        }
-    }
-    let (mut i, mut j, mut text) = (0, 0, String::new());
-    while i < old.len() || j < new.len() {
-        let (sign, line) = if i < old.len() && j < new.len() && old[i] == new[j] {
-            (i, j) = (i + 1, j + 1);
-            (' ', old[i - 1])
-        } else if i < old.len() && (j == new.len() || common[i + 1][j] >= common[i][j + 1]) {
-            i += 1;
-            ('-', old[i - 1])
-        } else {
-            j += 1;
-            ('+', new[j - 1])
-        };
-        writeln!(text, "{sign} {line}").unwrap();
-    }
-    text
+    let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let some =
+        |sign: &str, lines: &[&str]| lines.iter().take(10).map(|line| format!("{sign} {line}\n")).collect::<String>();
+    some(" ", &old[same.saturating_sub(10)..same]) + &some("-", &old[same..]) + &some("+", &new[same..])
+}
+
+/// The names of the transcripts in a folder.
+fn names(folder: PathBuf) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    files.filter_map(|name| Some(name.strip_suffix(".txt")?.to_owned())).collect()
 }
 
 #[test]
 fn each_transcript_has_a_scenario() {
-    let texts = |folder: PathBuf| {
-        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        files
-            .filter(|file| file.is_file())
-            .map(|file| (file.clone(), fs::read_to_string(file).unwrap()))
-            .collect::<Vec<_>>()
-    };
-    let scenarios: String = texts(folder().with_file_name("scenarios")).into_iter().map(|(_, text)| text).collect();
-    for (file, _) in texts(folder()).into_iter().chain(texts(folder().join("3.8"))) {
-        let name = file.file_stem().unwrap().to_str().unwrap();
-        assert!(name == "README" || scenarios.contains(&format!("\"{name}\", |s|")), "{} is nobody's", file.display());
+    let scenarios = fs::read_dir(folder().with_file_name("scenarios")).unwrap();
+    let sources: String = scenarios.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    for name in names(folder()) {
+        assert!(sources.contains(&format!("\"{name}\"")), "{name} is nobody's");
     }
 }
 
 #[test]
-fn a_difference_is_shown_line_by_line() {
-    assert_eq!(diff("a\nb\nc\n", "a\nx\nc\nd\n"), "  a\n- b\n+ x\n  c\n+ d\n");
+fn clients_do_the_same_on_3_8() {
+    let done = |text: &str| -> Vec<String> {
+        let is_done = |line: &&str| line.contains(" -> ") || line.ends_with("-- disconnects");
+        text.lines().filter(is_done).map(str::to_owned).collect()
+    };
+    for name in names(folder().join("3.8")) {
+        let [common, own] = [file(&name), file_of_3_8(&name)].map(|file| done(&fs::read_to_string(file).unwrap()));
+        assert_eq!(common, own, "{name}");
+    }
+}
+
+#[test]
+fn a_difference_is_shown() {
+    assert_eq!(difference("a\nb\nc\n", "a\nx\nc\n"), "  a\n- b\n- c\n+ x\n+ c\n");
 }
 
 #[test]

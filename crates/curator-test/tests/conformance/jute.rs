@@ -27,7 +27,7 @@ impl Writer {
 
     pub(crate) fn buffer(self, value: Option<&[u8]>) -> Self {
         let Some(bytes) = value else { return self.int(NULL) };
-        self.int(length(bytes.len())).raw(bytes)
+        self.count(bytes.len()).raw(bytes)
     }
 
     pub(crate) fn string(self, value: &str) -> Self {
@@ -35,7 +35,12 @@ impl Writer {
     }
 
     pub(crate) fn strings(self, values: &[String]) -> Self {
-        values.iter().fold(self.int(length(values.len())), |writer, value| writer.string(value))
+        values.iter().fold(self.count(values.len()), |writer, value| writer.string(value))
+    }
+
+    /// How many there are of what follows.
+    pub(crate) fn count(self, of: usize) -> Self {
+        self.int(i32::try_from(of).expect("a length that fits into the protocol"))
     }
 
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
@@ -47,10 +52,6 @@ impl Writer {
     pub(crate) fn framed(self) -> Vec<u8> {
         Self::default().buffer(Some(&self.0)).0
     }
-}
-
-fn length(of: usize) -> i32 {
-    i32::try_from(of).expect("a length that fits into the protocol")
 }
 
 /// Bytes that do not hold what they should.

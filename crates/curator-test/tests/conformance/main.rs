@@ -1,7 +1,10 @@
 //! What a ZooKeeper server answers, byte for byte, except what it may choose: session ids, passwords, times, and the zxid
 //! that it starts from.
 //!
-//! Each scenario gives a transcript, which must be the one in `transcripts`. Those were written by ZooKeeper itself:
+//! Only this suite compares the embedded server with ZooKeeper: whatever the other tests ask of it, a difference shows here.
+//!
+//! A transcript in `transcripts` is a scenario, too: what its clients send is sent again, and what comes must be what stands there.
+//! The answers were written by ZooKeeper itself:
 //!
 //! ```text
 //! CURATOR_TEST_SERVER=real CONFORMANCE_WRITE=1 cargo test -p curator-test --test conformance
@@ -13,7 +16,12 @@
 //! In a transcript, `a ->` is what client a sends and `a <-` what it gets, in the order in which it comes. `at z+3` is
 //! the zxid in the header of a reply or event: the third transaction since the scenario began. Each session's creation
 //! is one, each request to write is one, even if it fails. `s1` is a session, `p1` a password. A create is open to all
-//! unless it says `acl=`. Lists of nodes are sorted, as their order is the server's choice.
+//! unless it says `acl=`. Lists of nodes are sorted, as their order is the server's choice. In `<>` stand bytes, in place of a
+//! request's body or of a whole frame, with a remark behind them.
+//!
+//! For a new scenario, write what clients send, and a line such as `a <-` where an answer, an event or the end of a connection
+//! comes: what stands without such a line between is sent in one write. Name the file in `scenarios/mod.rs`, and have ZooKeeper write
+//! the rest.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
@@ -27,8 +35,8 @@ mod names;
 mod normal;
 mod op;
 mod reply;
-mod requests;
 mod scenario;
 mod scenarios;
 mod server;
 mod transcript;
+mod words;

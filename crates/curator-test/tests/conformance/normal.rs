@@ -46,6 +46,19 @@ impl Normal {
         }
     }
 
+    /// The id of a session by its name. One that has not been seen is one that never was.
+    pub(crate) fn session_of(&mut self, name: &str) -> i64 {
+        of_name(&mut self.sessions, name, "s", 77)
+    }
+
+    /// The password by its name. One that has not been seen is wrong.
+    pub(crate) fn password_of(&mut self, name: &str) -> Vec<u8> {
+        match name.strip_prefix("zero*") {
+            Some(length) => vec![0; length.parse().unwrap()],
+            None => of_name(&mut self.passwords, name, "p", vec![7; 16]),
+        }
+    }
+
     /// A node's owner. That of containers and nodes with a time to live is not shown to clients.
     pub(crate) fn owner(&mut self, owner: i64) -> String {
         if owner == 0 || self.sessions.contains(&owner) { self.session(owner) } else { format!("{owner:#x}") }
@@ -76,4 +89,13 @@ fn position<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
         items.push(item);
         items.len() - 1
     }) + 1
+}
+
+/// The item with this name; if there is none yet, the next item is `new`.
+fn of_name<T: PartialEq + Clone>(items: &mut Vec<T>, name: &str, prefix: &str, new: T) -> T {
+    let place: usize = name.strip_prefix(prefix).and_then(|number| number.parse().ok()).expect("a name with a number");
+    if place > items.len() {
+        position(items, new);
+    }
+    items[place - 1].clone()
 }

@@ -1,254 +1,110 @@
-//! Requests: what they look like on the wire and in a transcript.
+//! Requests: from the words of a transcript to what goes over the wire.
 
-use std::fmt;
-
-use crate::{jute::Writer, names};
-
-pub(crate) const EPHEMERAL: i32 = 1;
-pub(crate) const SEQUENTIAL: i32 = 2;
-pub(crate) const EPHEMERAL_SEQUENTIAL: i32 = 3;
-pub(crate) const CONTAINER: i32 = 4;
-pub(crate) const TTL: i32 = 5;
-pub(crate) const TTL_SEQUENTIAL: i32 = 6;
-
-/// An entry of an access list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Acl {
-    pub(crate) permissions: i32,
-    pub(crate) scheme: String,
-    pub(crate) id: String,
-}
-
-pub(crate) const READ: i32 = 1;
-pub(crate) const WRITE: i32 = 2;
-pub(crate) const CREATE: i32 = 4;
-pub(crate) const DELETE: i32 = 8;
-pub(crate) const ADMIN: i32 = 16;
-pub(crate) const ALL: i32 = 31;
-
-/// An entry of an access list.
-pub(crate) fn acl(scheme: &str, id: &str, permissions: i32) -> Acl {
-    Acl { permissions, scheme: scheme.to_owned(), id: id.to_owned() }
-}
-
-/// What everybody may do, `world:anyone:cdrwa`. It is left out in transcripts.
-pub(crate) fn open() -> Vec<Acl> {
-    vec![acl("world", "anyone", ALL)]
-}
-
-impl fmt::Display for Acl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.scheme, self.id, names::permissions(self.permissions))
-    }
-}
+use crate::{
+    jute::Writer,
+    names::{self, MODES, OPERATIONS, WATCH_MODES, WATCHES},
+    words::Words,
+};
 
 /// A request, except its xid.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Op {
     pub(crate) code: i32,
-    pub(crate) body: Body,
-}
-
-/// What a request says besides its kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Body {
-    Empty,
-    Create {
-        path: String,
-        data: Option<Vec<u8>>,
-        acl: Vec<Acl>,
-        flags: i32,
-        ttl: Option<i64>,
-    },
-    Path(String),
-    Versioned {
-        path: String,
-        version: i32,
-    },
-    Watched {
-        path: String,
-        watch: bool,
-    },
-    SetData {
-        path: String,
-        data: Option<Vec<u8>>,
-        version: i32,
-    },
-    SetAcl {
-        path: String,
-        acl: Vec<Acl>,
-        version: i32,
-    },
-    Operations(Vec<Op>),
-    Auth {
-        scheme: String,
-        auth: String,
-    },
-    /// The zxid is relative to the start of the scenario until it is sent.
-    Watches {
-        zxid: i64,
-        paths: Vec<Vec<String>>,
-    },
-    Numbered {
-        path: String,
-        number: i32,
-    },
-    /// Bytes, and what to call them.
-    Raw {
-        bytes: Vec<u8>,
-        text: String,
-    },
+    /// As it goes over the wire.
+    pub(crate) body: Vec<u8>,
+    /// The kinds of the requests that are parts of it.
+    pub(crate) parts: Vec<i32>,
 }
 
 impl Op {
-    pub(crate) fn new(code: i32, body: Body) -> Self {
-        Self { code, body }
-    }
-
-    /// The body as it goes over the wire. `base` is the zxid at the start of the scenario.
-    pub(crate) fn encode(&self, writer: Writer, base: i64) -> Writer {
-        match &self.body {
-            Body::Empty => writer,
-            Body::Create { path, data, acl, flags, ttl } => {
-                let writer = encode_acl(writer.string(path).buffer(data.as_deref()), acl).int(*flags);
-                ttl.iter().fold(writer, |writer, ttl| writer.long(*ttl))
-            }
-            Body::Path(path) => writer.string(path),
-            Body::Versioned { path, version } => writer.string(path).int(*version),
-            Body::Watched { path, watch } => writer.string(path).bool(*watch),
-            Body::SetData { path, data, version } => writer.string(path).buffer(data.as_deref()).int(*version),
-            Body::SetAcl { path, acl, version } => encode_acl(writer.string(path), acl).int(*version),
-            Body::Operations(ops) => {
-                let each = |writer: Writer, op: &Self| op.encode(writer.int(op.code).bool(false).int(-1), base);
-                ops.iter().fold(writer, each).int(-1).bool(true).int(-1)
-            }
-            Body::Auth { scheme, auth } => writer.int(0).string(scheme).buffer(Some(auth.as_bytes())),
-            Body::Watches { zxid, paths } => {
-                paths.iter().fold(writer.long(base + zxid), |writer, paths| writer.strings(paths))
-            }
-            Body::Numbered { path, number } => writer.string(path).int(*number),
-            Body::Raw { bytes, .. } => writer.raw(bytes),
-        }
-    }
-
-    // What follows changes one part of a request.
-
-    pub(crate) fn code(mut self, code: i32) -> Self {
-        self.code = code;
-        self
-    }
-
-    pub(crate) fn data(mut self, new: &str) -> Self {
-        if let Body::Create { data, .. } | Body::SetData { data, .. } = &mut self.body {
-            *data = Some(new.as_bytes().to_vec());
-        }
-        self
-    }
-
-    pub(crate) fn null(mut self) -> Self {
-        if let Body::Create { data, .. } | Body::SetData { data, .. } = &mut self.body {
-            *data = None;
-        }
-        self
-    }
-
-    pub(crate) fn flags(mut self, new: i32) -> Self {
-        if let Body::Create { flags, .. } = &mut self.body {
-            *flags = new;
-        }
-        self
-    }
-
-    pub(crate) fn acl(mut self, new: Vec<Acl>) -> Self {
-        if let Body::Create { acl, .. } = &mut self.body {
-            *acl = new;
-        }
-        self
-    }
-
-    pub(crate) fn version(mut self, new: i32) -> Self {
-        if let Body::Versioned { version, .. } | Body::SetData { version, .. } | Body::SetAcl { version, .. } =
-            &mut self.body
-        {
-            *version = new;
-        }
-        self
-    }
-
-    pub(crate) fn watch(mut self) -> Self {
-        if let Body::Watched { watch, .. } = &mut self.body {
-            *watch = true;
-        }
-        self
+    /// Reads a request in a transcript of a scenario that began with the zxid `base`.
+    ///
+    /// After its name it has the words that [`encode`] expects, or the bytes of its body, in hexadecimal digits. The parts of a
+    /// `multi` follow, a line each, indented and with their numbers.
+    pub(crate) fn read(text: &str, base: i64) -> Self {
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let mut words = Words(first);
+        let code = OPERATIONS.number(words.next());
+        let parts = parts(rest, base);
+        let body = words.bytes().unwrap_or_else(|| encode(code, &mut words, &parts, base).0);
+        Self { code, body, parts: parts.iter().map(|part| part.code).collect() }
     }
 }
 
-fn encode_acl(writer: Writer, acl: &[Acl]) -> Writer {
-    let count = i32::try_from(acl.len()).expect("a short list");
-    acl.iter().fold(writer.int(count), |writer, acl| writer.int(acl.permissions).string(&acl.scheme).string(&acl.id))
-}
+/// How far parts are indented.
+pub(crate) const INDENT: &str = "       ";
 
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = names::operation(self.code);
-        match &self.body {
-            Body::Empty => write!(f, "{name}"),
-            Body::Create { path, data, acl, flags, ttl } => {
-                write!(f, "{name} {} {} {}", quote(path), bytes(data.as_deref()), names::mode(*flags))?;
-                ttl.iter().try_for_each(|ttl| write!(f, " ttl={ttl}"))?;
-                if *acl != open() { write!(f, " acl={}", list(acl)) } else { Ok(()) }
-            }
-            Body::Path(path) => write!(f, "{name} {}", quote(path)),
-            Body::Versioned { path, version } => write!(f, "{name} {} version={version}", quote(path)),
-            Body::Watched { path, watch } => {
-                write!(f, "{name} {}{}", quote(path), if *watch { " watch" } else { "" })
-            }
-            Body::SetData { path, data, version } => {
-                write!(f, "{name} {} {} version={version}", quote(path), bytes(data.as_deref()))
-            }
-            Body::SetAcl { path, acl, version } => {
-                write!(f, "{name} {} acl={} version={version}", quote(path), list(acl))
-            }
-            Body::Operations(ops) => {
-                write!(f, "{name}")?;
-                ops.iter().enumerate().try_for_each(|(i, op)| write!(f, "\n       {i}: {op}"))
-            }
-            Body::Auth { scheme, auth } => write!(f, "{name} {scheme} {}", quote(auth)),
-            Body::Watches { zxid, paths } => {
-                let kinds = ["data", "exist", "child", "persistent", "persistent_recursive"];
-                write!(f, "{name} since=z+{zxid}")?;
-                kinds.iter().zip(paths).try_for_each(|(kind, paths)| {
-                    if paths.is_empty() { Ok(()) } else { write!(f, " {kind}={paths:?}") }
-                })
-            }
-            Body::Numbered { path, number } => {
-                let number =
-                    if self.code == 106 { names::add_watch_mode(*number) } else { names::watcher_type(*number) };
-                write!(f, "{name} {} {number}", quote(path))
-            }
-            Body::Raw { text, .. } => write!(f, "{name} {text}"),
+/// Reads the parts of a request. What is indented further belongs to the part before it.
+fn parts(lines: &str, base: i64) -> Vec<Op> {
+    let mut parts: Vec<String> = Vec::new();
+    for line in lines.lines().filter_map(|line| line.strip_prefix(INDENT)) {
+        match parts.last_mut() {
+            Some(last) if line.starts_with(' ') => *last += &format!("\n{line}"),
+            _ => parts.push(line.split_once(": ").expect("a number before each part").1.to_owned()),
         }
     }
+    parts.iter().map(|part| Op::read(part, base)).collect()
 }
 
-/// Text in quotes, its middle left out where it is long.
-pub(crate) fn quote(text: &str) -> String {
-    if text.len() <= 80 {
-        return format!("{text:?}");
+fn encode(code: i32, words: &mut Words<'_>, parts: &[Op], base: i64) -> Writer {
+    let writer = Writer::default();
+    match code {
+        // `"/path" "data" mode`, perhaps `ttl=` and `acl=`; open to all without a list.
+        1 | 15 | 19 | 21 => {
+            let writer = writer.string(&words.text()).buffer(words.data().as_deref());
+            let flags = MODES.number(words.next());
+            let ttl = words.number("ttl");
+            let writer = acl(writer, words.value("acl").unwrap_or("[world:anyone:cdrwa]")).int(flags);
+            ttl.iter().fold(writer, |writer, ttl| writer.long(*ttl))
+        }
+        2 | 13 => writer.string(&words.text()).int(version(words)),
+        3 | 4 | 8 | 12 => writer.string(&words.text()).bool(words.next() == "watch"),
+        5 => writer.string(&words.text()).buffer(words.data().as_deref()).int(version(words)),
+        7 => {
+            let writer = writer.string(&words.text());
+            acl(writer, words.value("acl").expect("a list")).int(version(words))
+        }
+        6 | 9 | 20 | 103 | 104 => writer.string(&words.text()),
+        14 | 22 => {
+            let part = |writer: Writer, part: &Op| writer.int(part.code).bool(false).int(-1).raw(&part.body);
+            parts.iter().fold(writer, part).int(-1).bool(true).int(-1)
+        }
+        17 | 18 => writer.string(&words.text()).int(WATCHES.number(words.next())),
+        106 => writer.string(&words.text()).int(WATCH_MODES.number(words.next())),
+        100 => writer.int(0).string(words.next()).buffer(words.data().as_deref()),
+        // `since=z+3`, and a list for each kind of watch that there is.
+        101 | 105 => {
+            let kinds = ["data", "exist", "child", "persistent", "persistent_recursive"];
+            let since = words.zxid("since").expect("a zxid");
+            let mut list = |writer: Writer, kind: &&str| writer.strings(&texts(words.value(kind).unwrap_or_default()));
+            kinds[..if code == 101 { 3 } else { 5 }].iter().fold(writer.long(base + since), &mut list)
+        }
+        // The others have no body.
+        _ => writer,
     }
-    format!("{:?}…({} bytes)", text.chars().take(10).collect::<String>(), text.len())
 }
 
-/// Data, as text where it is text.
-pub(crate) fn bytes(data: Option<&[u8]>) -> String {
-    match data.map(std::str::from_utf8) {
-        None => "null".to_owned(),
-        Some(Ok(text)) => quote(text),
-        Some(Err(_)) => format!("{data:?}"),
-    }
+fn version(words: &mut Words<'_>) -> i32 {
+    words.number("version").and_then(|version| version.try_into().ok()).expect("a version")
 }
 
-/// A list in brackets.
-pub(crate) fn list<T: fmt::Display>(items: &[T]) -> String {
-    format!("[{}]", items.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+/// A list such as `[world:anyone:cdrwa ip:127.0.0.1:r]`.
+fn acl(writer: Writer, list: &str) -> Writer {
+    let entries: Vec<&str> = list.trim_matches(['[', ']']).split_whitespace().collect();
+    entries.iter().fold(writer.count(entries.len()), |writer, entry| {
+        let (scheme, rest) = entry.split_once(':').expect("a scheme");
+        let (id, permissions) = rest.rsplit_once(':').expect("permissions");
+        writer.int(names::bits(permissions)).string(scheme).string(id)
+    })
+}
+
+/// A list such as `["/a", "/b"]`.
+fn texts(list: &str) -> Vec<String> {
+    let mut words = Words(list.trim_start_matches('['));
+    std::iter::from_fn(|| {
+        let text = words.0.starts_with('"').then(|| words.text())?;
+        words.0 = words.0.trim_start_matches([',', ' ']);
+        Some(text)
+    })
+    .collect()
 }

@@ -2,9 +2,9 @@
 
 use crate::{
     jute::{Malformed, Reader},
-    names,
+    names::{self, EVENTS, OPERATIONS},
     normal::Normal,
-    op::{Acl, Body, Op, bytes, list, quote},
+    op::{INDENT, Op},
 };
 
 /// The body of a reply to `op`.
@@ -13,15 +13,15 @@ pub(crate) fn body(op: &Op, error: i32, body: &[u8], normal: &mut Normal) -> Str
     if error != 0 && reader.is_empty() {
         return String::new();
     }
-    match decode(op, &mut reader, normal) {
+    match decode(op.code, &op.parts, &mut reader, normal) {
         Ok(text) if reader.is_empty() => text,
         Ok(text) => format!("{text} and then {:?}", reader.0),
         Err(Malformed) => format!("malformed {body:?}"),
     }
 }
 
-fn decode(op: &Op, reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
-    Ok(match op.code {
+fn decode(code: i32, parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
+    Ok(match code {
         // `create` and `sync`.
         1 | 9 => path(reader)?,
         15 | 19 | 21 => format!("{} {}", path(reader)?, stat(reader, normal)?),
@@ -31,7 +31,7 @@ fn decode(op: &Op, reader: &mut Reader<'_>, normal: &mut Normal) -> Result<Strin
         // The order of a set is the server's choice.
         8 | 103 => sorted(reader)?,
         12 => format!("{} {}", sorted(reader)?, stat(reader, normal)?),
-        14 | 22 => results(op, reader, normal)?,
+        14 | 22 => results(parts, reader, normal)?,
         104 => reader.int()?.to_string(),
         // An error code that says nothing more than the header.
         106 => format!("result={}", reader.int()?),
@@ -63,7 +63,7 @@ fn acl(reader: &mut Reader<'_>) -> Result<String, Malformed> {
     let entry = |reader: &mut Reader<'_>| {
         let permissions = reader.int()?;
         let mut text = || reader.string().map(Option::unwrap_or_default);
-        Ok(Acl { permissions, scheme: text()?, id: text()? })
+        Ok(format!("{}:{}:{}", text()?, text()?, names::permissions(permissions)))
     };
     Ok(reader.vector(entry)?.map_or("null".to_owned(), |acl| list(&acl)))
 }
@@ -88,8 +88,7 @@ fn stat(reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malforme
 }
 
 /// The results of a `multi` or `multiRead`, a line each.
-fn results(op: &Op, reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
-    let Body::Operations(ops) = &op.body else { return Ok(String::new()) };
+fn results(parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
     let mut text = String::new();
     for index in 0.. {
         let [kind, done, error] = [reader.int()?, i32::from(reader.bool()?), reader.int()?];
@@ -101,12 +100,11 @@ fn results(op: &Op, reader: &mut Reader<'_>, normal: &mut Normal) -> Result<Stri
             format!("{} header={error}", names::error(reader.int()?))
         } else {
             // A result says itself what it is; a `check` has no place in a list of requests.
-            let asked = ops.get(index).map(|op| op.code);
-            let name = if asked == Some(kind) { String::new() } else { format!("as {} ", names::operation(kind)) };
+            let name = if parts.get(index) == Some(&kind) { "" } else { &format!("as {} ", OPERATIONS.name(kind)) };
             let error = if error == 0 { String::new() } else { format!("header={error} ") };
-            format!("{name}{error}{}", decode(&Op::new(kind, Body::Empty), reader, normal)?)
+            format!("{name}{error}{}", decode(kind, &[], reader, normal)?)
         };
-        text += format!("\n       {index}: {result}").trim_end();
+        text += format!("\n{INDENT}{index}: {result}").trim_end();
     }
     Ok(text)
 }
@@ -118,7 +116,29 @@ pub(crate) fn event(body: &[u8]) -> String {
         let [kind, state] = [reader.int()?, reader.int()?];
         // 3 is SyncConnected, what a server says as long as all is well.
         let state = if state == 3 { String::new() } else { format!(" state={state}") };
-        Ok::<_, Malformed>(format!("{} {}{state}", names::event(kind), path(&mut reader)?))
+        Ok::<_, Malformed>(format!("{} {}{state}", EVENTS.name(kind), path(&mut reader)?))
     };
     decode().unwrap_or_else(|_| format!("malformed {body:?}"))
+}
+
+/// Text in quotes, its middle left out where it is long.
+fn quote(text: &str) -> String {
+    if text.len() <= 80 {
+        return format!("{text:?}");
+    }
+    format!("{:?}…({} bytes)", text.chars().take(10).collect::<String>(), text.len())
+}
+
+/// Data, as text where it is text.
+fn bytes(data: Option<&[u8]>) -> String {
+    match data.map(std::str::from_utf8) {
+        None => "null".to_owned(),
+        Some(Ok(text)) => quote(text),
+        Some(Err(_)) => format!("{data:?}"),
+    }
+}
+
+/// A list in brackets.
+fn list(items: &[String]) -> String {
+    format!("[{}]", items.join(" "))
 }

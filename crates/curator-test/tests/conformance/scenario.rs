@@ -6,38 +6,32 @@ use std::{
     rc::Rc,
 };
 
-use crate::{
-    client::Client,
-    golden,
-    hello::{Hello, Session},
-    server::Server,
-    transcript::Transcript,
-};
+use crate::{client::Client, golden, op::INDENT, server::Server, transcript::Transcript, words::Words};
 
 /// What a scenario works with.
 #[derive(Debug)]
 pub(crate) struct Scenario<'a> {
     server: &'a Server,
-    log: Rc<RefCell<Transcript>>,
+    pub(crate) log: Rc<RefCell<Transcript>>,
 }
 
-/// Runs a scenario on the common server, and compares its transcript with the one of the same name.
-pub(crate) fn run(name: &str, act: impl FnOnce(&Scenario<'_>)) {
-    run_on(&Server::common(), name, act);
+/// Lets clients do what they do in the transcript with this name, and compares what comes of it.
+pub(crate) fn replay(server: &Server, name: &str) {
+    run(server, name, |s| s.follow(&golden::expected(name, &server.version())));
 }
 
-/// [`run`] on a server with other settings.
-pub(crate) fn run_on(server: &Server, name: &str, act: impl FnOnce(&Scenario<'_>)) {
+/// Runs a scenario that is more than its transcript tells, and compares it with that.
+pub(crate) fn run(server: &Server, name: &str, act: impl FnOnce(&Scenario<'_>)) {
     let log = Rc::new(RefCell::new(Transcript::new(server.zxid())));
     let scenario = Scenario { server, log: Rc::clone(&log) };
     let result = catch_unwind(AssertUnwindSafe(|| act(&scenario)));
-    let (text, sessions) = (log.borrow().text.clone(), log.borrow().sessions.clone());
-    server.clean(sessions);
+    let log = log.borrow();
+    server.clean(&log.sessions);
     if let Err(panic) = result {
-        eprintln!("{text}");
+        eprintln!("{}", log.text);
         resume_unwind(panic);
     }
-    golden::check(name, &text, &server.version());
+    golden::check(name, &log.text, &server.version());
 }
 
 impl Scenario<'_> {
@@ -48,30 +42,22 @@ impl Scenario<'_> {
 
     /// A client with a session of its own.
     pub(crate) fn client(&self, name: &str) -> Client {
-        self.session(name, 30_000).0
+        self.connect(name, "connect timeout=30000")
     }
 
-    /// A client with a session of its own, which it can hand on.
-    pub(crate) fn session(&self, name: &str, timeout: i32) -> (Client, Session) {
+    /// A connection that begins with this handshake.
+    pub(crate) fn connect(&self, name: &str, handshake: &str) -> Client {
         let mut client = self.open(name);
-        let session = client.hello(&Hello { timeout, ..Hello::default() });
-        (client, session.expect("a session"))
-    }
-
-    /// A connection that takes up a session.
-    pub(crate) fn resume(&self, name: &str, session: &Session) -> Client {
-        let mut client = self.open(name);
-        client.hello(&Hello { session: Some(session.clone()), ..Hello::default() });
+        client.call(handshake);
         client
     }
 
     /// A heading.
     pub(crate) fn note(&self, text: &str) {
-        let mut log = self.log.borrow_mut();
-        if !log.text.is_empty() {
-            log.line("");
+        if !self.log.borrow().text.is_empty() {
+            self.line("");
         }
-        log.line(&format!("# {text}"));
+        self.line(&format!("# {text}"));
     }
 
     /// A line that did not come through a [`Client`].
@@ -82,5 +68,88 @@ impl Scenario<'_> {
     /// A four-letter word's answer.
     pub(crate) fn word(&self, word: &str) -> String {
         self.server.word(word)
+    }
+
+    /// Sends what the clients of a transcript send, and reads what they get.
+    ///
+    /// Each client reads its replies at once, and all else where a line says that something comes. A handshake opens a connection;
+    /// so does whatever is sent over none.
+    fn follow(&self, transcript: &str) {
+        let lines = lines(transcript);
+        let mut lines = lines.iter().map(|line| Line::read(line)).peekable();
+        // All stay open; the last one of a name is meant.
+        let mut clients: Vec<Client> = Vec::new();
+        // Whose lines were read before they were asked for.
+        let mut early: Vec<&str> = Vec::new();
+        while let Some(line) = lines.next() {
+            match line {
+                Line::Remark(text) => self.line(text),
+                Line::Sends(name, text) => {
+                    let mut texts = vec![text];
+                    while let Some(Line::Sends(_, text)) = lines.next_if(|line| line.is_sent_by(name)) {
+                        texts.push(text);
+                    }
+                    let last = clients.iter().rfind(|client| client.name == name);
+                    if text.starts_with("connect ") || last.is_none_or(|client| client.closed) {
+                        clients.push(self.open(name));
+                    }
+                    let client = last_of(&mut clients, name);
+                    client.send(&texts);
+                    early.extend(vec![name; client.read_replies()]);
+                }
+                Line::Gets(name) => match early.iter().position(|early| *early == name) {
+                    Some(at) => drop(early.remove(at)),
+                    None => drop(last_of(&mut clients, name).next()),
+                },
+                Line::Disconnects(name) => last_of(&mut clients, name).disconnect(),
+                Line::SendsNoMore(name) => last_of(&mut clients, name).end_of_requests(),
+            }
+        }
+    }
+}
+
+fn last_of<'a>(clients: &'a mut [Client], name: &str) -> &'a mut Client {
+    clients.iter_mut().rfind(|client| client.name == name).unwrap_or_else(|| panic!("{name} has sent nothing"))
+}
+
+/// The lines of a transcript, each with those that are indented below it.
+fn lines(transcript: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in transcript.lines() {
+        match lines.last_mut() {
+            Some(last) if line.starts_with(INDENT) => *last += &format!("\n{line}"),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines
+}
+
+/// A line of a transcript, with the name of the client that it is about.
+#[derive(Debug, Clone, Copy)]
+enum Line<'a> {
+    Remark(&'a str),
+    Sends(&'a str, &'a str),
+    Gets(&'a str),
+    Disconnects(&'a str),
+    SendsNoMore(&'a str),
+}
+
+impl<'a> Line<'a> {
+    fn read(line: &'a str) -> Self {
+        if line.is_empty() || line.starts_with('#') {
+            return Self::Remark(line);
+        }
+        let mut words = Words(line);
+        match (words.next(), words.next(), words.0) {
+            (name, "->", text) => Self::Sends(name, text),
+            (name, "--", "disconnects") => Self::Disconnects(name),
+            (name, "--", "sends no more") => Self::SendsNoMore(name),
+            (name, "<-" | "--", _) => Self::Gets(name),
+            _ => panic!("{line:?} is no line of a transcript"),
+        }
+    }
+
+    fn is_sent_by(&self, client: &str) -> bool {
+        matches!(self, Self::Sends(name, _) if *name == client)
     }
 }

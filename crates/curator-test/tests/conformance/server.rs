@@ -9,16 +9,10 @@ use std::{
     time::Duration,
 };
 
-use curator_test::{TestingServer, TestingServerBuilder};
+use curator_test::{Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session};
 use tokio::runtime::{self, Runtime};
 
-use crate::{
-    client::Client,
-    hello::{Hello, Session},
-    jute::Reader,
-    requests::{auth, close_session, create, delete, get_children},
-    transcript::Transcript,
-};
+use crate::{client::Client, jute::Reader, transcript::Transcript};
 
 /// A server that belongs to one scenario as long as this lives.
 #[derive(Debug)]
@@ -42,6 +36,11 @@ impl Server {
         Self { server: Held::Common(server, turn) }
     }
 
+    /// One where nobody has been.
+    pub(crate) fn own() -> Self {
+        Self::with(TestingServer::builder())
+    }
+
     /// One with other settings.
     pub(crate) fn with(settings: TestingServerBuilder) -> Self {
         Self { server: Held::Own(Box::new(start(settings))) }
@@ -49,13 +48,10 @@ impl Server {
 
     /// One with a node whose next sequential child gets this number.
     pub(crate) fn with_create_counter(path: &str, counter: i32) -> Self {
-        let server = Self::with(TestingServer::builder());
-        // What is said here is no part of a transcript.
-        let log = Rc::new(RefCell::new(Transcript::new(0)));
-        let mut client = Client::open("preparer", server.address(), &log);
-        client.hello(&Hello::default());
-        client.call(create(path));
-        client.call(close_session());
+        let server = Self::own();
+        let mut client = server.open();
+        client.call(&format!("create {path:?} \"\" persistent"));
+        client.call("closeSession");
         let Held::Own(own) = &server.server else { unreachable!("it has just been made") };
         runtime().block_on(own.set_create_counters(&[path], counter)).unwrap_or_else(|e| panic!("{e}"));
         server
@@ -95,38 +91,37 @@ impl Server {
     }
 
     /// Ends all sessions of a scenario and removes its nodes.
-    pub(crate) fn clean(&self, sessions: Vec<Session>) {
-        // What is said here is no part of a transcript.
-        let log = Rc::new(RefCell::new(Transcript::new(0)));
+    pub(crate) fn clean(&self, sessions: &[SessionCredentials]) {
         for session in sessions {
-            let mut client = Client::open("cleaner", self.address(), &log);
-            if client.hello(&Hello { session: Some(session), ..Hello::default() }).is_some() {
-                client.call(close_session());
-            }
+            let closed = runtime().block_on(close_session(self.address(), session));
+            assert!(matches!(closed, Ok(()) | Err(Error::NoSession(_))), "{closed:?}");
         }
-        let mut client = Client::open("cleaner", self.address(), &log);
-        client.hello(&Hello::default());
-        client.call(auth("digest", CLEANER));
+        let mut client = self.open();
+        client.call("auth digest \"cleaner:secret\"");
         for name in children(&mut client, "/").iter().filter(|name| *name != "zookeeper") {
             remove(&mut client, &format!("/{name}"));
         }
-        assert_eq!(children(&mut client, "/"), ["zookeeper"], "what a scenario left: {}", log.borrow().text);
-        client.call(close_session());
+        assert_eq!(children(&mut client, "/"), ["zookeeper"], "what a scenario left");
+        client.call("closeSession");
+    }
+
+    /// A client with a session. What it says is no part of a transcript.
+    fn open(&self) -> Client {
+        let mut client = Client::open("cleaner", self.address(), &Rc::new(RefCell::new(Transcript::new(0))));
+        client.call("connect timeout=30000");
+        client
     }
 }
-
-/// Who may delete what has an access list.
-pub(crate) const CLEANER: &str = "cleaner:secret";
 
 fn remove(client: &mut Client, path: &str) {
     for name in children(client, path) {
         remove(client, &format!("{path}/{name}"));
     }
-    client.call(delete(path));
+    client.call(&format!("delete {path:?} version=-1"));
 }
 
 fn children(client: &mut Client, path: &str) -> Vec<String> {
-    let body = client.ask(&get_children(path));
+    let body = client.ask(&format!("getChildren {path:?}"));
     // A node that one may not list has no children either.
     let names = Reader(&body).vector(Reader::string).ok().flatten().unwrap_or_default();
     names.into_iter().flatten().collect()

@@ -1,6 +1,8 @@
 //! What was said, line by line.
 
-use crate::{hello::Session, normal::Normal};
+use curator_test::SessionCredentials;
+
+use crate::normal::Normal;
 
 /// The lines of one scenario, and what is needed to write them.
 #[derive(Debug)]
@@ -8,7 +10,7 @@ pub(crate) struct Transcript {
     pub(crate) text: String,
     pub(crate) normal: Normal,
     /// All sessions that were granted, to be closed in the end.
-    pub(crate) sessions: Vec<Session>,
+    pub(crate) sessions: Vec<SessionCredentials>,
 }
 
 impl Transcript {

@@ -179,18 +179,6 @@ fn a_server_that_is_stopped_and_restarted_at_once_is_one_or_the_other() {
     }
 }
 
-#[tokio::test]
-async fn many_servers_live_side_by_side() {
-    let servers: Vec<_> = (0..20).map(|_| EmbeddedServer::start().unwrap()).collect();
-    for server in &servers {
-        let client = client(server.address()).await;
-        client.create("/a", b"", &PERSISTENT).await.unwrap();
-    }
-    let address = servers[0].address();
-    drop(servers);
-    assert!(TcpStream::connect(address).is_err());
-}
-
 #[test]
 fn an_answer_that_is_on_its_way_waits_in_a_pause() {
     let server = EmbeddedServer::start().unwrap();

@@ -22,7 +22,6 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.curator.utils.ZKPaths;
-import org.apache.zookeeper.CreateMode;
 
 /**
  * Sessions of Java Curator that do what they are told: one command a line, one answer a line.
@@ -122,9 +121,9 @@ public final class CuratorAgent {
                 case "participants":
                     return participants(with[0], with[1]);
                 case "cycles":
-                    return cycles(with[0], with[1], Integer.parseInt(with[2]), with[3], Long.parseLong(with[4]));
+                    return cycles(with[0], with[1], with[2], Integer.parseInt(with[3]), Long.parseLong(with[4]));
                 case "read-write-cycles":
-                    return readWriteCycles(with[0], Integer.parseInt(with[1]), with[2], Long.parseLong(with[3]));
+                    return readWriteCycles(with[0], with[1], Integer.parseInt(with[2]), Long.parseLong(with[3]));
                 case "lease":
                     return semaphores.lease(with[0], with[1], Integer.parseInt(with[2]));
                 case "return":
@@ -211,11 +210,11 @@ public final class CuratorAgent {
         }
 
         /**
-         * Acquires and releases so many times. What it does as a holder is wrong if there is another one: it reads the number
-         * in the node {@code <counter>} and writes the next one. It adds a node {@code <counter>/log-<number>} with a name for
-         * itself.
+         * Acquires and releases so many times. As a holder, it writes when its node was created, in transactions of the server,
+         * at the end of the log, or 0 if that is not known: reads, and writes with no look at the version. Returns how often it
+         * has written.
          */
-        private Object cycles(String kind, String path, int cycles, String counter, long seed) throws Exception {
+        private Object cycles(String kind, String path, String log, int cycles, long seed) throws Exception {
             Random random = new Random(seed);
             InterProcessLock lock = lock(kind, path);
             for (int cycle = 0; cycle < cycles; cycle++) {
@@ -223,22 +222,22 @@ public final class CuratorAgent {
                 if (!lock.acquire(TIMEOUT, TimeUnit.SECONDS)) {
                     throw new IllegalStateException("not acquired");
                 }
-                long number = Long.parseLong(new String(client.getData().forPath(counter), StandardCharsets.UTF_8));
+                String before = read(log);
                 roundTrips(client, random.nextInt(3));
-                byte[] entry = entry(lock).getBytes(StandardCharsets.UTF_8);
-                client.create().withMode(CreateMode.PERSISTENT_SEQUENTIAL).forPath(counter + "/log-", entry);
-                client.setData().forPath(counter, Long.toString(number + 1).getBytes(StandardCharsets.UTF_8));
+                client.setData().forPath(log, (before + " " + created(lock)).getBytes(StandardCharsets.UTF_8));
                 lock.release();
             }
-            return null;
+            return cycles;
         }
 
-        /** The same with a read-write lock. A reader sees the same number twice, unless there is a writer too. */
-        private Object readWriteCycles(String path, int cycles, String counter, long seed) throws Exception {
+        /** The same with a read-write lock. A reader sees the same log twice, unless there is a writer too. */
+        private Object readWriteCycles(String path, String log, int cycles, long seed) throws Exception {
             Random random = new Random(seed);
+            int writes = 0;
             for (int cycle = 0; cycle < cycles; cycle++) {
                 if (random.nextBoolean()) {
-                    cycles("write", path, 1, counter, random.nextLong());
+                    cycles("write", path, log, 1, random.nextLong());
+                    writes++;
                     continue;
                 }
                 InterProcessLock read = lock("read", path);
@@ -246,26 +245,30 @@ public final class CuratorAgent {
                 if (!read.acquire(TIMEOUT, TimeUnit.SECONDS)) {
                     throw new IllegalStateException("not acquired");
                 }
-                String number = new String(client.getData().forPath(counter), StandardCharsets.UTF_8);
+                String before = read(log);
                 roundTrips(client, 1 + random.nextInt(3));
-                if (!number.equals(new String(client.getData().forPath(counter), StandardCharsets.UTF_8))) {
+                if (!before.equals(read(log))) {
                     throw new IllegalStateException("a writer beside a reader");
                 }
                 read.release();
             }
-            return null;
+            return writes;
         }
 
-        /** The transaction that has made the node of a lock that is held, and the node's name; or the session's name. */
-        private String entry(InterProcessLock lock) throws Exception {
+        private String read(String path) throws Exception {
+            return new String(client.getData().forPath(path), StandardCharsets.UTF_8);
+        }
+
+        /** The transaction that has made the node of a lock that is held, or 0. */
+        private long created(InterProcessLock lock) throws Exception {
             if (lock instanceof InterProcessMutex mutex) {
                 for (String node : mutex.getParticipantNodes()) {
-                    if (new String(client.getData().forPath(node), StandardCharsets.UTF_8).equals(name)) {
-                        return client.checkExists().forPath(node).getCzxid() + " " + ZKPaths.getNodeFromPath(node);
+                    if (read(node).equals(name)) {
+                        return client.checkExists().forPath(node).getCzxid();
                     }
                 }
             }
-            return "0 " + name;
+            return 0;
         }
     }
 

@@ -3,7 +3,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
@@ -11,11 +10,8 @@ import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
-import org.apache.curator.framework.recipes.cache.PathChildrenCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
-import org.apache.curator.framework.recipes.leader.LeaderSelector;
-import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.CreateMode;
@@ -26,7 +22,6 @@ final class CuratorAgentRecipes {
     private final String name;
     private final BlockingQueue<String> events;
     private final Map<String, Closeable> open = new HashMap<>();
-    private final Semaphore terms = new Semaphore(0);
 
     CuratorAgentRecipes(CuratorFramework client, String name, BlockingQueue<String> events) {
         this.client = client;
@@ -34,7 +29,6 @@ final class CuratorAgentRecipes {
         this.events = events;
     }
 
-    @SuppressWarnings("deprecation")
     Object run(String verb, String... with) throws Exception {
         String path = with[0];
         switch (verb) {
@@ -54,24 +48,7 @@ final class CuratorAgentRecipes {
                 latch.start();
                 return keep(path, latch);
             case "leader":
-                return open.get(path) instanceof LeaderLatch one
-                        ? one.getLeader().getId()
-                        : ((LeaderSelector) open.get(path)).getLeader().getId();
-            case "select":
-                LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
-                    @Override
-                    public void takeLeadership(CuratorFramework same) throws InterruptedException {
-                        events.add("takes");
-                        terms.acquire();
-                    }
-                });
-                selector.setId(name);
-                selector.autoRequeue();
-                selector.start();
-                return keep(path, selector);
-            case "end-term":
-                terms.release();
-                return null;
+                return ((LeaderLatch) open.get(path)).getLeader().getId();
             case "cache":
                 CuratorCache cache = CuratorCache.build(client, path);
                 cache.listenable().addListener((type, before, after) -> {
@@ -80,13 +57,6 @@ final class CuratorAgentRecipes {
                 });
                 cache.start();
                 return keep(path, cache);
-            case "children-cache":
-                PathChildrenCache children = new PathChildrenCache(client, path, true);
-                children.getListenable().addListener((same, event) -> {
-                    events.add(event.getType() + (event.getData() == null ? "" : " " + event.getData().getPath()));
-                });
-                children.start(PathChildrenCache.StartMode.POST_INITIALIZED_EVENT);
-                return keep(path, children);
             case "persistent":
                 byte[] data = with[1].getBytes(StandardCharsets.UTF_8);
                 PersistentNode node = new PersistentNode(client, CreateMode.EPHEMERAL, false, path, data);

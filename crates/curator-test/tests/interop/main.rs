@@ -1,5 +1,8 @@
 //! Other clients against a server of either kind, with their own locks, and beside ours.
 //!
+//! Only this suite finds a name, an order or a way to wait of ours that Java Curator, kazoo or go-zookeeper does not share, and a
+//! server that one of them cannot live on.
+//!
 //! The tests are in a module for each client, so that they can be chosen by it: `curator::`, `go::`, `kazoo::`. `cargo xtask test`
 //! brings the clients, and runs this on every kind of server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use curator_recipes::{
     InterProcessMutex, LockGuard,
-    client::{CuratorClient, RetryNTimes},
+    client::{CuratorClient, Error, RetryNTimes},
 };
 use curator_test::{DEFAULT_TIMEOUT, FaultProxy, TestingServer, close_session, until};
 use tokio::task::JoinHandle;
 
-use crate::{LONG, numbers::Numbers};
+use crate::LONG;
 
 pub(crate) async fn client(server: &TestingServer) -> CuratorClient {
     connect(&server.connect_string()).await
@@ -68,7 +68,9 @@ pub(crate) async fn until_another_watches(server: &TestingServer, guard: &LockGu
     .await;
 }
 
-/// A rest between two cycles, of up to four milliseconds, as the other clients take it.
-pub(crate) async fn rest(numbers: &mut Numbers) {
-    tokio::time::sleep(Duration::from_micros(numbers.below(4_000) as u64)).await;
+pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> {
+    match client.get_children(path).await {
+        Err(Error::NoNode { .. }) => Vec::new(),
+        children => children.unwrap(),
+    }
 }

@@ -1,13 +1,16 @@
 //! Another client's lock and our mutex in one queue, whichever of the clients it is that have a program for each session.
 
-use curator_recipes::{InterProcessMutex, client::CuratorClient};
+use std::sync::Arc;
+
+use curator_recipes::{InterProcessLock, InterProcessMutex, client::CuratorClient};
 use curator_test::{FaultProxy, TestingServer, close_session, soon, unique_path};
-use tokio::task::spawn_blocking;
+use tokio::task::{spawn, spawn_blocking};
 
 use crate::{
     agent::Agent,
     ours::{Mortal, await_nodes, client, until_another_watches, wait_in_queue},
     still_waits::still_waits,
+    turns::{self, Gate, assert_in_order, cycles},
 };
 
 /// Another client.
@@ -46,6 +49,29 @@ impl Peer {
     fn release(&self, agent: &mut Agent, path: &str) {
         assert_eq!(agent.ask(&format!("{} {path}", self.release.0)), self.release.1);
     }
+}
+
+/// Sessions of both take a lock by turns, in the order in which the server has made their nodes.
+pub(crate) async fn take_turns(peer: &'static Peer) {
+    const CYCLES: usize = 25;
+    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let lock =
+        |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> { Arc::new((peer.mutex)(client, path)) };
+    let theirs = |number, log: &str, seed| {
+        let mut agent = peer.start(&format!("agent{number}"), server);
+        let command = format!("{} {path} {log} {CYCLES} {seed}", peer.cycles);
+        spawn_blocking(move || {
+            assert_eq!(agent.ask(&command), "ok");
+            agent.stop();
+            CYCLES
+        })
+    };
+    let ours = |_, client, log, numbers| {
+        let lock = lock(&client, &path);
+        spawn(cycles(CYCLES, client, lock, log, numbers))
+    };
+    let gate = Gate::shut(lock, &path, &[&path], 9).await;
+    assert_in_order(&turns::take_turns(gate, theirs, ours).await);
 }
 
 /// Two sessions of each client wait for one another, in turn.

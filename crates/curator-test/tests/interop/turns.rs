@@ -1,96 +1,126 @@
-//! Many contenders of two clients take one lock, at random moments.
+//! Sessions of another client and of ours that take one lock by turns, at random moments.
 
-use curator_recipes::{FencingToken, InterProcessMutex, client::CuratorClient};
-use curator_test::{TestingServer, soon, unique_path};
-use tokio::task::{spawn, spawn_blocking};
+use std::sync::Arc;
+
+use curator_recipes::{InterProcessLock, LockGuard, client::CuratorClient};
+use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, unique_path, until};
+use tokio::task::JoinHandle;
 
 use crate::{
     numbers::Numbers,
-    ours::{await_nodes, client, rest},
+    ours::{children, client},
     seed,
-    sharing::Peer,
 };
 
 /// Sessions of each of the two clients.
 const SESSIONS: usize = 4;
-/// Of each session.
-const CYCLES: usize = 25;
 
-/// Lets the sessions of both clients contend for a lock, and sees that nobody was beside anybody, and that each had its
-/// turn in the order in which the nodes were created on the server.
-///
-/// There is a log, at whose end each holder writes when its node was created: it reads, and writes with no look at the version. A
-/// second holder would be seen, as one of the two writes is lost, and whoever overtakes, as the numbers are not in order.
-///
-/// An agent is told to do its cycles by a command to which the path, the log's, their number and a seed are added.
-pub(crate) async fn take_turns(peer: &Peer) {
-    let (server, path, mut seeds) = (TestingServer::shared().await, unique_path("lock"), seed());
-    let conductor = client(server).await;
-    let log = format!("{path}-log");
-    conductor.create().for_path(&log, b"").await.unwrap();
-    // All queue behind this one, so that none is done before another has begun.
-    let gate = (peer.mutex)(&conductor, &path);
-    let closed = gate.acquire().await.unwrap();
-    let theirs: Vec<_> = (0..SESSIONS)
-        .map(|session| {
-            let mut agent = peer.start(&format!("agent{session}"), server);
-            // Go's numbers have a sign.
-            let command = format!("{} {path} {log} {CYCLES} {}", peer.cycles, seeds.next() >> 1);
-            spawn_blocking(move || {
-                assert_eq!(agent.ask(&command), "ok");
-                agent
-            })
-        })
-        .collect();
-    let mut clients = Vec::new();
-    for _ in 0..SESSIONS {
-        clients.push(client(server).await);
-    }
-    let ours: Vec<_> = (clients.iter())
-        .map(|client| {
-            let mutex = (peer.mutex)(client, &path);
-            spawn(our_cycles(client.clone(), mutex, log.clone(), Numbers(seeds.next())))
-        })
-        .collect();
-    await_nodes(&gate, 2 * SESSIONS + 1).await;
-    closed.release().await.unwrap();
+/// What our side of a lock is, made for a session.
+pub(crate) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 
-    let mut our_tokens = Vec::new();
-    for session in ours {
-        our_tokens.extend(soon(session).await.unwrap());
-    }
-    for session in theirs {
-        soon(session).await.unwrap().stop();
-    }
-    let written = String::from_utf8(conductor.get_data(&log).await.unwrap().0).unwrap();
-    let turns: Vec<FencingToken> = written.split_whitespace().map(|turn| turn.parse().unwrap()).collect();
-    assert_eq!(turns.len(), 2 * SESSIONS * CYCLES, "two holders wrote at once: {written}");
-    assert!(turns.is_sorted(), "somebody was overtaken: {written}");
-    let is_ours: Vec<_> = turns.iter().map(|turn| our_tokens.contains(turn)).collect();
-    assert_eq!(is_ours.iter().filter(|ours| **ours).count(), SESSIONS * CYCLES);
-    // All of both stood in one queue before anybody held. How they mix later is up to the machine.
-    assert_eq!(is_ours[..2 * SESSIONS].iter().filter(|ours| **ours).count(), SESSIONS, "{written}");
-    for client in clients {
-        client.close().await.unwrap();
-    }
-    conductor.close().await.unwrap();
+/// Keeps all sessions out until each of them contends, so that none is done before another has begun.
+pub(crate) struct Gate {
+    client: CuratorClient,
+    guard: LockGuard,
+    queues: Vec<String>,
+    nodes: usize,
 }
 
-/// What an agent does by `cycles`. Returns the tokens.
-async fn our_cycles(
+impl Gate {
+    /// Holds this lock until there are so many nodes in these queues, its own among them.
+    pub(crate) async fn shut(
+        lock: impl Fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>,
+        path: &str,
+        queues: &[&str],
+        nodes: usize,
+    ) -> Self {
+        let client = client(TestingServer::shared().await).await;
+        let guard = lock(&client, path).acquire().await.unwrap();
+        Self { client, guard, queues: queues.iter().map(ToString::to_string).collect(), nodes }
+    }
+
+    async fn open(self) {
+        until(async || {
+            let mut seen = 0;
+            for queue in &self.queues {
+                seen += children(&self.client, queue).await.len();
+            }
+            seen == self.nodes
+        })
+        .await;
+        self.guard.release().await.unwrap();
+        self.client.close().await.unwrap();
+    }
+}
+
+/// Lets four sessions of each client contend for a lock, and sees that nobody was beside anybody.
+///
+/// There is a log, at whose end each holder writes when its node was created, in transactions of the server: it reads, and writes
+/// with no look at the version. A second holder would be seen, as one of the two writes is lost. Returns what the log says.
+///
+/// `theirs` starts a session of the other client, with the log's path and a seed, `ours` one of ours. Both are given their numbers,
+/// and return how often they have written.
+pub(crate) async fn take_turns(
+    gate: Gate,
+    theirs: impl Fn(usize, &str, u64) -> JoinHandle<usize>,
+    ours: impl Fn(usize, CuratorClient, String, Numbers) -> JoinHandle<usize>,
+) -> Vec<i64> {
+    let (server, log, mut seeds) = (TestingServer::shared().await, unique_path("log"), seed());
+    let conductor = client(server).await;
+    conductor.create().for_path(&log, "").await.unwrap();
+    // Java's and Go's numbers have a sign.
+    let mut sessions: Vec<_> = (0..SESSIONS).map(|number| theirs(number, &log, seeds.next() >> 1)).collect();
+    for number in 0..SESSIONS {
+        sessions.push(ours(number, client(server).await, log.clone(), Numbers(seeds.next())));
+    }
+    gate.open().await;
+    let mut writes = 0;
+    for session in sessions {
+        writes += soon(session).await.unwrap();
+    }
+    let written = read(&conductor, &log).await;
+    let turns: Vec<i64> = written.split_whitespace().map(|turn| turn.parse().unwrap()).collect();
+    assert_eq!(turns.len(), writes, "two holders wrote at once: {written}");
+    conductor.close().await.unwrap();
+    turns
+}
+
+/// All have held in the order in which the server has made their nodes.
+pub(crate) fn assert_in_order(turns: &[i64]) {
+    assert!(turns.is_sorted_by(|one, next| one < next), "somebody was overtaken: {turns:?}");
+}
+
+/// What one of our sessions does with an exclusive lock.
+pub(crate) async fn cycles(
+    count: usize,
     client: CuratorClient,
-    mutex: InterProcessMutex,
+    lock: Arc<dyn InterProcessLock>,
     log: String,
     mut numbers: Numbers,
-) -> Vec<FencingToken> {
-    let mut tokens = Vec::new();
-    for _ in 0..CYCLES {
-        rest(&mut numbers).await;
-        let guard = mutex.acquire().await.unwrap();
-        let before = String::from_utf8(client.get_data(&log).await.unwrap().0).unwrap();
-        client.set_data(&log, format!("{before} {}", guard.fencing_token()), None).await.unwrap();
-        tokens.push(guard.fencing_token());
+) -> usize {
+    for _ in 0..count {
+        round_trips(&client, numbers.below(8)).await;
+        let guard = lock.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free");
+        write(&client, &guard, &log, &mut numbers).await;
         guard.release().await.unwrap();
     }
-    tokens
+    client.close().await.unwrap();
+    count
+}
+
+/// What a holder does with the log.
+pub(crate) async fn write(client: &CuratorClient, guard: &LockGuard, log: &str, numbers: &mut Numbers) {
+    let before = read(client, log).await;
+    round_trips(client, numbers.below(3)).await;
+    client.set_data(log, format!("{before} {}", guard.fencing_token()), None).await.unwrap();
+}
+
+pub(crate) async fn read(client: &CuratorClient, log: &str) -> String {
+    String::from_utf8(client.get_data(log).await.unwrap().0).unwrap()
+}
+
+pub(crate) async fn round_trips(client: &CuratorClient, number: usize) {
+    for _ in 0..number {
+        client.check_exists("/").await.unwrap();
+    }
 }

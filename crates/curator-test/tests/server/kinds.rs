@@ -47,13 +47,6 @@ fn a_real_server_without_java_is_an_error_and_not_an_embedded_one() {
     assert!(printed.contains("\nerror no Java found"), "{printed}");
 }
 
-#[test]
-fn an_unknown_kind_is_refused_by_name() {
-    let printed = start_with(Some("docker"));
-    assert!(printed.contains("\nerror CURATOR_TEST_SERVER is \"docker\""), "{printed}");
-    assert!(printed.contains("`embedded` or `real`"), "{printed}");
-}
-
 #[tokio::test]
 async fn the_environment_chooses_for_all_that_does_not_choose_itself() {
     let kind = ServerKind::from_environment().unwrap();

@@ -10,7 +10,7 @@ use curator_test::{Error, Mode, TestingServer, until};
 
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::{CONTAINER, EPHEMERAL, PERSISTENT, RawClient, client};
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 #[tokio::test]
 async fn a_server_serves() {
@@ -101,16 +101,6 @@ async fn watches_and_sessions_are_known() {
     let sessions = server.sessions().await.unwrap();
     assert_eq!(sessions.iter().map(|s| s.session_id).collect::<Vec<_>>(), [id]);
     assert!(sessions[0].client.ip().is_loopback());
-}
-
-#[tokio::test]
-async fn containers_are_removed_as_often_as_asked() {
-    let server = TestingServer::builder().container_check_interval(Duration::from_millis(50)).start().await.unwrap();
-    let client = client(server.address()).await;
-    client.create("/c", b"", &CONTAINER).await.unwrap();
-    client.create("/c/child", b"", &PERSISTENT).await.unwrap();
-    client.delete("/c/child", None).await.unwrap();
-    until(async || client.check_stat("/c").await.unwrap().is_none()).await;
 }
 
 #[tokio::test]

@@ -316,29 +316,6 @@ async fn the_third_reply_is_the_last_of_its_connection() {
 }
 
 #[tokio::test]
-async fn the_second_reply_is_swallowed() {
-    let (proxy, client) = set_up().await;
-    proxy.swallow_nth_reply(OpCode::GetData, 2);
-    client.get_data("/").await.unwrap();
-    let swallowed = client.get_data("/");
-    let later = client.get_data("/");
-    later.await.unwrap();
-    assert_eq!(proxy.connections(), 1);
-    proxy.cut();
-    assert!(swallowed.await.is_err());
-}
-
-#[tokio::test]
-async fn the_connection_is_cut_in_place_of_the_second_reply() {
-    let (proxy, client) = set_up().await;
-    let (first, second) = (unique_path("node"), unique_path("node"));
-    proxy.cut_before_nth_reply(OpCode::Create2, 2);
-    client.create(&first, b"", &PERSISTENT).await.unwrap();
-    assert_eq!(client.create(&second, b"", &PERSISTENT).await.unwrap_err(), Error::ConnectionLoss);
-    assert!(exists(&second).await);
-}
-
-#[tokio::test]
 async fn faults_with_numbers_are_counted_over_all_connections() {
     let (proxy, one) = set_up().await;
     let two = client(proxy.address()).await;
@@ -391,15 +368,6 @@ async fn a_lost_handshake_is_a_fault_like_others() {
     proxy.cut();
     until(async || client.get_data("/").await.is_ok()).await;
     assert_eq!(proxy.handshakes(), 2);
-}
-
-#[tokio::test]
-async fn sessions_are_read_from_the_handshake() {
-    let (proxy, client) = set_up().await;
-    let sessions = proxy.sessions();
-    assert_eq!(sessions.len(), 1);
-    assert_eq!(sessions[0].session_id, client.session_id().0);
-    assert_eq!(sessions[0].password.len(), 16);
 }
 
 #[tokio::test]

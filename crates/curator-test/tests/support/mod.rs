@@ -20,7 +20,6 @@ use self::handshake::{Handshake, framed};
 
 pub(crate) const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 pub(crate) const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-pub(crate) const CONTAINER: CreateOptions<'static> = CreateMode::Container.with_acls(Acls::anyone_all());
 
 /// A client of a server or of a proxy.
 pub(crate) async fn client(address: SocketAddr) -> Client {

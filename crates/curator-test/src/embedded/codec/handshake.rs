@@ -63,28 +63,3 @@ impl ConnectResponse {
         writer.into_frame()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn old_clients_know_no_read_only_flag() {
-        let with = |read_only| ConnectRequest {
-            last_zxid_seen: 5,
-            timeout: 7,
-            session_id: 9,
-            password: b"pw".into(),
-            read_only,
-        };
-        let framed = |request: &ConnectRequest| request.frame().split_off(4);
-        for request in [with(None), with(Some(true)), with(Some(false))] {
-            assert_eq!(ConnectRequest::parse(&framed(&request)), Ok(request));
-        }
-        let old = framed(&with(None));
-        assert_eq!([&old[..], &[1]].concat(), framed(&with(Some(true))));
-        assert_eq!(ConnectRequest::parse(&old[..20]), Err(Malformed::Torn));
-        let length = |read_only_known| ConnectResponse::refusal(read_only_known).frame().len();
-        assert_eq!(length(true), length(false) + 1);
-    }
-}

@@ -96,32 +96,3 @@ impl<'a> Reader<'a> {
         Ok(*bytes)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_read_in_order() {
-        let bytes = b"\0\0\0\x07\x01\0\0\0\x02/a\xff\xff\xff\xff\0\0\0\x01\0\0\0\x01x";
-        let mut reader = Reader::new(bytes);
-        assert_eq!(reader.int(), Ok(7));
-        assert_eq!(reader.boolean(), Ok(true));
-        assert_eq!(reader.string().as_deref(), Ok("/a"));
-        assert_eq!(reader.buffer(), Ok(None));
-        assert_eq!(reader.strings(), Ok(vec!["x".to_owned()]));
-        assert!(reader.is_empty());
-        assert_eq!(reader.int(), Err(Malformed::Torn));
-    }
-
-    #[test]
-    fn lengths_are_not_believed() {
-        for length in [i32::MAX, -2, i32::MIN, 5] {
-            let bytes = [&length.to_be_bytes()[..], b"abc"].concat();
-            assert_eq!(Reader::new(&bytes).buffer(), Err(Malformed::Torn), "{length}");
-        }
-        let many = i32::MAX.to_be_bytes();
-        assert_eq!(Reader::new(&many).strings(), Err(Malformed::Torn));
-        assert_eq!(Reader::new(&(-5_i32).to_be_bytes()).strings(), Ok(vec![]));
-    }
-}

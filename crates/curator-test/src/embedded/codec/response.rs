@@ -148,26 +148,3 @@ impl EventKind {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_has_no_body() {
-        let frame = reply_frame(7, 9, &Err(Code::NoNode));
-        let expected =
-            [&16_i32.to_be_bytes()[..], &7_i32.to_be_bytes(), &9_i64.to_be_bytes(), &(-101_i32).to_be_bytes()];
-        assert_eq!(frame, expected.concat());
-    }
-
-    #[test]
-    fn a_transaction_that_failed_tells_of_each_operation() {
-        let results = vec![OperationResult::Error(None), OperationResult::Error(Some(Code::NoNode))];
-        let frame = reply_frame(1, 1, &Ok(Body::Results(results)));
-        let header = |op: i32, done, error: i32| [&op.to_be_bytes()[..], &[done], &error.to_be_bytes()].concat();
-        let (ok, no_node) = ([header(-1, 0, 0), vec![0; 4]].concat(), (-101_i32).to_be_bytes().to_vec());
-        let expected = [ok, header(-1, 0, -101), no_node, header(-1, 1, -1)].concat();
-        assert_eq!(frame[20..], expected);
-    }
-}

@@ -85,16 +85,3 @@ impl Writer {
 fn int_of(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_frame_has_its_length_in_front() {
-        let mut writer = Writer::new();
-        writer.int(1).boolean(true).string("a").buffer(None).strings(&["b".to_owned()]);
-        let expected = b"\0\0\0\x17\0\0\0\x01\x01\0\0\0\x01a\xff\xff\xff\xff\0\0\0\x01\0\0\0\x01b";
-        assert_eq!(writer.into_frame(), expected);
-    }
-}

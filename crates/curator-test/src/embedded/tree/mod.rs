@@ -4,8 +4,6 @@ mod create;
 mod node;
 pub(crate) mod path;
 mod read;
-#[cfg(test)]
-mod tests;
 mod transaction;
 mod write;
 

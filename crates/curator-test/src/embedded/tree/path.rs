@@ -55,33 +55,3 @@ pub(crate) fn validate(path: &str) -> Result<(), Code> {
 fn is_allowed(c: char) -> bool {
     !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_checked() {
-        for path in ["/", "/a", "/a/b", "/a.b/..c", "/…/é"] {
-            assert_eq!(validate(path), Ok(()), "{path}");
-        }
-        for path in ["", "a", "/a/", "//", "/a//b", "/.", "/a/..", "/a/./b", "/a\u{1}", "/\u{7f}", "/\u{e000}", "/😀"]
-        {
-            assert_eq!(validate(path), Err(Code::BadArguments), "{path:?}");
-        }
-    }
-
-    #[test]
-    fn parents_are_found() {
-        assert_eq!(parent_of_new("/a"), Ok(""));
-        assert_eq!(parent_of_new("/a/b"), Ok("/a"));
-        assert_eq!(parent_of_new("a"), Err(Code::BadArguments));
-        assert_eq!(parent_of_new("/a/\0"), Err(Code::BadArguments));
-        assert_eq!(parent_of_old("/zookeeper"), Err(Code::BadArguments));
-        assert_eq!(name("/a/b"), "b");
-        assert_eq!(ancestors("/a/b/c").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
-        assert_eq!(ancestors("/a").collect::<Vec<_>>(), ["/"]);
-        assert_eq!(ancestors("/").count(), 0);
-        assert_eq!(ancestors("x").count(), 0);
-    }
-}

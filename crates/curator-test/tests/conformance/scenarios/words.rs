@@ -1,11 +1,7 @@
 //! Four-letter words.
 
-use curator_test::TestingServer;
-
 use crate::{
-    op::EPHEMERAL,
-    requests::{add_watch, create, exists, get_children, get_data, ping},
-    scenario::{Scenario, run, run_on},
+    scenario::{Scenario, run},
     server::Server,
 };
 
@@ -20,47 +16,47 @@ fn shape(s: &Scenario<'_>, word: &str, ends: &[char]) {
 
 #[test]
 fn words_have_a_shape() {
-    run("words", |s| {
+    run(&Server::common(), "words", |s| {
         s.line(&format!("ruok: {:?}", s.word("ruok")));
         shape(s, "srvr", &[':']);
         s.note("What is no word is a frame, and too long.");
         let mut a = s.open("a");
-        a.send_bytes(b"abcd", "abcd");
+        a.send(&["<61626364> abcd"]);
         a.wait_for_close();
     });
 }
 
 #[test]
 fn words_about_watches() {
-    run_on(&Server::with(TestingServer::builder()), "words_watches", |s| {
-        let (mut a, first) = s.session("a", 30_000);
-        let (mut b, second) = s.session("b", 30_000);
+    run(&Server::own(), "words_watches", |s| {
+        let (mut a, mut b) = (s.client("a"), s.client("b"));
+        let sessions = s.log.borrow().sessions.clone();
         let show = |word: &str| {
-            let text = [("s1", &first), ("s2", &second)]
+            let text = [("s1", &sessions[0]), ("s2", &sessions[1])]
                 .iter()
-                .fold(s.word(word), |text, (name, session)| text.replace(&format!("0x{:x}", session.id), name));
+                .fold(s.word(word), |text, (name, session)| text.replace(&format!("0x{:x}", session.session_id), name));
             s.line(&format!("{word}: {text:?}"));
         };
         let all = || ["wchs", "wchp"].map(show);
         all();
-        a.call(create("/a"));
+        a.call(r#"create "/a" "" persistent"#);
         s.note("Watches on data are told, those on children are not.");
-        a.call(get_children("/a").watch());
+        a.call(r#"getChildren "/a" watch"#);
         all();
-        a.call(get_data("/a").watch());
+        a.call(r#"getData "/a" watch"#);
         all();
-        a.call(exists("/b").watch());
+        a.call(r#"exists "/b" watch"#);
         show("wchs");
-        b.call(exists("/b").watch());
+        b.call(r#"exists "/b" watch"#);
         show("wchs");
-        a.call(create("/b"));
+        a.call(r#"create "/b" "" persistent"#);
         b.settle();
-        b.call(add_watch("/a", 0));
+        b.call(r#"addWatch "/a" persistent"#);
         show("wchs");
-        b.call(add_watch("/a", 1));
+        b.call(r#"addWatch "/a" persistent_recursive"#);
         show("wchs");
         s.note("Watches go with their connection.");
-        let _c = s.resume("c", &first);
+        let _c = s.connect("c", "connect timeout=30000 session=s1 password=p1");
         a.wait_for_close();
         all();
     });
@@ -68,7 +64,7 @@ fn words_about_watches() {
 
 #[test]
 fn words_about_the_tree() {
-    run_on(&Server::with(TestingServer::builder()), "words_mntr", |s| {
+    run(&Server::own(), "words_mntr", |s| {
         let mut a = s.client("a");
         let value = |name: &str| -> i64 {
             let text = s.word("mntr");
@@ -87,15 +83,15 @@ fn words_about_the_tree() {
             }
         };
         count();
-        a.call(create("/a"));
-        a.call(create("/e").flags(EPHEMERAL));
-        a.call(get_data("/a").watch());
-        a.call(get_children("/a").watch());
+        a.call(r#"create "/a" "" persistent"#);
+        a.call(r#"create "/e" "" ephemeral"#);
+        a.call(r#"getData "/a" watch"#);
+        a.call(r#"getChildren "/a" watch"#);
         count();
         s.note("Each request, each ping, each handshake and each word is a packet.");
         let before = value("zk_packets_received");
-        a.call(exists("/a"));
-        a.call(ping());
+        a.call(r#"exists "/a""#);
+        a.settle();
         let after = value("zk_packets_received");
         s.line(&format!("zk_packets_received +{}", after - before));
         let before = value("zk_packets_received");
@@ -120,12 +116,12 @@ fn words_about_the_tree() {
 
 #[test]
 fn words_about_connections() {
-    run("words_cons", |s| {
-        let (mut a, session) = s.session("a", 30_000);
-        a.call(create("/a"));
-        a.call(exists("/a"));
+    run(&Server::common(), "words_cons", |s| {
+        let mut a = s.client("a");
+        a.call(r#"create "/a" "" persistent"#);
+        a.call(r#"exists "/a""#);
         let cons = s.word("cons");
-        let id = format!("sid=0x{:x},", session.id);
+        let id = format!("sid=0x{:x},", s.log.borrow().sessions[0].session_id);
         let line = cons.lines().find(|line| line.contains(&id)).unwrap_or_default();
         let parts: Vec<&str> = line.split(['[', ']', '(', ')', ',']).collect();
         s.line(&format!("{:?}", parts[0].split(':').next().unwrap()));

@@ -41,22 +41,21 @@ impl Drop for Reader {
     }
 }
 
-/// A Java process, which may have many sessions. It ends with its last clone, or with the test process.
+/// A Java process, which may have many sessions. It ends with the test process.
 #[derive(Clone)]
-pub(crate) struct Java {
+struct Java {
     program: Arc<Mutex<Program>>,
     answers: Answers,
 }
 
 impl Java {
-    /// A process that other tests use too.
-    pub(crate) fn shared() -> Self {
+    /// The process that all tests use.
+    fn shared() -> Self {
         static SHARED: OnceLock<Java> = OnceLock::new();
         SHARED.get_or_init(Self::start).clone()
     }
 
-    /// A process of its own, for a test that kills it.
-    pub(crate) fn start() -> Self {
+    fn start() -> Self {
         let Some(classpath) = env::var_os(CLASSPATH) else {
             panic!(
                 "{CLASSPATH} is not set: run `cargo xtask test -- -p curator-test --test interop`, which brings Curator"
@@ -79,7 +78,7 @@ impl Java {
     }
 
     /// Opens a session on the server that tests share. It is so long that it ends only if a test ends it.
-    pub(crate) async fn open(&self) -> JavaSession {
+    async fn open(&self) -> JavaSession {
         static OPENED: AtomicUsize = AtomicUsize::new(0);
         let server = TestingServer::shared().await;
         let name = format!("java-{}", OPENED.fetch_add(1, Ordering::Relaxed));
@@ -89,11 +88,6 @@ impl Java {
         let mut beside = JavaThread::new(self, &format!("{name}-beside"));
         assert_eq!(beside.ask(&format!("share {name}")).await, "ok");
         JavaSession { thread, beside, credentials: credentials_of(&opened) }
-    }
-
-    /// Kills the process with all its sessions: it says nothing to the server any more.
-    pub(crate) fn kill(&self) {
-        self.program.lock().unwrap().kill();
     }
 }
 

@@ -1,73 +1,15 @@
 //! Sessions that end while they hold a lock or wait for it.
 
-use curator_recipes::{
-    InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard, Result, SemaphoreLease, client::CuratorClient,
-};
+use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
 use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, unique_path};
 
 use super::{
-    cycles::Ours,
-    java::{Java, java},
-    multi_lock::{at_once, in_order},
-    mutex::{mutex, semaphore_mutex},
-    read_write::write,
+    java::java,
+    kinds::{KINDS, paths},
+    mutex::mutex,
     stage::{id, ours, until_children, until_contends, until_waits, waiting, waiting_for},
 };
 use crate::{ours::Mortal, still_waits::still_waits};
-
-/// What of ours shares a path with Java's.
-#[derive(Clone, Copy)]
-enum Side {
-    Exclusive(Ours),
-    /// The shared side of a read-write lock.
-    Reader,
-}
-
-impl Side {
-    async fn acquire(self, client: CuratorClient, path: String) -> Result<Option<LockGuard>> {
-        match self {
-            Self::Exclusive(lock) => lock(&client, &path).acquire_timeout(DEFAULT_TIMEOUT).await,
-            Self::Reader => {
-                InterProcessReadWriteLock::new(&client, &path)?.read().acquire_timeout(DEFAULT_TIMEOUT).await
-            }
-        }
-    }
-}
-
-/// A kind in Java, where contenders of ours and of Java have nodes, below the path, and ours.
-type Kind = (&'static str, [&'static str; 2], Side);
-
-const KINDS: [Kind; 7] = [
-    ("mutex", ["", ""], Side::Exclusive(mutex)),
-    ("read", ["", ""], Side::Exclusive(write)),
-    ("write", ["", ""], Side::Exclusive(write)),
-    ("write", ["", ""], Side::Reader),
-    ("semaphore-mutex", ["/locks", "/leases"], Side::Exclusive(semaphore_mutex)),
-    ("multi", ["", ""], Side::Exclusive(at_once)),
-    ("multi", ["", ""], Side::Exclusive(in_order)),
-];
-
-/// A lock's path, or the paths of a multi-lock; and the first of them.
-fn paths(kind: &str) -> (String, String) {
-    let first = unique_path("killed");
-    let all = if kind == "multi" { format!("{first},{}", unique_path("killed")) } else { first.clone() };
-    (all, first)
-}
-
-#[tokio::test]
-async fn the_lock_of_a_java_process_that_is_killed_goes_to_us_with_the_end_of_its_session() {
-    let (process, client, path) = (Java::start(), ours().await, unique_path("killed"));
-    let mut java = process.open().await;
-    assert_eq!(java.ask(&format!("acquire mutex {path}")).await, "ok true");
-    let waiting = waiting_for(&mutex(&client, &path));
-    until_waits(&path, id(&client)).await;
-    process.kill();
-    assert!(still_waits(&waiting, &client).await);
-    // The server would do it at the session's timeout.
-    java.end().await;
-    soon(waiting).await.unwrap().release().await.unwrap();
-    client.close().await.unwrap();
-}
 
 #[tokio::test]
 async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends() {

@@ -1,8 +1,8 @@
 //! Java Curator: its locks beside ours, and its own recipes against a server.
 
-mod cycles;
 mod java;
 mod killed;
+mod kinds;
 mod multi_lock;
 mod mutex;
 mod read_write;

@@ -6,15 +6,14 @@
 use std::sync::Arc;
 
 use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessMutex, client::CuratorClient};
-use curator_test::{soon, unique_path};
+use curator_test::unique_path;
 
 use super::{
-    cycles::{Gate, four_of_each},
     java::java,
     mutex::mutex,
-    stage::{children, id, ours, until_children, until_waits, until_watches, waiting_for},
+    stage::{four_of_each, id, ours, until_children, until_waits, until_watches, waiting_for},
 };
-use crate::still_waits::still_waits;
+use crate::{ours::children, still_waits::still_waits, turns::Gate};
 
 /// Ours, which takes all at once.
 pub(super) fn at_once(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
@@ -38,10 +37,9 @@ async fn in_one_order_multi_locks_on_overlapping_paths_exclude_each_other_and_ne
     let ours = [format!("{a},{b},{c}"), format!("{b},{c}")];
     let java: Vec<_> = java.iter().map(String::as_str).collect();
     let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_order as fn(&_, &_) -> _)).collect();
-    let gate = Gate::shut(mutex, &b).await;
     // One has the first path, three wait for it, and all others wait for the second.
-    let gate: (_, &[&str], _) = (gate, &[&a, &b, &c], 10);
-    four_of_each("multi", &java, &ours, gate).await.close().await;
+    let gate = Gate::shut(mutex, &b, &[&a, &b, &c], 10).await;
+    four_of_each("multi", &java, &ours, gate).await;
 }
 
 #[tokio::test]
@@ -50,35 +48,8 @@ async fn ours_that_takes_all_at_once_excludes_javas_mutexes_and_never_deadlocks(
     let [a, b, c] = three_paths();
     let ours = [format!("{b},{a}"), format!("{a},{c}")];
     let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), at_once as fn(&_, &_) -> _)).collect();
-    let gate = Gate::shut(mutex, &a).await;
-    four_of_each("mutex", &[&a], &ours, (gate, &[&a], 9)).await.close().await;
-}
-
-#[tokio::test]
-async fn each_waits_for_the_others_multi_lock() {
-    let [a, b, c] = three_paths();
-    let (client, mut java) = (ours().await, java().await);
-    for make in [at_once, in_order] {
-        let lock = make(&client, &format!("{b},{c}"));
-        assert_eq!(java.ask(&format!("acquire multi {a},{b}")).await, "ok true");
-        assert!(lock.try_acquire().await.unwrap().is_none());
-        let waiting = waiting_for(&lock);
-        until_waits(&b, id(&client)).await;
-        assert!(still_waits(&waiting, &client).await);
-        assert_eq!(java.ask(&format!("release multi {a},{b}")).await, "ok");
-        let guard = soon(waiting).await.unwrap();
-        java.send(&format!("acquire multi {a},{b}"));
-        until_waits(&b, java.id()).await;
-        assert!(java.still_waits().await);
-        guard.release().await.unwrap();
-        assert_eq!(java.answer().await, "ok true");
-        assert_eq!(java.ask(&format!("release multi {a},{b}")).await, "ok");
-        for path in [&a, &b, &c] {
-            until_children(&client, path, 0).await;
-        }
-    }
-    java.close().await;
-    client.close().await.unwrap();
+    let gate = Gate::shut(mutex, &a, &[&a], 9).await;
+    four_of_each("mutex", &[&a], &ours, gate).await;
 }
 
 /// What the documentation warns of.

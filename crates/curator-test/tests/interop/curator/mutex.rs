@@ -6,11 +6,13 @@ use curator_recipes::{InterProcessLock, InterProcessMutex, InterProcessSemaphore
 use curator_test::{soon, unique_path};
 
 use super::{
-    cycles::{Gate, Ours, four_of_each},
     java::java,
-    stage::{children, id, ours, until_children, until_contends, waiting_for},
+    stage::{four_of_each, id, ours, until_children, waiting_for},
 };
-use crate::still_waits::still_waits;
+use crate::{
+    ours::children,
+    turns::{Gate, assert_in_order},
+};
 
 pub(super) fn mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(InterProcessMutex::new(client, path).unwrap())
@@ -23,52 +25,16 @@ pub(super) fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn Int
 #[tokio::test]
 async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("mutex");
-    let gate = Gate::shut(mutex, &path).await;
-    let counter = four_of_each("mutex", &[&path], &[(&path, mutex)], (gate, &[&path], 9)).await;
-    counter.is_in_order().await;
-    counter.close().await;
+    let gate = Gate::shut(mutex, &path, &[&path], 9).await;
+    assert_in_order(&four_of_each("mutex", &[&path], &[(&path, mutex)], gate).await);
 }
 
 #[tokio::test]
 async fn eight_sessions_hold_a_semaphore_mutex_one_at_a_time() {
     let path = unique_path("semaphore-mutex");
-    let (gate, queue) = (Gate::shut(semaphore_mutex, &path).await, format!("{path}/locks"));
-    // It has a lease, and is in the queue no more.
-    let gate: (_, &[&str], _) = (gate, &[&queue], 8);
-    four_of_each("semaphore-mutex", &[&path], &[(&path, semaphore_mutex)], gate).await.close().await;
-}
-
-/// Java holds and we wait, then we hold and Java waits; contenders have nodes in `queue`, below the path.
-async fn each_waits_for_the_other(kind: &str, queues: [&str; 2], lock: Ours) {
-    let (client, mut java, path) = (ours().await, java().await, unique_path(kind));
-    let lock = lock(&client, &path);
-    let [our_queue, javas_queue] = queues.map(|queue| format!("{path}{queue}"));
-    assert_eq!(java.ask(&format!("acquire {kind} {path}")).await, "ok true");
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    let waiting = waiting_for(&lock);
-    until_contends(&client, &our_queue, id(&client)).await;
-    assert!(still_waits(&waiting, &client).await);
-    assert_eq!(java.ask(&format!("release {kind} {path}")).await, "ok");
-    let guard = soon(waiting).await.unwrap();
-    java.send(&format!("acquire {kind} {path}"));
-    until_contends(&client, &javas_queue, java.id()).await;
-    assert!(java.still_waits().await);
-    guard.release().await.unwrap();
-    assert_eq!(java.answer().await, "ok true");
-    assert_eq!(java.ask(&format!("release {kind} {path}")).await, "ok");
-    java.close().await;
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_mutex_is_handed_over_from_java_to_us_and_back() {
-    each_waits_for_the_other("mutex", [""; 2], mutex).await;
-}
-
-#[tokio::test]
-async fn a_semaphore_mutex_is_handed_over_from_java_to_us_and_back() {
-    // Java waits with its lease in place.
-    each_waits_for_the_other("semaphore-mutex", ["/locks", "/leases"], semaphore_mutex).await;
+    // The gate has a lease, and is in the queue no more.
+    let gate = Gate::shut(semaphore_mutex, &path, &[&format!("{path}/locks")], 8).await;
+    four_of_each("semaphore-mutex", &[&path], &[(&path, semaphore_mutex)], gate).await;
 }
 
 #[tokio::test]

@@ -7,18 +7,19 @@ use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
 use tokio::task::JoinHandle;
 
 use super::{
-    cycles::{CYCLES, Counter, Gate, four_of_each, hold, read, round_trips},
     java::java,
-    stage::{id, ours, until_children, until_waits, until_watches, waiting},
+    stage::{CYCLES, four_of_each, id, java_turns, ours, until_children, until_waits, until_watches, waiting},
 };
-use crate::{numbers::Numbers, seed, still_waits::still_waits};
+use crate::{
+    numbers::Numbers,
+    still_waits::still_waits,
+    turns::{self, Gate, assert_in_order, read, round_trips, take_turns},
+};
 
 /// Its exclusive side.
 pub(super) fn write(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(lock(client, path).write().clone())
 }
-
-const SIDES: [&str; 2] = ["read", "write"];
 
 fn lock(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
     InterProcessReadWriteLock::new(client, path).unwrap()
@@ -38,102 +39,65 @@ fn waiting_for(lock: &InterProcessReadWriteLock, side: &str) -> JoinHandle<LockG
 #[tokio::test]
 async fn eight_writers_hold_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("read-write");
-    let gate = Gate::shut(write, &path).await;
-    let counter = four_of_each("write", &[&path], &[(&path, write)], (gate, &[&path], 9)).await;
-    counter.is_in_order().await;
-    counter.close().await;
+    let gate = Gate::shut(write, &path, &[&path], 9).await;
+    assert_in_order(&four_of_each("write", &[&path], &[(&path, write)], gate).await);
 }
 
 #[tokio::test]
 async fn eight_sessions_that_read_and_write_see_no_writer_beside_them() {
-    let (counter, path, mut seeds) = (Counter::new().await, unique_path("read-write"), seed());
-    let gate = Gate::shut(write, &path).await;
-    let mut sessions = Vec::new();
-    for _ in 0..4 {
-        let (session, seed) = (java().await, seeds.next() >> 1);
-        session.send(&format!("read-write-cycles {path} {CYCLES} {} {seed}", counter.path));
-        sessions.push(session);
-    }
-    let mut tasks = Vec::new();
-    for _ in 0..4 {
-        let client = ours().await;
+    let path = unique_path("read-write");
+    let gate = Gate::shut(write, &path, &[&path], 9).await;
+    let theirs = |_, log: &str, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}"));
+    let ours = |_, client, log, numbers| {
         let lock = lock(&client, &path);
-        tasks.push(tokio::spawn(read_and_write(client, lock, counter.path.clone(), Numbers(seeds.next()))));
-    }
-    gate.open(&[&path], 9).await;
-    for mut session in sessions {
-        assert_eq!(session.answer().await, "ok");
-        session.close().await;
-    }
-    for task in tasks {
-        soon(task).await.unwrap();
-    }
-    counter.is_in_order().await;
-    counter.counts_its_log().await;
-    counter.close().await;
+        tokio::spawn(read_and_write(client, lock, log, numbers))
+    };
+    assert_in_order(&take_turns(gate, theirs, ours).await);
 }
 
-async fn read_and_write(client: CuratorClient, lock: InterProcessReadWriteLock, counter: String, mut numbers: Numbers) {
+/// Returns how often it was a writer.
+async fn read_and_write(
+    client: CuratorClient,
+    lock: InterProcessReadWriteLock,
+    log: String,
+    mut numbers: Numbers,
+) -> usize {
+    let mut writes = 0;
     for _ in 0..CYCLES {
         round_trips(&client, numbers.below(8)).await;
         if numbers.below(2) == 0 {
             let guard = lock.write().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("it has not become free");
-            hold(&client, &guard, &counter, &mut numbers).await;
+            turns::write(&client, &guard, &log, &mut numbers).await;
             guard.release().await.unwrap();
+            writes += 1;
             continue;
         }
         let guard = lock.read().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("it has not become free");
-        let number = read(&client, &counter).await;
+        let before = read(&client, &log).await;
         round_trips(&client, 1 + numbers.below(3)).await;
-        assert_eq!(read(&client, &counter).await, number, "a writer beside a reader");
+        assert_eq!(read(&client, &log).await, before, "a writer beside a reader");
         guard.release().await.unwrap();
     }
     client.close().await.unwrap();
+    writes
 }
 
 #[tokio::test]
-async fn after_java_only_a_reader_shares_with_a_reader() {
+async fn readers_of_both_languages_share() {
     let (client, mut java) = (ours().await, java().await);
-    for held in SIDES {
-        for asked in SIDES {
-            let path = unique_path("read-write");
-            let lock = lock(&client, &path);
-            assert_eq!(java.ask(&format!("acquire {held} {path}")).await, "ok true");
-            let waiting = waiting_for(&lock, asked);
-            if (held, asked) == ("read", "read") {
-                soon(waiting).await.unwrap().release().await.unwrap();
-                assert_eq!(java.ask(&format!("release {held} {path}")).await, "ok");
-                continue;
-            }
-            until_waits(&path, id(&client)).await;
-            assert!(still_waits(&waiting, &client).await, "{asked} beside {held}");
-            assert_eq!(java.ask(&format!("release {held} {path}")).await, "ok");
-            soon(waiting).await.unwrap().release().await.unwrap();
+    for java_is_first in [true, false] {
+        let path = unique_path("read-write");
+        let ours = waiting_for(&lock(&client, &path), "read");
+        let acquire = format!("acquire read {path}");
+        if java_is_first {
+            assert_eq!(java.ask(&acquire).await, "ok true");
         }
-    }
-    java.close().await;
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn after_us_only_a_java_reader_shares_with_a_reader() {
-    let (client, mut java) = (ours().await, java().await);
-    for held in SIDES {
-        for asked in SIDES {
-            let path = unique_path("read-write");
-            let guard = soon(waiting_for(&lock(&client, &path), held)).await.unwrap();
-            java.send(&format!("acquire {asked} {path}"));
-            if (held, asked) == ("read", "read") {
-                assert_eq!(java.answer().await, "ok true");
-                guard.release().await.unwrap();
-            } else {
-                until_waits(&path, java.id()).await;
-                assert!(java.still_waits().await, "{asked} beside {held}");
-                guard.release().await.unwrap();
-                assert_eq!(java.answer().await, "ok true");
-            }
-            assert_eq!(java.ask(&format!("release {asked} {path}")).await, "ok");
+        let guard = soon(ours).await.unwrap();
+        if !java_is_first {
+            assert_eq!(java.ask(&acquire).await, "ok true");
         }
+        guard.release().await.unwrap();
+        assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
     }
     java.close().await;
     client.close().await.unwrap();

@@ -3,20 +3,9 @@
 use curator_test::{unique_path, until};
 
 use super::{
-    cycles::{Gate, four_of_each},
     java::java,
-    mutex::mutex,
     stage::{ours, until_children, until_watches},
 };
-
-#[tokio::test]
-async fn four_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
-    let path = unique_path("mutex");
-    let gate = Gate::shut(mutex, &path).await;
-    let counter = four_of_each("mutex", &[&path], &[], (gate, &[&path], 5)).await;
-    counter.is_in_order().await;
-    counter.close().await;
-}
 
 #[tokio::test]
 async fn a_leader_latch_has_one_leader_and_its_successor() {
@@ -39,32 +28,6 @@ async fn a_leader_latch_has_one_leader_and_its_successor() {
     until_children(&client, &path, 2).await;
     assert_eq!(b.ask(&format!("leader {path}")).await, format!("ok {}", c.name()));
     for session in [a, b, c] {
-        session.close().await;
-    }
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn leader_selectors_lead_by_turns() {
-    let path = unique_path("selector");
-    let (client, mut a, mut b) = (ours().await, java().await, java().await);
-    assert_eq!(a.ask(&format!("select {path}")).await, "ok");
-    assert_eq!(a.ask("event").await, "ok takes");
-    assert_eq!(b.ask(&format!("select {path}")).await, "ok");
-    for _ in 0..2 {
-        until_children(&client, &path, 2).await;
-        assert_eq!(b.ask(&format!("leader {path}")).await, format!("ok {}", a.name()));
-        assert_eq!(a.ask("end-term -").await, "ok");
-        assert_eq!(b.ask("event").await, "ok takes");
-        until_children(&client, &path, 2).await;
-        assert_eq!(a.ask(&format!("leader {path}")).await, format!("ok {}", b.name()));
-        assert_eq!(b.ask("end-term -").await, "ok");
-        assert_eq!(a.ask("event").await, "ok takes");
-    }
-    // The end of its session is the end of its term.
-    a.end().await;
-    assert_eq!(b.ask("event").await, "ok takes");
-    for session in [a, b] {
         session.close().await;
     }
     client.close().await.unwrap();
@@ -95,23 +58,6 @@ async fn a_cache_follows_a_tree() {
     assert_eq!(java.ask("event").await, format!("ok NODE_CREATED {child} again"));
     client.set_data(&child, "last", None).await.unwrap();
     assert_eq!(java.ask("event").await, format!("ok NODE_CHANGED {child} last"));
-    java.close().await;
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn an_old_cache_follows_the_children_of_a_node() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("children"));
-    client.create().for_path(&path, "").await.unwrap();
-    assert_eq!(java.ask(&format!("children-cache {path}")).await, "ok");
-    java.ask_until("event", "ok INITIALIZED").await;
-    let child = format!("{path}/child");
-    client.create().for_path(&child, "new").await.unwrap();
-    assert_eq!(java.ask("event").await, format!("ok CHILD_ADDED {child}"));
-    client.set_data(&child, "changed", None).await.unwrap();
-    assert_eq!(java.ask("event").await, format!("ok CHILD_UPDATED {child}"));
-    client.delete().for_path(&child).await.unwrap();
-    assert_eq!(java.ask("event").await, format!("ok CHILD_REMOVED {child}"));
     java.close().await;
     client.close().await.unwrap();
 }
@@ -176,18 +122,4 @@ async fn a_barrier_holds_back_until_it_is_removed() {
         session.close().await;
     }
     client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_shared_count_is_the_same_for_two_sessions() {
-    let (mut a, mut b, path) = (java().await, java().await, unique_path("count"));
-    for session in [&mut a, &mut b] {
-        assert_eq!(session.ask(&format!("count {path}")).await, "ok 1");
-    }
-    assert_eq!(a.ask(&format!("set-count {path} 5")).await, "ok");
-    b.ask_until("event", "ok count 5").await;
-    assert_eq!(b.ask(&format!("count {path}")).await, "ok 5");
-    for session in [a, b] {
-        session.close().await;
-    }
 }

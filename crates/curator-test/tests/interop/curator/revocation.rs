@@ -48,21 +48,3 @@ async fn we_are_asked_by_java_and_give_our_mutex_back() {
     }
     client.close().await.unwrap();
 }
-
-#[tokio::test]
-async fn a_request_to_a_waiter_is_there_when_it_holds() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
-    let mutex: Arc<dyn InterProcessLock> = Arc::new(InterProcessMutex::new(&client, &path).unwrap());
-    assert_eq!(java.ask(&format!("acquire mutex {path}")).await, "ok true");
-    let waiting = waiting_for(&mutex);
-    until_waits(&path, id(&client)).await;
-    let waiter = mutex.participants().await.unwrap().pop().unwrap();
-    assert_eq!(waiter.session_id, id(&client));
-    assert_eq!(java.ask(&format!("revoke {}", waiter.path)).await, "ok");
-    assert_eq!(java.ask(&format!("release mutex {path}")).await, "ok");
-    let guard = soon(waiting).await.unwrap();
-    soon(guard.revocation_requested()).await.unwrap();
-    guard.release().await.unwrap();
-    java.close().await;
-    client.close().await.unwrap();
-}

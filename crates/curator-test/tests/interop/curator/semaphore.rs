@@ -13,11 +13,10 @@ use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
 use tokio::task::JoinHandle;
 
 use super::{
-    cycles::{CYCLES, round_trips},
     java::java,
-    stage::{children, id, ours, until_children, until_contends, waiting},
+    stage::{CYCLES, id, ours, until_children, until_contends, waiting},
 };
-use crate::{numbers::Numbers, seed, still_waits::still_waits};
+use crate::{numbers::Numbers, ours::children, seed, still_waits::still_waits, turns::round_trips};
 
 /// How many leases there are, where that does not change.
 const NUMBER: usize = 3;

@@ -6,7 +6,11 @@ use curator_recipes::{InterProcessLock, LockGuard, client::CuratorClient};
 use curator_test::{DEFAULT_TIMEOUT, TestingServer, until};
 use tokio::task::JoinHandle;
 
-use crate::ours::client;
+use super::java::java;
+use crate::{
+    ours::{children, client},
+    turns::{Gate, Ours, cycles, take_turns},
+};
 
 /// One of our sessions.
 pub(super) async fn ours() -> CuratorClient {
@@ -67,9 +71,29 @@ pub(super) async fn until_children(client: &CuratorClient, path: &str, number: u
     until(async || children(client, path).await.len() == number).await;
 }
 
-pub(super) async fn children(client: &CuratorClient, path: &str) -> Vec<String> {
-    match client.get_children(path).await {
-        Err(curator_recipes::client::Error::NoNode { .. }) => Vec::new(),
-        children => children.unwrap(),
-    }
+/// How often each session takes the lock.
+pub(super) const CYCLES: usize = 8;
+
+/// Four sessions of each language take a lock by turns. The first of each takes the first path or paths, and so on, in turn.
+pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(&str, Ours)], gate: Gate) -> Vec<i64> {
+    let theirs = |number: usize, log: &str, seed| {
+        let path = java_paths[number % java_paths.len()];
+        java_turns(format!("cycles {kind} {path} {log} {CYCLES} {seed}"))
+    };
+    let ours = |number: usize, client, log, numbers| {
+        let (paths, make) = our_locks[number % our_locks.len()];
+        let lock = make(&client, paths);
+        tokio::spawn(cycles(CYCLES, client, lock, log, numbers))
+    };
+    take_turns(gate, theirs, ours).await
+}
+
+/// A session of Java that takes its turns, as often as it says in the end.
+pub(super) fn java_turns(command: String) -> JoinHandle<usize> {
+    tokio::spawn(async move {
+        let mut session = java().await;
+        let written = session.tell(&command).await;
+        session.close().await;
+        written[0].parse().unwrap()
+    })
 }

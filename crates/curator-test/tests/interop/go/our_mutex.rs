@@ -6,9 +6,8 @@ use curator_test::{TestingServer, unique_path};
 use super::{connect, start};
 use crate::{
     ours::{client, until_another_watches},
-    sharing::{Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue},
+    sharing::{Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue, take_turns},
     still_waits::round_trips,
-    turns::take_turns,
 };
 
 const GO: Peer = Peer {

@@ -90,18 +90,12 @@ class Agent:
     def create_ephemeral(self, path):
         return self.client.create(path, ephemeral=True, makepath=True)
 
-    def create_sequential(self, path):
-        return self.client.create(path, sequence=True, makepath=True)
-
     def get(self, path):
         data, stat = self.client.get(path)
         return [data.decode(), stat.version]
 
     def set(self, path, data):
         return self.client.set(path, data.encode()).version
-
-    def delete(self, path):
-        self.client.delete(path)
 
     def exists(self, path):
         return self.client.exists(path) is not None

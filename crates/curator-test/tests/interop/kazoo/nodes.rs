@@ -1,23 +1,6 @@
-//! Kazoo's nodes, watches, transactions and identities.
+//! Kazoo's watches, transactions and identities.
 
 use super::{start, two_clients};
-
-#[tokio::test]
-async fn nodes_are_what_the_other_client_wrote() {
-    let (_server, mut a, mut b) = two_clients().await;
-    assert_eq!(a.ask("create /nodes/one first"), "ok /nodes/one");
-    assert_eq!(b.ask("get /nodes/one"), "ok first 0");
-    assert_eq!(b.ask("set /nodes/one second"), "ok 1");
-    assert_eq!(a.ask("get /nodes/one"), "ok second 1");
-    assert_eq!(a.ask("create /nodes/one again"), "error NodeExistsError");
-    assert_eq!(a.ask("delete /nodes"), "error NotEmptyError");
-    assert_eq!(b.ask("create_sequential /nodes/n-"), "ok /nodes/n-0000000001");
-    assert_eq!(b.ask("children /nodes"), "ok n-0000000001 one");
-    assert_eq!(a.ask("delete /nodes/one"), "ok");
-    assert_eq!(a.ask("get /nodes/one"), "error NoNodeError");
-    a.stop();
-    b.stop();
-}
 
 #[tokio::test]
 async fn a_watch_sees_every_step_that_is_waited_for() {

@@ -1,13 +1,17 @@
 //! Kazoo's lock and this project's mutex on one path.
 
-use curator_recipes::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, client::CuratorClient};
+use std::sync::Arc;
+
+use curator_recipes::{
+    InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, client::CuratorClient,
+};
 use curator_test::{TestingServer, unique_path};
 
 use super::{connect, start};
 use crate::{
     ours::client,
-    sharing::{Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue},
-    turns::take_turns,
+    sharing::{Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue, take_turns},
+    turns::Ours,
 };
 
 const KAZOO: Peer = Peer {
@@ -22,23 +26,38 @@ fn like_kazoo(client: &CuratorClient, path: &str) -> InterProcessMutex {
     InterProcessMutex::compatible_with_kazoo(client, path).unwrap()
 }
 
-#[tokio::test]
-async fn kazoos_lock_and_a_mutex_with_its_names_exclude_each_other() {
+/// Whether kazoo's lock of this kind waits for ours, and ours for that.
+async fn waits(kind: &str, lock: Ours) -> (bool, bool) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let mut kazoo = start("kazoo", server);
     let client = client(server).await;
-    let mutex = like_kazoo(&client, &path);
+    let lock = lock(&client, &path);
 
-    let guard = mutex.acquire().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("try_acquire lock {path}")), "ok False");
+    let guard = lock.acquire().await.unwrap();
+    let kazoo_waits = kazoo.ask(&format!("try_acquire {kind} {path}")) == "ok False";
+    if !kazoo_waits {
+        assert_eq!(kazoo.ask(&format!("release {kind} {path}")), "ok True");
+    }
     guard.release().await.unwrap();
-
-    assert_eq!(kazoo.ask(&format!("acquire lock {path}")), "ok True");
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    assert_eq!(kazoo.ask(&format!("release lock {path}")), "ok True");
-    assert!(mutex.try_acquire().await.unwrap().is_some());
+    assert_eq!(kazoo.ask(&format!("acquire {kind} {path}")), "ok True");
+    let we_wait = lock.try_acquire().await.unwrap().is_none();
+    assert_eq!(kazoo.ask(&format!("release {kind} {path}")), "ok True");
+    assert!(lock.try_acquire().await.unwrap().is_some());
     kazoo.stop();
     client.close().await.unwrap();
+    (kazoo_waits, we_wait)
+}
+
+fn with_its_names(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(like_kazoo(client, path))
+}
+
+fn with_our_names(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(InterProcessMutex::new(client, path).unwrap())
+}
+
+fn writer(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(InterProcessReadWriteLock::new(client, path).unwrap().write().clone())
 }
 
 #[tokio::test]
@@ -48,33 +67,28 @@ async fn kazoos_lock_and_a_mutex_with_its_names_stand_in_one_queue() {
 
 #[tokio::test]
 async fn under_their_own_names_kazoos_lock_and_a_mutex_do_not_see_each_other() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut kazoo = start("kazoo", server);
-    let client = client(server).await;
-    let mutex = InterProcessMutex::new(&client, &path).unwrap();
-
-    let guard = mutex.acquire().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("try_acquire lock {path}")), "ok True");
-    guard.release().await.unwrap();
-    assert!(mutex.try_acquire().await.unwrap().is_some());
-    kazoo.stop();
-    client.close().await.unwrap();
+    assert_eq!(waits("lock", with_our_names).await, (false, false));
 }
 
 #[tokio::test]
 async fn kazoos_extra_lock_patterns_help_one_way_only() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut kazoo = start("kazoo", server);
-    let client = client(server).await;
-    let mutex = InterProcessMutex::new(&client, &path).unwrap();
+    assert_eq!(waits("patterned", with_our_names).await, (true, false));
+}
 
-    let guard = mutex.acquire().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("try_acquire patterned {path}")), "ok False");
-    guard.release().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("acquire patterned {path}")), "ok True");
-    assert!(mutex.try_acquire().await.unwrap().is_some());
-    kazoo.stop();
-    client.close().await.unwrap();
+#[tokio::test]
+async fn kazoos_write_lock_and_a_mutex_with_its_names_exclude_each_other() {
+    assert_eq!(waits("write", with_its_names).await, (true, true));
+}
+
+#[tokio::test]
+async fn kazoos_read_lock_waits_for_a_mutex_with_its_names_but_not_the_other_way_round() {
+    assert_eq!(waits("read", with_its_names).await, (true, false));
+}
+
+#[tokio::test]
+async fn kazoos_read_write_lock_and_ours_do_not_see_each_other() {
+    assert_eq!(waits("read", writer).await, (false, false));
+    assert_eq!(waits("write", writer).await, (false, false));
 }
 
 #[tokio::test]
@@ -90,60 +104,6 @@ async fn the_lock_of_a_killed_python_program_goes_to_our_mutex() {
 #[tokio::test]
 async fn the_lock_of_a_lost_session_of_ours_goes_to_kazoo() {
     lost_sessions_of_ours_give_way(&KAZOO).await;
-}
-
-#[tokio::test]
-async fn kazoos_write_lock_and_a_mutex_with_its_names_exclude_each_other() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut kazoo = start("kazoo", server);
-    let client = client(server).await;
-    let mutex = like_kazoo(&client, &path);
-
-    let guard = mutex.acquire().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("try_acquire write {path}")), "ok False");
-    guard.release().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("acquire write {path}")), "ok True");
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    assert_eq!(kazoo.ask(&format!("release write {path}")), "ok True");
-    assert!(mutex.try_acquire().await.unwrap().is_some());
-    kazoo.stop();
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn kazoos_read_lock_waits_for_a_mutex_with_its_names_but_not_the_other_way_round() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut kazoo = start("kazoo", server);
-    let client = client(server).await;
-    let mutex = like_kazoo(&client, &path);
-
-    let guard = mutex.acquire().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("try_acquire read {path}")), "ok False");
-    guard.release().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("acquire read {path}")), "ok True");
-    mutex.try_acquire().await.unwrap().expect("kazoo's reader is ignored").release().await.unwrap();
-    // As kazoo's own lock.
-    assert_eq!(kazoo.ask(&format!("try_acquire lock {path}")), "ok True");
-    kazoo.stop();
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn kazoos_read_write_lock_and_ours_do_not_see_each_other() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut kazoo = start("kazoo", server);
-    let client = client(server).await;
-    let lock = InterProcessReadWriteLock::new(&client, &path).unwrap();
-
-    let guard = lock.write().acquire().await.unwrap();
-    assert_eq!(kazoo.ask(&format!("try_acquire read {path}")), "ok True");
-    assert_eq!(kazoo.ask(&format!("release read {path}")), "ok True");
-    assert_eq!(kazoo.ask(&format!("acquire write {path}")), "ok True");
-    guard.release().await.unwrap();
-    lock.read().try_acquire().await.unwrap().expect("kazoo's writer is ignored").release().await.unwrap();
-    lock.write().try_acquire().await.unwrap().expect("kazoo's writer is ignored").release().await.unwrap();
-    kazoo.stop();
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
