@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission, RetryOneTime, SessionEnd};
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission, RetryOneTime};
 use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, LossReason, OwnerId, WriteGuard};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    FAULTS, LONG_SESSION, builder, children, client, connect, drop_after, end_session, path, polled_until, queue_of,
-    read_write as lock, soon, still_waits, until,
+    LONG_SESSION, behind_proxy, builder, children, client, end_session, path, queue_of, read_write as lock, soon,
+    still_waits, until,
 };
 
 /// How a writer becomes a reader.
@@ -86,43 +86,30 @@ async fn in_turn(
     queue_of(&other, path, 0).await;
 }
 
+/// The writer watches the write node, or it has seen it in a list, and when it comes to watch it, it is not there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_waits_and_the_readers_behind_it_are_kept_out_by_who_was_a_writer() {
-    for way in Way::BOTH {
-        let (holder, writer, reader, path) = (client().await, client().await, client().await, path("kept-out"));
+    for (way, just_gone) in Way::BOTH.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let ((proxy, writer), holder, reader) = (behind_proxy().await, client().await, client().await);
+        let path = path("kept-out");
         let holding = lock(&holder, &path);
         let writing = holding.write().acquire().await.unwrap();
+        let gone = writing.node().clone();
+        if just_gone {
+            proxy.hold_replies(OpCode::GetChildren);
+        }
         let waiting_writer = spawn_write(&lock(&writer, &path));
-        let node = last_node(&holder, &path, 2).await;
-        until_watched_by(&writer, writing.node().as_str()).await;
-        let waiting_reader = spawn_read(&lock(&reader, &path));
-        until_watched_by(&reader, &node).await;
-
-        let reading = way.go(&holding, writing).await;
-        in_turn(reading, (&writer, waiting_writer), (&reader, waiting_reader), &path).await;
-    }
-}
-
-/// It has seen the write node in a list, and when it comes to watch it, it is not there.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_whose_predecessor_has_just_gone_finds_the_reader_that_stands_in_its_place() {
-    let server = TestingServer::shared().await;
-    for way in Way::BOTH {
-        let proxy = FaultProxy::start(server.address()).unwrap();
-        let (holder, writer, reader) = (client().await, connect(&proxy.connect_string()).await, client().await);
-        let path = path("just-gone");
-        let holding = lock(&holder, &path);
-        let writing = holding.write().acquire().await.unwrap();
-        proxy.hold_replies(OpCode::GetChildren);
-        let waiting_writer = spawn_write(&lock(&writer, &path));
-        proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+        if just_gone {
+            proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+        } else {
+            until_watched_by(&writer, gone.as_str()).await;
+        }
         let node = last_node(&holder, &path, 2).await;
         let waiting_reader = spawn_read(&lock(&reader, &path));
         until_watched_by(&reader, &node).await;
 
-        let gone = writing.node().name().to_owned();
         let reading = way.go(&holding, writing).await;
-        assert!(!children(&holder, &path).await.contains(&gone));
+        assert!(holder.check_exists(&gone).await.unwrap().is_none());
         proxy.release_held();
         in_turn(reading, (&writer, waiting_writer), (&reader, waiting_reader), &path).await;
     }
@@ -158,157 +145,34 @@ async fn the_reader_has_the_writers_number_session_and_token() {
 async fn a_downgrade_beside_other_guards_leaves_the_write_lock_to_them() {
     let (holder, other, path) = (client().await, client().await, path("downgrade-one"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
-    let first = holding.write().acquire().await.unwrap();
-    let second = holding.write().acquire().await.unwrap();
-    let third = holding.write().acquire().await.unwrap();
-    let reading = first.downgrade().await.unwrap();
-    assert_eq!(children(&holder, &path).await.len(), 2);
-    assert!(holding.read().is_owned_by_current() && holding.write().is_owned_by_current());
-    assert!(wanted.read().try_acquire().await.unwrap().is_none(), "there are other guards of the write lock");
-    // Another guard of the same read lock.
-    let again = second.downgrade().await.unwrap();
-    assert_eq!(again.node(), reading.node());
-    // Who tried to read has gone.
-    queue_of(&holder, &path, 2).await;
-    assert!(wanted.read().try_acquire().await.unwrap().is_none());
-    // The last one: the write node goes.
-    let last = third.downgrade().await.unwrap();
-    soon(other.janitor().idle()).await;
-    assert_eq!(children(&holder, &path).await, [reading.node().name()]);
-    let owner = OwnerId::new();
-    wanted.read().try_acquire_as(&owner).await.unwrap().expect("a reader may come").release().await.unwrap();
-    for guard in [again, reading, last] {
-        assert!(wanted.write().try_acquire().await.unwrap().is_none());
-        guard.release().await.unwrap();
-    }
-    wanted.write().try_acquire().await.unwrap().expect("nobody is left").release().await.unwrap();
-}
-
-/// One of two guards is downgraded, and a task has the other: each has what it has.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_guard_that_is_released_after_another_was_downgraded_lets_readers_in() {
-    let (holder, other, path) = (client().await, client().await, path("downgrade-then-release"));
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
-    let first = holding.write().acquire().await.unwrap();
-    let second = holding.write().acquire().await.unwrap();
-    let reading = first.downgrade().await.unwrap();
-    let waiting = spawn_read(&wanted);
-    until_watched_by(&other, second.node().as_str()).await;
-    assert!(still_waits(&waiting, &other).await);
-    second.release().await.unwrap();
-    soon(waiting).await.unwrap().release().await.unwrap();
-    assert!(wanted.write().try_acquire().await.unwrap().is_none());
-    reading.release().await.unwrap();
-    queue_of(&holder, &path, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_downgrade_dropped_at_every_await_leaves_nothing_and_lets_others_go_on() {
-    let (holder, other, path) = (client().await, client().await, path("downgrade-dropped"));
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
-    let (mut completed, mut dropped) = (0, 0);
-    for polls in 0..8 {
-        for others in [0, 1] {
-            let writing = holding.write().acquire().await.unwrap();
-            let kept = if others == 1 { Some(holding.write().acquire().await.unwrap()) } else { None };
-            let waiting = spawn_write(&wanted);
-            queue_of(&other, &path, 2).await;
-            match drop_after(writing.downgrade(), polls).await {
-                Some(reading) => {
-                    completed += 1;
-                    drop(reading.unwrap());
-                }
-                None => dropped += 1,
-            }
-            soon(holder.janitor().idle()).await;
-            if let Some(kept) = kept {
-                // What the other guard stands for is untouched.
-                queue_of(&other, &path, 2).await;
-                assert!(children(&other, &path).await.iter().any(|name| name == kept.node().name()));
-                assert!(still_waits(&waiting, &other).await);
-                assert!(holding.write().is_owned_by_current() && !holding.read().is_acquired_in_this_process());
-                kept.release().await.unwrap();
-            }
-            soon(waiting).await.unwrap().release().await.unwrap();
-            queue_of(&other, &path, 0).await;
+    // The last guard of the write lock may be released or downgraded too.
+    for is_released in [false, true] {
+        let first = holding.write().acquire().await.unwrap();
+        let second = holding.write().acquire().await.unwrap();
+        let third = holding.write().acquire().await.unwrap();
+        let mut reading = vec![first.downgrade().await.unwrap()];
+        assert!(holding.read().is_owned_by_current() && holding.write().is_owned_by_current());
+        assert!(wanted.read().try_acquire().await.unwrap().is_none(), "there are other guards of the write lock");
+        // Another guard of the same read lock.
+        reading.push(second.downgrade().await.unwrap());
+        assert_eq!(reading[1].node(), reading[0].node());
+        // Who tried to read has gone.
+        queue_of(&holder, &path, 2).await;
+        assert!(wanted.read().try_acquire().await.unwrap().is_none());
+        if is_released {
+            third.release().await.unwrap();
+        } else {
+            reading.push(third.downgrade().await.unwrap());
         }
-    }
-    assert!(completed > 0 && dropped > 2, "{completed} completed, {dropped} dropped");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_lock_beside_a_write_lock_dropped_at_every_await_leaves_the_write_lock() {
-    let (holder, path) = (client().await, path("beside-dropped"));
-    let holding = lock(&holder, &path);
-    let writing = holding.write().acquire().await.unwrap();
-    let mut completed = false;
-    for polls in 0..8 {
-        let reading = drop_after(holding.read().acquire(), polls).await;
-        completed |= reading.is_some();
-        drop(reading);
-        soon(holder.janitor().idle()).await;
-        assert_eq!(children(&holder, &path).await, [writing.node().name()]);
-        assert!(holding.write().is_owned_by_current() && !holding.read().is_acquired_in_this_process());
-    }
-    assert!(completed);
-    writing.release().await.unwrap();
-}
-
-/// It is applied, and the future is dropped before anybody can know.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_downgrade_dropped_before_its_answer_leaves_nothing() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let (holder, other, path) = (connect(&proxy.connect_string()).await, client().await, path("downgrade-unanswered"));
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
-    let writing = holding.write().acquire().await.unwrap();
-    let written = writing.node().name().to_owned();
-    let waiting = spawn_write(&wanted);
-    queue_of(&other, &path, 2).await;
-    proxy.reset_counts();
-    proxy.hold_replies(OpCode::Multi);
-    let downgrading = polled_until(writing.downgrade(), proxy.wait_for_reply(OpCode::Multi, 1)).await;
-    let before = children(&other, &path).await;
-    assert!(before.len() == 2 && !before.contains(&written), "it was not applied: {before:?}");
-    assert!(still_waits(&waiting, &other).await);
-    drop(downgrading);
-    proxy.release_held();
-    soon(waiting).await.unwrap().release().await.unwrap();
-    soon(holder.janitor().idle()).await;
-    queue_of(&other, &path, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_whose_answer_was_lost_has_exactly_one_node() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let holder = builder(&proxy.connect_string(), LONG_SESSION)
-        .operation_timeout(Duration::from_millis(300))
-        .connect()
-        .await
-        .unwrap();
-    let (other, path) = (client().await, path("downgrade-lost"));
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
-    for (_, fault) in FAULTS {
-        for way in Way::BOTH {
-            let writing = holding.write().acquire().await.unwrap();
-            let waiting = spawn_write(&wanted);
-            queue_of(&other, &path, 2).await;
-            let token = writing.fencing_token();
-            fault(&proxy, OpCode::Multi);
-            let reading = soon(way.go(&holding, writing)).await;
-            assert_eq!(reading.fencing_token(), token);
-            until_watched_by(&other, reading.node().as_str()).await;
-            let left = children(&other, &path).await;
-            let readers: Vec<_> = left.iter().filter(|name| name.contains("-__READ__")).collect();
-            assert_eq!((left.len(), readers), (2, vec![&reading.node().name().to_owned()]), "{way:?}");
-            assert!(still_waits(&waiting, &other).await);
-            assert!(reading.is_valid());
-            reading.release().await.unwrap();
-            soon(waiting).await.unwrap().release().await.unwrap();
-            soon(holder.janitor().idle()).await;
-            queue_of(&other, &path, 0).await;
+        soon(other.janitor().idle()).await;
+        assert_eq!(children(&holder, &path).await, [reading[0].node().name()]);
+        let owner = OwnerId::new();
+        wanted.read().try_acquire_as(&owner).await.unwrap().expect("a reader may come").release().await.unwrap();
+        for guard in reading {
+            assert!(wanted.write().try_acquire().await.unwrap().is_none());
+            guard.release().await.unwrap();
         }
+        wanted.write().try_acquire().await.unwrap().expect("nobody is left").release().await.unwrap();
     }
 }
 
@@ -326,6 +190,7 @@ async fn a_downgrade_of_a_lock_whose_node_was_deleted_says_that_it_was_lost() {
             Error::Lost(lost) => assert_eq!((lost.path, lost.reason), (node.clone(), LossReason::NodeDeleted)),
             other => panic!("{other}"),
         }
+        assert!(kept.as_ref().is_none_or(|kept| !kept.is_valid()), "the other guard does not know");
         // Who asks for the read lock now asks like everybody else.
         assert!(holding.read().try_acquire().await.unwrap().is_none());
         drop(kept);
@@ -334,25 +199,6 @@ async fn a_downgrade_of_a_lock_whose_node_was_deleted_says_that_it_was_lost() {
         theirs.release().await.unwrap();
     }
     queue_of(&other, &path, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_downgrade_after_the_session_is_lost_says_so() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let (holder, path) = (connect(&proxy.connect_string()).await, path("downgrade-session"));
-    let holding = lock(&holder, &path);
-    let writing = holding.write().acquire().await.unwrap();
-    end_session(server, &proxy).await;
-    soon(writing.lost()).await;
-    let error = soon(writing.downgrade()).await.unwrap_err();
-    assert!(
-        matches!(&error, Error::Lost(lost) if lost.reason == LossReason::SessionLost(SessionEnd::Expired)),
-        "{error}"
-    );
-    assert!(!holding.read().is_acquired_in_this_process() && !holding.write().is_acquired_in_this_process());
-    // And nothing of it is in the way of the next session.
-    soon(holding.write().acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -403,13 +249,11 @@ async fn a_downgrade_of_a_lost_lock_leaves_the_read_lock_that_was_there_before()
 /// The same owner has asked for the lock again, and waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_owner() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let (holder, other, path) = (connect(&proxy.connect_string()).await, client().await, path("downgrade-anew"));
+    let ((proxy, holder), other, path) = (behind_proxy().await, client().await, path("downgrade-anew"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
     let owner = OwnerId::new();
     let writing = holding.write().acquire_as(&owner).await.unwrap();
-    end_session(server, &proxy).await;
+    end_session(TestingServer::shared().await, &proxy).await;
     soon(writing.lost()).await;
     let theirs = soon(wanted.write().acquire()).await.unwrap();
     let again = tokio::spawn({
@@ -439,4 +283,33 @@ async fn a_downgrade_that_is_not_permitted_leaves_the_write_node_and_nothing_els
     soon(client.janitor().idle()).await;
     let left: Vec<_> = client.janitor().pending_deletes().into_iter().map(|delete| delete.path).collect();
     assert_eq!(left, [node.to_string()]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_that_a_read_beside_has_found_is_known_from_then_on() {
+    let (holder, other, path) = (client().await, client().await, path("loss-beside"));
+    let (ours, owner) = (lock(&holder, &path), OwnerId::new());
+    let writing = ours.write().acquire_as(&owner).await.unwrap();
+    other.delete().for_path(writing.node()).await.unwrap();
+    let theirs = lock(&other, &path).write().acquire().await.unwrap();
+    assert!(ours.read().try_acquire_as(&owner).await.unwrap().is_none());
+    assert!(!writing.is_valid());
+    assert!(ours.write().try_acquire_as(&owner).await.unwrap().is_none(), "re-entered, while another one holds");
+    theirs.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_is_told_of_the_loss_while_its_owner_waits_to_read() {
+    let (holder, other, path) = (client().await, client().await, path("loss-gate"));
+    let (ours, owner) = (lock(&holder, &path), OwnerId::new());
+    let writing = ours.write().acquire_as(&owner).await.unwrap();
+    other.delete().for_path(writing.node()).await.unwrap();
+    let theirs = lock(&other, &path).write().acquire().await.unwrap();
+    let reading = tokio::spawn(async move { ours.read().acquire_as(&owner).await });
+    queue_of(&other, &path, 2).await;
+    // The other one holds for as long as this takes.
+    let error = soon(writing.downgrade()).await.unwrap_err();
+    assert!(matches!(error, Error::Lost(_)), "{error}");
+    theirs.release().await.unwrap();
+    soon(reading).await.unwrap().unwrap().release().await.unwrap();
 }

@@ -16,7 +16,6 @@ mod cost_of_waiting;
 mod custom_driver;
 mod directory;
 mod downgrade;
-mod downgrade_loss;
 mod exclusive;
 mod foreign_executor;
 #[cfg(unix)]

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use curator_recipes::client::{CuratorClient, ZPath};
+use curator_recipes::client::{CreateMode, CuratorClient, ZPath};
 use curator_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, LockGuard, Participant, SharedCount, revoke,
+    InterProcessSemaphoreV2, LockGuard, LossReason, Participant, SharedCount, revoke,
 };
 use curator_test::TestingServer;
 
 use crate::support::{LONG_SESSION, builder, client, path, soon};
+use crate::transactions::assert_lost;
 
 /// The same server plainly, under a chroot, in a namespace, and in a namespace under a chroot.
 async fn clients() -> Vec<CuratorClient> {
@@ -72,18 +73,26 @@ async fn paths_of_every_lock_work_with_the_client() {
         agrees(&client, &guard, several.participants().await.unwrap(), &several.paths()).await;
         let again = InterProcessMultiLock::new(&client, several.paths()).unwrap();
         assert_eq!(again.paths(), several.paths());
-        guard.transaction().delete(guard.node(), None).unwrap().commit().await.unwrap();
+        let transaction = guard.transaction().create("/note", "", CreateMode::Persistent).unwrap();
+        transaction.delete(guard.node(), None).unwrap().commit().await.unwrap();
+        assert!(client.check_exists("/note").await.unwrap().is_some());
         assert!(client.check_exists(guard.node()).await.unwrap().is_none());
+        let error = guard.transaction().set_data("/note", "1", None).unwrap().commit().await.unwrap_err();
+        assert_lost(&error, guard.node(), LossReason::NodeDeleted);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_of_two_namespaces_are_in_one_session_and_exclude_nobody_of_the_other() {
-    let (client, [one, other]) = (client().await, [path("one"), path("other")]);
+    let (client, namespaces) = (client().await, [path("one"), path("other")]);
     let mutex = |namespace: &str| InterProcessMutex::new(&client.using_namespace(namespace).unwrap(), "/m").unwrap();
-    let (one, other) = (mutex(&one), mutex(&other));
-    let held = (one.acquire().await.unwrap(), other.try_acquire().await.unwrap().unwrap());
-    assert_eq!(held.0.session_id(), held.1.session_id());
+    let [one, other] = namespaces.each_ref().map(|namespace| mutex(namespace));
+    let held = [one.acquire().await.unwrap(), other.try_acquire().await.unwrap().unwrap()];
+    assert_eq!(held[0].session_id(), held[1].session_id());
+    for (guard, namespace) in held.iter().zip(&namespaces) {
+        assert_eq!(guard.node().parent().unwrap().as_str(), format!("{namespace}/m"));
+        assert!(client.check_exists(guard.node()).await.unwrap().is_some());
+    }
     // So one transaction can check both.
     let locks: [Arc<dyn InterProcessLock>; 2] = [Arc::new(one), Arc::new(other)];
     let both = InterProcessMultiLock::of(locks).unwrap().acquire().await.unwrap();

@@ -37,6 +37,13 @@ async fn a_queue_longer_than_the_requests_in_flight_is_read_with_one_request_for
     assert_eq!(participants.iter().map(|node| node.sequence).collect::<Vec<_>>(), (0..300).collect::<Vec<_>>());
     assert!(participants.iter().all(|node| node.owns == (node.sequence == 0)));
     assert_eq!((requests_of(&proxy, OpCode::GetChildren), requests_of(&proxy, OpCode::GetData)), (1, 300));
+
+    // A failure repeats the part that was being read.
+    proxy.reset_counts();
+    proxy.cut_before_nth_reply(OpCode::GetData, 30);
+    assert_eq!(soon(mutex(&client, &path).participants()).await.unwrap(), participants);
+    let (lists, reads) = (requests_of(&proxy, OpCode::GetChildren), requests_of(&proxy, OpCode::GetData));
+    assert!(lists == 1 && (301..=308).contains(&reads), "{lists} lists, {reads} reads");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,36 +62,6 @@ async fn while_a_long_queue_is_read_the_client_can_send_other_requests() {
     proxy.release_held();
     soon(other).await.unwrap().unwrap();
     assert_eq!(soon(reading).await.unwrap().unwrap().len(), 50);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_in_a_long_queue_repeats_the_part_that_was_being_read() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (client, path) = (with_few_requests_in_flight(&proxy).await, path("long"));
-    queue(&client, &path, 100).await;
-    proxy.reset_counts();
-    proxy.cut_before_nth_reply(OpCode::GetData, 30);
-    let participants = soon(mutex(&client, &path).participants()).await.unwrap();
-    assert_eq!(participants.len(), 100);
-    let (lists, reads) = (requests_of(&proxy, OpCode::GetChildren), requests_of(&proxy, OpCode::GetData));
-    assert!(lists == 1 && (101..=108).contains(&reads), "{lists} lists, {reads} reads");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_in_a_namespace_is_where_curator_would_put_it() {
-    let server = TestingServer::shared().await;
-    let (plain, namespace) = (client().await, path("namespace"));
-    let inside = builder(&server.connect_string(), LONG_SESSION)
-        .namespace(namespace.trim_start_matches('/'))
-        .connect()
-        .await
-        .unwrap();
-    let guard = mutex(&inside, "/locks/orders").acquire().await.unwrap();
-    let outside = mutex(&plain, &format!("{namespace}/locks/orders"));
-    assert!(outside.try_acquire().await.unwrap().is_none());
-    assert!(guard.node().as_str().starts_with(&namespace));
-    guard.release().await.unwrap();
-    assert!(outside.try_acquire().await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_recipes::{
-    InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, SharedCount,
-};
+use curator_recipes::{InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreV2, SharedCount};
 
 use crate::support::{client, mutex, path, read_write};
 
@@ -41,16 +39,11 @@ async fn every_lock_is_printed_as_a_line() {
     is_a_line(&format!("{:?}", lock.write()), &start("WriteLock"));
     let guard = lock.write().acquire().await.unwrap();
     is_a_line(&format!("{guard:?}"), "WriteGuard { node: ");
-    is_a_line(&format!("{:?}", guard.loss()), "LossHandle");
     is_a_line(&format!("{:?}", guard.transaction()), "GuardedTransaction { transaction: Transaction { operations: [");
     guard.release().await.unwrap();
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
     is_a_line(&format!("{semaphore:?}"), &start("InterProcessSemaphoreV2"));
     is_a_line(&format!("{:?}", semaphore.acquire().await.unwrap()), "SemaphoreLease { node: ");
-    is_a_line(
-        &format!("{:?}", InterProcessSemaphoreMutex::new(&client, &path).unwrap()),
-        &start("InterProcessSemaphoreMutex"),
-    );
     is_a_line(&format!("{:?}", SharedCount::new(&client, &path, 0).unwrap()), &start("SharedCount"));
     let paths = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
     is_a_line(&format!("{paths:?}"), r#"InterProcessMultiLock { paths: ["/a", "/b"], held: false"#);

@@ -2,9 +2,9 @@
 
 use curator_recipes::client::{self, CuratorClient, Outcome, WatchEvent};
 use curator_recipes::{Error, SharedCount};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::OpCode;
 
-use crate::support::{LONG_SESSION, builder, client, connect, path, soon};
+use crate::support::{behind_proxy, client, path, soon};
 
 fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
     SharedCount::new(client, path, seed).unwrap()
@@ -34,13 +34,6 @@ async fn what_one_client_sets_another_gets() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn setting_a_count_that_is_missing_creates_it() {
-    let (client, path) = (client().await, path("count/set"));
-    count(&client, &path, 7).set(5).await.unwrap();
-    assert_eq!(count(&client, &path, 7).get().await.unwrap(), 5);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_version_changes_nothing() {
     let (one, other, path) = (client().await, client().await, path("count/versions"));
     let (ours, theirs) = (count(&one, &path, 0), count(&other, &path, 0));
@@ -59,30 +52,6 @@ async fn a_stale_version_changes_nothing() {
     one.delete().for_path(&path).await.unwrap();
     assert!(!theirs.compare_and_set(&seen, 2).await.unwrap(), "it is gone, and was not set");
     assert!(one.check_exists(&path).await.unwrap().is_none());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_increment_of_two_clients_is_lost() {
-    const EACH: i32 = 25;
-    let (one, other, path) = (client().await, client().await, path("count/increments"));
-    let increment = |client: CuratorClient, path: String| async move {
-        let count = count(&client, &path, 100);
-        for _ in 0..EACH {
-            loop {
-                let before = count.versioned().await.unwrap();
-                if count.compare_and_set(&before, before.value + 1).await.unwrap() {
-                    break;
-                }
-            }
-        }
-    };
-    let tasks =
-        [tokio::spawn(increment(one.clone(), path.clone())), tokio::spawn(increment(other.clone(), path.clone()))];
-    for task in tasks {
-        soon(task).await.unwrap();
-    }
-    one.sync(&path).await.unwrap();
-    assert_eq!(count(&one, &path, 0).get().await.unwrap(), 100 + 2 * EACH);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,69 +83,19 @@ async fn data_that_are_no_number_are_an_error_until_one_is_set() {
         for error in [count.get().await.unwrap_err(), count.watch().await.map(drop).unwrap_err()] {
             let Error::InvalidSharedCount { path: at, size } = &error else { panic!("{error}") };
             assert_eq!((at.as_str(), *size), (path.as_str(), data.len()));
-            assert_eq!(
-                error.to_string(),
-                format!("{path} is not a shared count: expected 4 bytes, found {}", data.len())
-            );
             assert!(!error.is_retryable());
-            assert_eq!(error.outcome(), Outcome::NotApplied);
         }
     }
     count.set(9).await.unwrap();
     assert_eq!(count.get().await.unwrap(), 9);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_path_is_refused_when_the_count_is_made() {
-    let error = SharedCount::new(&client().await, "counts", 0).unwrap_err();
-    assert!(matches!(&error, Error::Client(client::Error::InvalidPath(_))), "{error}");
-    assert!(error.to_string().contains(r#""counts""#), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_count_lies_in_its_namespace() {
-    let (observer, namespace) = (client().await, path("count-namespace"));
-    let server = TestingServer::shared().await.connect_string();
-    let client = builder(&server, LONG_SESSION).namespace(&namespace).connect().await.unwrap();
-    let count = count(&client, "/counts/a", 1);
-    assert_eq!(count.path().as_str(), format!("{namespace}/counts/a"));
-    let seen = count.versioned().await.unwrap();
-    assert!(count.compare_and_set(&seen, 2).await.unwrap());
-    observer.sync("/").await.unwrap();
-    assert_eq!(observer.get_data(count.path()).await.unwrap().0, [0, 0, 0, 2]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_several_clients_that_find_none_one_creates_it() {
-    let clients = [client().await, client().await];
-    for round in 0..20 {
-        let path = path("count-created");
-        let path = format!("{path}/deeper/count");
-        let seeds = [2 * round, 2 * round + 1];
-        let tasks: Vec<_> = (clients.iter().zip(seeds))
-            .map(|(client, seed)| {
-                let count = count(client, &path, seed);
-                tokio::spawn(async move { count.versioned().await.unwrap() })
-            })
-            .collect();
-        let mut seen = Vec::new();
-        for task in tasks {
-            seen.push(soon(task).await.unwrap());
-        }
-        assert_eq!(seen[0], seen[1], "round {round}");
-        assert!(seeds.contains(&seen[0].value), "{seen:?}");
-        assert_eq!(seen[0].version, 0);
-    }
-}
-
 /// Another creates it between our look and our create: the reply to the look is held back meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_that_another_creates_meanwhile_is_anothers_until_it_is_set() {
-    let server = TestingServer::shared().await;
     let other = client().await;
     for sets in [false, true] {
-        let proxy = FaultProxy::start(server.address()).unwrap();
-        let slow = connect(&proxy.connect_string()).await;
+        let (proxy, slow) = behind_proxy().await;
         let path = path("count/meanwhile");
         let looked_at = if sets { OpCode::SetData } else { OpCode::GetData };
         proxy.hold_replies(looked_at);
@@ -199,9 +118,7 @@ async fn a_count_that_another_creates_meanwhile_is_anothers_until_it_is_set() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_does_no_harm_or_is_told() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
+    let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/lost-answers"), 6);
 
     // The parents are there, so that it is the count's own create that is in doubt.
@@ -225,9 +142,7 @@ async fn a_lost_answer_does_no_harm_or_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_call_is_one_request_when_the_node_is_there() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
+    let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/cost"), 0);
     count.set(1).await.unwrap();
     proxy.reset_counts();

@@ -1,4 +1,5 @@
-//! What every lock keeps to: one suite, run for each of them on a server.
+//! What every lock keeps to: one suite, run for each of them on a server. The other tests of the locks are of what is
+//! peculiar to one of them.
 //!
 //! A property is a function of the [`Kind`](subjects::Kind) of lock; here it becomes a test of each kind.
 
@@ -9,10 +10,11 @@ mod loss;
 mod nesting;
 mod participants;
 mod patience;
-mod permission;
+pub(crate) mod permission;
 mod revocation;
 mod stage;
 mod subjects;
+mod transactions;
 
 /// A module of tests for one kind of lock.
 macro_rules! contract {
@@ -55,6 +57,11 @@ macro_rules! contract {
                 a_request_that_comes_before_the_lock_is_held_is_not_missed,
                 the_next_holder_is_not_asked_for_what_the_last_one_was,
                 the_release_of_one_guard_does_not_clear_the_request_to_another,
+            ]);
+            contract!(@ $kind, transactions, [
+                a_transaction_under_any_lock_is_applied_and_answered_in_the_order_of_its_operations,
+                an_operation_that_fails_is_named_by_its_own_number_and_nothing_is_applied,
+                under_a_lock_of_which_any_node_was_deleted_nothing_is_applied,
             ]);
         }
     };

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use curator_recipes::Participant;
+
 use super::stage::Stage;
 use super::subjects::{Kind, Lock};
 use crate::support::{LONG_SESSION, builder, soon};
@@ -45,7 +47,6 @@ pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: K
     let participants = shown.participants().await;
     let mut told = participants.iter();
     for (queue, kind) in expected(kind).into_iter().zip(kind.kinds()) {
-        let mut before: Option<&curator_recipes::Participant> = None;
         for (number, owns) in queue {
             let participant = told.next().unwrap_or_else(|| panic!("somebody is missing: {participants:?}"));
             assert_eq!((participant.session_id, participant.owns), (sessions[number], owns), "{participants:?}");
@@ -55,13 +56,12 @@ pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: K
             let stat = stage.admin.check_exists(&participant.path).await.unwrap().unwrap();
             assert_eq!(stat.ephemeral_owner, participant.session_id);
             assert!(participant.path.name().ends_with(&format!("{:010}", participant.sequence)));
-            if let Some(before) = before.filter(|before| before.path.parent() == participant.path.parent()) {
-                assert!(before.sequence < participant.sequence, "{participants:?}");
-            }
-            before = Some(participant);
         }
     }
     assert_eq!(told.next(), None, "{participants:?}");
+    let in_order =
+        |one: &Participant, next: &Participant| one.path.parent() != next.path.parent() || one.sequence < next.sequence;
+    assert!(participants.is_sorted_by(in_order), "{participants:?}");
     let mut owning: Vec<_> = participants.iter().filter(|one| one.owns).map(|one| one.path.clone()).collect();
     for (number, acquiring) in acquiring.into_iter().enumerate() {
         let guard = soon(acquiring).await.unwrap();

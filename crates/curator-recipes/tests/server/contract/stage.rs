@@ -118,14 +118,3 @@ impl Stage {
         self.watches(0).await;
     }
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn watches_on_children_are_counted_too() {
-    let stage = Stage::quiet(Kind::Mutex, "watch-count").await;
-    let session = stage.admin.session().await.unwrap();
-    let root = curator_recipes::client::ZPath::on_server("/").unwrap();
-    let (_, watch) = session.watch_children(&root).await.unwrap();
-    assert_eq!(stage.server.total_watch_count().await.unwrap(), 1);
-    drop(watch);
-    stage.watches(0).await;
-}

@@ -106,25 +106,12 @@ async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that
     });
     queue_of(&holder, &path, 2).await;
     let waits = "another future of its owner is acquiring the lock";
-    let why = |logs: &Logs| {
+    for (timeout, why) in [(Duration::ZERO, "others are before it"), (Duration::from_millis(50), "the time is up")] {
+        let logs = Logs::at(Level::DEBUG);
+        assert!(soon(logs.hear(wanted.acquire_timeout_as(&owner, timeout))).await.unwrap().is_none());
         assert_eq!(logs.messages("acquire"), ["asked", waits, "given up"]);
-        logs.lines("acquire")[2].get("why").to_owned()
-    };
-
-    let logs = Logs::at(Level::DEBUG);
-    assert!(logs.hear(wanted.try_acquire_as(&owner)).await.unwrap().is_none());
-    assert_eq!(why(&logs), "others are before it");
-
-    let logs = Logs::at(Level::DEBUG);
-    let timeout = Duration::from_millis(50);
-    assert!(soon(logs.hear(wanted.acquire_timeout_as(&owner, timeout))).await.unwrap().is_none());
-    assert_eq!(why(&logs), "the time is up");
-
-    let logs = Logs::at(Level::DEBUG);
-    let waiting = until(async || logs.messages("acquire") == ["asked", waits]);
-    let dropped = soon(polled_until(logs.hear(wanted.acquire_as(&owner)), waiting)).await;
-    logs.hear_now(|| drop(dropped));
-    assert_eq!(why(&logs), "its future was dropped");
+        assert_eq!(logs.lines("acquire")[2].get("why"), why);
+    }
 
     // The other one gets it, and so this one re-enters.
     let logs = Logs::at(Level::DEBUG);
@@ -143,21 +130,6 @@ async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that
     assert_eq!(logs.messages("acquire"), ["asked", "given up"]);
     assert_eq!(logs.lines("acquire")[1].get("why"), error.to_string());
     drop((guards, reading));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_in_a_semaphores_queue_tells_that_it_waits_for_leases() {
-    let (holder, waiter, path) = (client().await, client().await, path("logs/leases"));
-    let semaphore = |client| InterProcessSemaphoreV2::new(client, &path, 1).unwrap();
-    let held = semaphore(&holder).acquire().await.unwrap();
-    let logs = Logs::at(Level::DEBUG);
-    let waiting = tokio::spawn(logs.hear({
-        let semaphore = semaphore(&waiter);
-        async move { semaphore.acquire().await.unwrap() }
-    }));
-    until(async || logs.messages("acquire") == ["asked", "first in the queue: waiting for leases"]).await;
-    held.release().await.unwrap();
-    soon(waiting).await.unwrap().release().await.unwrap();
 }
 
 /// It is first once more in the next session.

@@ -1,15 +1,18 @@
 //! Several locks as one: all or nothing, without deadlock.
+//!
+//! What a multi-lock has in common with the other locks is in the contract, and what becomes of its nodes when answers are lost
+//! or futures dropped is in the fault matrix.
 
-mod faults;
-mod members;
 mod nodes;
 mod of;
 mod own;
 mod paths;
 mod rounds;
 
-use curator_recipes::client::CuratorClient;
-use curator_recipes::{InterProcessMultiLock, LockGuard};
+use std::sync::Arc;
+
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission};
+use curator_recipes::{InterProcessLock, InterProcessMultiLock, LockGuard};
 use tokio::task::JoinHandle;
 
 use crate::support::{children, path, soon, until};
@@ -17,6 +20,16 @@ use crate::support::{children, path, soon, until};
 /// Paths that no other test uses.
 fn paths<const N: usize>(name: &str) -> [String; N] {
     std::array::from_fn(|_| path(name))
+}
+
+fn arc(lock: impl InterProcessLock + 'static) -> Arc<dyn InterProcessLock> {
+    Arc::new(lock)
+}
+
+/// A directory that lets nobody in.
+async fn no_way_in(client: &CuratorClient, path: &str) {
+    let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
+    client.create().creating_parent_containers().with_acl(read_only).for_path(path, "").await.unwrap();
 }
 
 fn multi(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {

@@ -1,13 +1,13 @@
 //! Multi-locks of locks that are acquired one after another.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use curator_recipes::client::{self, Acl, AuthId, CuratorClient, Permission};
+use curator_recipes::client::{self, CuratorClient};
 use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock};
 
-use super::own::{Behaviour, Locks, Own, arc};
-use super::{multi, paths, queues_of};
+use super::own::Slow;
+use super::{arc, holds_all, multi, no_way_in, paths, queues_of};
 use crate::support::{DEFAULT_TIMEOUT, SLACK, client, free, mutex, no_way_out, soon};
 
 /// All three ways to acquire, one after another; they must fail.
@@ -29,51 +29,22 @@ async fn last_changes(client: &CuratorClient, paths: &[String]) -> Vec<i64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_fails_is_named_and_the_others_are_rolled_back_the_last_first() {
     let (client, paths) = (client().await, paths::<4>("rolled-back"));
-    let members: Locks = vec![
-        arc(mutex(&client, &paths[0])),
-        arc(mutex(&client, &paths[1])),
-        Own::new(&client, &paths[2], Behaviour::Fails),
-        arc(mutex(&client, &paths[3])),
-    ];
-    let lock = InterProcessMultiLock::of(members).unwrap();
+    no_way_in(&client, &paths[2]).await;
+    let lock = InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(&client, path)))).unwrap();
     assert_eq!(lock.paths().iter().map(ToString::to_string).collect::<Vec<_>>(), paths);
     failures(&lock, async |error| {
         let Error::MultiLockMember { member, cause, rollback } = &error else { panic!("{error}") };
         assert_eq!(*member, paths[2]);
-        assert!(matches!(&**cause, Error::Protocol { cause, .. } if cause == "out of order"), "{error}");
-        assert!(rollback.is_empty(), "{error}");
+        assert!(matches!(&**cause, Error::Client(client::Error::NoAuth { .. })), "{error}");
+        assert!(rollback.is_empty() && !error.is_retryable(), "{error}");
         let text = error.to_string();
-        assert!(text.contains(&paths[2]) && text.contains("out of order"), "{text}");
+        assert!(text.contains(&paths[2]) && text.contains(&cause.to_string()), "{text}");
         let changes = last_changes(&client, &paths[..2]).await;
         assert!(changes[1] < changes[0], "the first was released before the second");
         assert!(!lock.is_acquired_in_this_process());
-        free(&client, &paths).await;
+        free(&client, &[&paths[..2], &paths[3..]].concat()).await;
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_is_not_permitted_is_named_and_the_others_are_rolled_back() {
-    let (client, paths) = (client().await, paths::<3>("not-permitted"));
-    let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
-    client.create().creating_parent_containers().with_acl(read_only).for_path(&paths[1], "").await.unwrap();
-    let lock = InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(&client, path)))).unwrap();
-    failures(&lock, async |error| {
-        let Error::MultiLockMember { member, cause, rollback } = &error else { panic!("{error}") };
-        assert_eq!(*member, paths[1]);
-        assert!(matches!(&**cause, Error::Client(client::Error::NoAuth { .. })), "{error}");
-        assert!(rollback.is_empty() && !error.is_retryable(), "{error}");
-    })
-    .await;
-    free(&client, &[paths[0].clone(), paths[2].clone()]).await;
-
-    // The other kind names it too, and creates none of its nodes.
-    failures(&multi(&client, &paths), async |error| {
-        assert!(error.to_string().contains(&paths[1]), "{error}");
-        assert!(!error.is_retryable(), "{error}");
-    })
-    .await;
-    free(&client, &[paths[0].clone(), paths[2].clone()]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,14 +54,13 @@ async fn every_error_of_a_rollback_is_kept() {
         for path in &paths[..2] {
             no_way_out(&client, path).await;
         }
-        let held = mutex(&holder, &paths[3]).acquire().await.unwrap();
-        let mut members: Locks = paths[..3].iter().map(|path| arc(mutex(&client, path))).collect();
-        members.push(if fails {
-            Own::new(&client, &paths[3], Behaviour::Fails)
+        let held = if fails {
+            no_way_in(&client, &paths[3]).await;
+            None
         } else {
-            arc(mutex(&client, &paths[3]))
-        });
-        let lock = InterProcessMultiLock::of(members).unwrap();
+            Some(mutex(&holder, &paths[3]).acquire().await.unwrap())
+        };
+        let lock = InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(&client, path)))).unwrap();
         let error = soon(lock.acquire_timeout(Duration::from_secs(1))).await.unwrap_err();
         let text = error.to_string();
         let rollback = match error {
@@ -112,8 +82,8 @@ async fn every_error_of_a_rollback_is_kept() {
         }
         assert_eq!(refused, [&*paths[1], &*paths[0]], "the last first");
         // The one that could be released was.
-        queues_of(&holder, &paths, &[1, 1, 0, 1]).await;
-        held.release().await.unwrap();
+        queues_of(&holder, &paths, &[1, 1, 0, usize::from(!fails)]).await;
+        drop(held);
         client.close().await.unwrap();
         queues_of(&holder, &paths, &[0; 4]).await;
     }
@@ -124,7 +94,8 @@ async fn one_deadline_is_over_all_members() {
     let (holder, client, paths) = (client().await, client().await, paths::<3>("one-deadline"));
     let took = Duration::from_millis(300);
     let timeout = Duration::from_secs(30);
-    let members = paths.each_ref().map(|path| Own::new(&client, path, Behaviour::Slow(took)));
+    let slow = |path| Slow { inner: mutex(&client, path), takes: took, timeouts: Mutex::default() };
+    let members = paths.each_ref().map(|path| Arc::new(slow(path)));
     let lock = InterProcessMultiLock::of(members.clone().map(|member| member as Arc<dyn InterProcessLock>)).unwrap();
     soon(lock.acquire_timeout(timeout)).await.unwrap().unwrap().release().await.unwrap();
     for (place, member) in members.iter().enumerate() {
@@ -148,4 +119,38 @@ async fn one_deadline_is_over_all_members() {
     }
     held.release().await.unwrap();
     free(&client, &paths).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_multi_lock_is_a_member_of_another() {
+    let (client, paths) = (client().await, paths::<5>("nested-multi"));
+    let inner = InterProcessMultiLock::of([arc(mutex(&client, &paths[0])), arc(mutex(&client, &paths[1]))]).unwrap();
+    let lock = InterProcessMultiLock::of([
+        arc(inner.clone()),
+        arc(multi(&client, &paths[2..4])),
+        arc(mutex(&client, &paths[4])),
+    ])
+    .unwrap();
+    let guard = lock.acquire().await.unwrap();
+    holds_all(&client, &guard, &paths).await;
+    assert_eq!(guard.fencing_tokens().map(|(_, token)| token).max(), Some(guard.fencing_token()));
+    let again = lock.try_acquire().await.unwrap().expect("its members are reentrant");
+    guard.release().await.unwrap();
+    assert!(again.is_valid() && lock.is_acquired_in_this_process() && inner.is_acquired_in_this_process());
+    holds_all(&client, &again, &paths).await;
+    again.release().await.unwrap();
+    assert!(!lock.is_acquired_in_this_process());
+    free(&client, &paths).await;
+    // The failure of an inner member is told by both.
+    let [refused] = self::paths("nested-refused");
+    no_way_in(&client, &refused).await;
+    let broken = InterProcessMultiLock::of([arc(mutex(&client, &paths[1])), arc(mutex(&client, &refused))]).unwrap();
+    let outer = InterProcessMultiLock::of([arc(mutex(&client, &paths[0])), arc(broken)]).unwrap();
+    let error = soon(outer.acquire()).await.unwrap_err();
+    let Error::MultiLockMember { member, cause, .. } = &error else { panic!("{error}") };
+    assert_eq!(*member, format!("{}, {refused}", paths[1]));
+    assert!(matches!(&**cause, Error::MultiLockMember { member, .. } if *member == refused), "{error}");
+    free(&client, &paths).await;
+    let twice = InterProcessMultiLock::of([arc(inner), arc(mutex(&client, &paths[1]))]).unwrap_err();
+    assert!(matches!(&twice, Error::InvalidMultiLock { .. }), "{twice}");
 }

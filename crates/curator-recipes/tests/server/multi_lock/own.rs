@@ -1,67 +1,34 @@
-//! A lock of the user's own, which fails or takes its time.
+//! A lock of the user's own, which takes its time.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use curator_recipes::client::{CuratorClient, ZPath};
-use curator_recipes::{Error, InterProcessLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result};
-
-use crate::support::mutex;
-
-pub(super) type Locks = Vec<Arc<dyn InterProcessLock>>;
-
-/// What a lock of the user's own does.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Behaviour {
-    Fails,
-    /// Passes it on, and takes its time.
-    Slow(Duration),
-}
+use curator_recipes::{InterProcessLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result};
 
 /// A lock of the user's own.
 #[derive(Debug)]
-pub(super) struct Own {
-    inner: InterProcessMutex,
-    behaviour: Behaviour,
+pub(super) struct Slow {
+    pub(super) inner: InterProcessMutex,
+    pub(super) takes: Duration,
     /// What it was asked for.
     pub(super) timeouts: Mutex<Vec<Duration>>,
 }
 
-impl Own {
-    pub(super) fn new(client: &CuratorClient, path: &str, behaviour: Behaviour) -> Arc<Self> {
-        Arc::new(Self { inner: mutex(client, path), behaviour, timeouts: Mutex::default() })
-    }
-
-    async fn behave(&self) -> Result<()> {
-        match self.behaviour {
-            Behaviour::Fails => {
-                let dir = InterProcessLock::paths(&self.inner).remove(0);
-                Err(Error::Protocol { dir, cause: "out of order".to_owned() })
-            }
-            Behaviour::Slow(time) => {
-                tokio::time::sleep(time).await;
-                Ok(())
-            }
-        }
-    }
-}
-
 #[async_trait]
-impl InterProcessLock for Own {
+impl InterProcessLock for Slow {
     async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
-        self.behave().await?;
         self.inner.acquire_as(owner).await
     }
 
     async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>> {
         self.timeouts.lock().unwrap().push(timeout);
-        self.behave().await?;
+        tokio::time::sleep(self.takes).await;
         self.inner.acquire_timeout_as(owner, timeout).await
     }
 
     async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>> {
-        self.behave().await?;
         self.inner.try_acquire_as(owner).await
     }
 
@@ -80,8 +47,4 @@ impl InterProcessLock for Own {
     fn client(&self) -> &CuratorClient {
         InterProcessLock::client(&self.inner)
     }
-}
-
-pub(super) fn arc(lock: impl InterProcessLock + 'static) -> Arc<dyn InterProcessLock> {
-    Arc::new(lock)
 }

@@ -1,7 +1,5 @@
 //! Many who want some of the same locks.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use curator_recipes::LockGuard;
@@ -21,7 +19,6 @@ struct Contender {
     /// One for each path.
     witnesses: [Witness; PATHS],
     numbers: Numbers,
-    given_up: Arc<AtomicUsize>,
 }
 
 impl Contender {
@@ -31,32 +28,24 @@ impl Contender {
         (0..number).map(|_| all.swap_remove(self.numbers.below(all.len()))).collect()
     }
 
-    async fn round(&mut self) {
+    /// Whether it has given up on the way.
+    async fn round(&mut self) -> bool {
         let chosen = self.some(3);
         let locked: Vec<_> = chosen.iter().map(|index| self.paths[*index].clone()).collect();
         let lock = multi(&self.client, &locked);
         // Some give up, and come again.
-        if self.numbers.below(4) == 0 && self.impatient(&lock, &chosen).await {
-            return;
-        }
-        let guard = soon(lock.acquire()).await.unwrap();
+        let is_impatient = self.numbers.below(4) == 0;
+        let in_time = if is_impatient { lock.acquire_timeout(Duration::from_millis(5)).await.unwrap() } else { None };
+        let gives_up = is_impatient && in_time.is_none();
+        let guard = match in_time {
+            Some(guard) => guard,
+            None => soon(lock.acquire()).await.unwrap(),
+        };
         self.hold(guard, &chosen).await;
         let one = self.some(1);
         let guard = soon(mutex(&self.client, &self.paths[one[0]]).acquire()).await.unwrap();
         self.hold(guard, &one).await;
-    }
-
-    async fn impatient(&mut self, lock: &curator_recipes::InterProcessMultiLock, chosen: &[usize]) -> bool {
-        match lock.acquire_timeout(Duration::from_millis(5)).await.unwrap() {
-            Some(guard) => {
-                self.hold(guard, chosen).await;
-                true
-            }
-            None => {
-                self.given_up.fetch_add(1, Ordering::Relaxed);
-                false
-            }
-        }
+        gives_up
     }
 
     async fn hold(&mut self, guard: LockGuard, chosen: &[usize]) {
@@ -79,26 +68,21 @@ impl Contender {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_tasks_with_three_of_five_paths_in_any_order_never_block_each_other_for_ever() {
-    let witnesses: [Witness; PATHS] = Default::default();
-    let (paths, given_up) = (paths("rounds"), Arc::default());
+    let (witnesses, paths): ([Witness; PATHS], _) = (Default::default(), paths("rounds"));
     let mut tasks = JoinSet::new();
     for who in 0..8 {
-        let mut contender = Contender {
-            client: client().await,
-            paths: paths.clone(),
-            who,
-            witnesses: witnesses.clone(),
-            numbers: Numbers(who as u64),
-            given_up: Arc::clone(&given_up),
-        };
+        let (client, paths, witnesses) = (client().await, paths.clone(), witnesses.clone());
+        let mut contender = Contender { client, paths, who, witnesses, numbers: Numbers(who as u64) };
         tasks.spawn(async move {
+            let mut given_up = 0;
             for _ in 0..ROUNDS {
-                contender.round().await;
+                given_up += u32::from(contender.round().await);
             }
             soon(contender.client.janitor().idle()).await;
+            given_up
         });
     }
-    soon(tasks.join_all()).await;
-    assert!(given_up.load(Ordering::Relaxed) > 0, "nobody has given up");
+    let given_up: u32 = soon(tasks.join_all()).await.into_iter().sum();
+    assert!(given_up > 0, "nobody has given up");
     free(&client().await, &paths).await;
 }

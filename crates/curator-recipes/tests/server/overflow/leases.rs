@@ -61,6 +61,10 @@ async fn leases_past_the_end_are_found_when_the_answer_was_lost() {
         expected.sort_unstable();
         found.sort();
         assert_eq!(found, expected);
+        for lease in &held {
+            let stat = steady.check_exists(lease.node()).await.unwrap().unwrap();
+            assert_eq!((stat.ephemeral_owner, stat.czxid), (lease.session_id(), lease.fencing_token().as_i64()));
+        }
         SemaphoreLease::release_all(held).await.unwrap();
         assert!(children(&steady, LEASES).await.is_empty());
     }

@@ -1,7 +1,7 @@
 //! A number of leases that stands in a node.
 
-use curator_recipes::client::{CreateMode, CuratorClient};
-use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount, Uuid};
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use super::{acquiring, leases, queue, stands};
@@ -31,49 +31,48 @@ async fn counted_waiter(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_that_is_raised_wakes_who_waits() {
-    let (holder, path) = (client().await, path("raised"));
-    let most = count(&holder, &path, 1);
-    let held = semaphore(&holder, &path, 1).acquire().await.unwrap();
-    let (proxy, waiter, waiting) = counted_waiter(&path, 1).await;
-    assert!(still_waits(&waiting, &waiter).await);
-    assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "it polls");
-    assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1, "it polls");
-
-    most.set(2).await.unwrap();
-    let lease = soon(waiting).await.unwrap();
-    assert!(held.is_valid());
-    assert_eq!(leases(&holder, &path).await.len(), 2);
-    // It read the number again, and took.
-    assert_eq!(requests_of(&proxy, OpCode::GetData), 2);
-    assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1);
-    assert_eq!(requests_of(&proxy, OpCode::Multi), 1);
-    SemaphoreLease::release_all(lease).await.unwrap();
-    held.release().await.unwrap();
+async fn a_number_that_is_raised_wakes_who_waits_and_so_does_one_that_is_created_anew() {
+    for deleted in [false, true] {
+        let (holder, path) = (client().await, path("raised"));
+        let most = count(&holder, &path, 2);
+        most.set(1).await.unwrap();
+        let held = semaphore(&holder, &path, 2).acquire().await.unwrap();
+        let (proxy, waiter, waiting) = counted_waiter(&path, 2).await;
+        assert!(still_waits(&waiting, &waiter).await);
+        assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "it polls");
+        assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1, "it polls");
+        if deleted {
+            // The seed is one more.
+            holder.delete().for_path(most.path()).await.unwrap();
+        } else {
+            most.set(2).await.unwrap();
+        }
+        let lease = soon(waiting).await.unwrap();
+        assert!(held.is_valid());
+        assert_eq!(leases(&holder, &path).await.len(), 2);
+        assert_eq!(most.get().await.unwrap(), 2);
+        // It read the number again, if it was there, and took.
+        assert!(deleted || requests_of(&proxy, OpCode::GetData) == 2);
+        assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1);
+        SemaphoreLease::release_all(lease.into_iter().chain([held])).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_number_that_is_lowered_takes_nothing_and_admits_nobody_until_fewer_are_held() {
     let (holder, path) = (client().await, path("lowered"));
-    let most = count(&holder, &path, 3);
-    let mut held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
+    let most = count(&holder, &path, 2);
+    let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
     most.set(1).await.unwrap();
-    let (proxy, waiter, waiting) = counted_waiter(&path, 3).await;
+    let (proxy, waiter, waiting) = counted_waiter(&path, 2).await;
     assert!(held.iter().all(|lease| lease.is_valid()));
-    assert_eq!(leases(&holder, &path).await.len(), 3);
-    for looks in [2, 3] {
-        held.remove(0).release().await.unwrap();
-        proxy.wait_for_reply(OpCode::GetChildren, looks).await.unwrap();
-        assert!(still_waits(&waiting, &waiter).await);
-        assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "it has tried to take a lease");
-        assert!(semaphore(&holder, &path, 3).try_acquire().await.unwrap().is_none());
-    }
+    held.remove(0).release().await.unwrap();
+    proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
+    assert!(still_waits(&waiting, &waiter).await);
+    assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "it has tried to take a lease");
     assert!(held[0].is_valid());
     held.remove(0).release().await.unwrap();
-    let lease = soon(waiting).await.unwrap();
-    assert_eq!(leases(&holder, &path).await.len(), 1);
-    assert_eq!(requests_of(&proxy, OpCode::Multi), 1);
-    SemaphoreLease::release_all(lease).await.unwrap();
+    SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,21 +120,6 @@ async fn a_missing_number_is_created_with_its_seed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_that_is_deleted_while_somebody_waits_is_created_anew() {
-    let (holder, path) = (client().await, path("number-deleted"));
-    let most = count(&holder, &path, 2);
-    most.set(1).await.unwrap();
-    let held = semaphore(&holder, &path, 2).acquire().await.unwrap();
-    let (_proxy, _client, waiting) = counted_waiter(&path, 2).await;
-    holder.delete().for_path(most.path()).await.unwrap();
-    // With the seed, which is one more.
-    let lease = soon(waiting).await.unwrap();
-    assert_eq!(most.get().await.unwrap(), 2);
-    assert!(held.is_valid());
-    SemaphoreLease::release_all(lease.into_iter().chain([held])).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_are_no_number_are_an_error_that_stands_in_nobodys_way() {
     let (admin, path) = (client().await, path("no-number"));
     let most = count(&admin, &path, 1);
@@ -159,11 +143,6 @@ async fn data_that_are_no_number_are_an_error_that_stands_in_nobodys_way() {
     is_clear(&soon(semaphore.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err());
     soon(admin.janitor().idle()).await;
     assert!(queue(&admin, &path).await.is_empty());
-    // It is nothing to a contender that is not the first.
-    let name = format!("{path}/locks/_c_{}-lock-", Uuid::new_v4());
-    let ahead = admin.create().with_mode(CreateMode::EphemeralSequential).for_path(name, "").await.unwrap();
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    admin.delete().for_path(&ahead).await.unwrap();
     assert!(held.is_valid());
     held.release().await.unwrap();
 

@@ -1,71 +1,15 @@
-//! Lost answers, and who is woken.
+//! Lost answers, lost sessions, and who is woken.
 
 use std::time::Duration;
 
 use curator_recipes::SemaphoreLease;
-use curator_recipes::client::RetryNTimes;
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_recipes::client::{ConnectionState, RetryNTimes};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
-use super::{acquiring, free, leases, queue, semaphore, stands};
+use super::{acquiring, free, leases, locks_dir, semaphore, stands};
 use crate::support::{
-    FAULTS, LONG_SESSION, builder, client, connect, path, requests_of, soon, still_waits, until, without_probes,
+    LONG_SESSION, SHORT_SESSION, builder, client, connect, path, requests_of, soon, until, without_probes,
 };
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_answer_is_lost_there_are_as_many_leases_as_were_asked_for() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let unlucky = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
-    let (client, steady, path) = (unlucky.connect().await.unwrap(), client().await, path("lost-take"));
-    free(&client, &path, 3).await;
-    for op in [OpCode::Create2, OpCode::MultiRead, OpCode::Multi] {
-        for (name, fault) in FAULTS {
-            proxy.reset_counts();
-            fault(&proxy, op);
-            let held = soon(semaphore(&client, &path, 3).acquire_many(3)).await.unwrap();
-            let mut expected: Vec<_> = held.iter().map(SemaphoreLease::name).collect();
-            let mut found = leases(&steady, &path).await;
-            expected.sort_unstable();
-            found.sort();
-            assert_eq!(found, expected, "{op:?}, {name}");
-            assert!(queue(&steady, &path).await.is_empty(), "{op:?}, {name}");
-            for lease in &held {
-                let (_, stat) = steady.get_data(lease.node()).await.unwrap();
-                assert_eq!((stat.ephemeral_owner, stat.czxid), (lease.session_id(), lease.fencing_token().as_i64()));
-            }
-            assert!(requests_of(&proxy, op) > 0, "nothing was lost");
-            SemaphoreLease::release_all(held).await.unwrap();
-            free(&client, &path, 3).await;
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_lost_answer_of_a_waiters_look_does_not_make_it_miss_its_turn() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let unlucky = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
-    let (client, holder, path) = (unlucky.connect().await.unwrap(), client().await, path("lost-look"));
-    for round in 0..4 {
-        let held = semaphore(&holder, &path, 1).acquire().await.unwrap();
-        proxy.reset_counts();
-        if round % 2 == 0 {
-            proxy.cut_before_reply(OpCode::GetChildren);
-        } else {
-            proxy.swallow_next_reply(OpCode::GetChildren);
-        }
-        let waiting = acquiring(&semaphore(&client, &path, 1), 1);
-        proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-        if round >= 2 {
-            // It waits again, and loses its connection while it does.
-            proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
-            proxy.cut();
-        }
-        held.release().await.unwrap();
-        SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
-        free(&client, &path, 1).await;
-    }
-}
 
 /// The connection works, and every take fails: that the leases can be looked at in between is no progress.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,43 +38,66 @@ async fn a_lease_that_is_given_back_wakes_the_first_in_the_queue_only() {
     let server = TestingServer::shared().await;
     let (holder, path) = (client().await, path("one-wakes"));
     let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
-    let (first_proxy, others_proxy) =
-        (FaultProxy::start(server.address()).unwrap(), FaultProxy::start(server.address()).unwrap());
-    let first = connect(&first_proxy.connect_string()).await;
-    let waiting = acquiring(&semaphore(&first, &path, 2), 2);
-    first_proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-    let (mut others, mut clients) = (Vec::new(), Vec::new());
-    for place in 0..10 {
-        let client = connect(&others_proxy.connect_string()).await;
-        others.push(acquiring(&semaphore(&client, &path, 2), 1));
+    // All who wait talk through one proxy, so whatever one of them does when it wakes is counted.
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (mut waiting, mut clients) = (Vec::new(), Vec::new());
+    for (place, quantity) in [2, 1, 1, 1].into_iter().enumerate() {
+        let client = connect(&proxy.connect_string()).await;
+        waiting.push(acquiring(&semaphore(&client, &path, 2), quantity));
+        stands(&holder, &path, 2, place + 1).await;
         // A client that nobody has any more is closed, which is a request.
         clients.push(client);
-        stands(&holder, &path, 2, place + 2).await;
     }
-    // Two or three for the first two of them, one for each of the others.
-    let dir = super::locks_dir(&path);
+    // The first watches the list of leases. Of places, the second watches two, the third three, and the last one.
+    let dir = locks_dir(&path);
     until(async || {
         let watches = server.watches_by_path().await.unwrap();
-        watches.iter().filter(|(watched, _)| watched.starts_with(&dir)).map(|(_, by)| by.len()).sum::<usize>() == 13
+        watches.iter().filter(|(watched, _)| watched.starts_with(&dir)).map(|(_, by)| by.len()).sum::<usize>() == 6
     })
     .await;
-    let before = without_probes(&others_proxy);
+    let mut expected = without_probes(&proxy);
+    assert_eq!(expected.insert(OpCode::GetChildren, 2), Some(1));
     held.remove(0).release().await.unwrap();
     // The first looks; it needs two.
-    first_proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
-    assert!(still_waits(&waiting, &first).await);
-    // Some round trips of those who should sleep, of the kind that is not counted.
+    proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
+    // Some round trips of all of them, of the kind that is not counted.
     for client in clients.iter().cycle().take(5 * clients.len()) {
         client.sync("/").await.unwrap();
     }
-    assert_eq!(without_probes(&others_proxy), before, "somebody else has woken");
+    assert!(!waiting[0].is_finished());
+    assert_eq!(without_probes(&proxy), expected, "somebody else has woken");
     held.remove(0).release().await.unwrap();
-    let both = soon(waiting).await.unwrap();
-    assert_eq!(requests_of(&first_proxy, OpCode::GetChildren), 3);
-    assert_eq!(requests_of(&first_proxy, OpCode::Multi), 1);
-    SemaphoreLease::release_all(both).await.unwrap();
-    for other in others {
-        SemaphoreLease::release_all(soon(other).await.unwrap()).await.unwrap();
+    for waiter in waiting {
+        SemaphoreLease::release_all(soon(waiter).await.unwrap()).await.unwrap();
     }
     free(&holder, &path, 2).await;
+}
+
+/// The take is applied, and the session is over before its answer could come: those leases are nobody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_of_a_dead_session_are_never_adopted() {
+    let server = TestingServer::shared().await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let unlucky = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
+    let (steady, path) = (client().await, path("dead-leases"));
+    free(&unlucky, &path, 2).await;
+    let old_session = proxy.sessions().pop().unwrap().session_id;
+    proxy.swallow_next_reply(OpCode::Multi);
+    let waiting = acquiring(&semaphore(&unlucky, &path, 2), 2);
+    stands(&steady, &path, 2, 0).await;
+    let old = leases(&steady, &path).await;
+    let mut states = unlucky.connection_states();
+    proxy.black_hole(Direction::Both);
+    assert!(soon(states.wait_for(ConnectionState::Lost)).await);
+    proxy.heal();
+    let held = soon(waiting).await.unwrap();
+    let now = leases(&steady, &path).await;
+    assert_eq!(now.len(), 2);
+    for lease in &held {
+        assert!(lease.is_valid() && lease.session_id() != old_session);
+        assert!(!old.contains(&lease.name().to_owned()));
+        assert!(now.contains(&lease.name().to_owned()));
+    }
+    SemaphoreLease::release_all(held).await.unwrap();
+    free(&unlucky, &path, 2).await;
 }

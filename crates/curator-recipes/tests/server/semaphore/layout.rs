@@ -1,11 +1,10 @@
-//! What a semaphore looks like on the server.
+//! What a semaphore looks like on the server, and what can be given back by whom.
 
 use curator_recipes::client::{CreateMode, CuratorClient};
-use curator_recipes::{ParticipantKind, SemaphoreLease};
-use curator_test::TestingServer;
+use curator_recipes::{InterProcessSemaphoreMutex, OwnerId, SemaphoreLease};
 
 use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, stands};
-use crate::support::{LONG_SESSION, builder, client, path, soon, still_waits};
+use crate::support::{client, path, soon, still_waits};
 
 /// The uuid and the number of `_c_<uuid>-<kind>-<number>`.
 fn parse(name: &str, kind: &str) -> (String, i32) {
@@ -20,7 +19,6 @@ async fn nodes_and_data_are_where_curator_has_them() {
     let (holder, waiter, path) = (client().await, client().await, path("layout"));
     let semaphore = semaphore(&holder, &path, 2).with_lease_data(*b"from the holder");
     assert_eq!(semaphore.path().as_str(), path);
-    assert_eq!(semaphore.participants().await.unwrap(), []);
     let held = semaphore.acquire_many(2).await.unwrap();
     let mut names = leases(&holder, &path).await;
     names.sort();
@@ -42,44 +40,12 @@ async fn nodes_and_data_are_where_curator_has_them() {
     let place = queue(&holder, &path).await.remove(0);
     parse(&place, "lock");
     // As Curator has it: the address of the client.
-    let place = format!("{}/{place}", locks_dir(&path));
-    assert_eq!(holder.get_data(&place).await.unwrap().0, b"127.0.0.1");
-
-    let participants = semaphore.participants().await.unwrap();
-    let seen: Vec<_> = participants.iter().map(|each| (each.path.as_str(), each.owns, &*each.data)).collect();
-    let holders = held.iter().map(|lease| (lease.node().as_str(), true, lease.data()));
-    let expected: Vec<_> = holders.chain([(&*place, false, &b"127.0.0.1"[..])]).collect();
-    assert_eq!(seen, expected);
-    assert!(participants.iter().all(|each| each.kind == ParticipantKind::Lease));
-
+    assert_eq!(holder.get_data(format!("{}/{place}", locks_dir(&path))).await.unwrap().0, b"127.0.0.1");
     SemaphoreLease::release_all(held).await.unwrap();
     let lease = soon(waiting).await.unwrap().remove(0);
     assert_eq!(lease.data(), b"127.0.0.1");
     lease.release().await.unwrap();
     free(&holder, &path, 2).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_lease_can_be_given_back_by_itself() {
-    let (client, path) = (client().await, path("each"));
-    let semaphore = semaphore(&client, &path, 4);
-    let mut held = semaphore.acquire_many(4).await.unwrap();
-    // Not in their order.
-    for (place, left) in [(1, 3), (2, 2), (0, 1)] {
-        let gone = held.remove(place);
-        let name = gone.name().to_owned();
-        gone.release().await.unwrap();
-        let now = leases(&client, &path).await;
-        assert_eq!(now.len(), left);
-        assert!(!now.contains(&name), "another one was given back");
-        assert!(held.iter().all(|lease| lease.is_valid() && now.contains(&lease.name().to_owned())));
-    }
-    // What was given back can be had again while the last one is held.
-    let again = semaphore.try_acquire_many(3).await.unwrap().unwrap();
-    assert!(held[0].fencing_token() < again[0].fencing_token());
-    SemaphoreLease::release_all(again.into_iter().chain(held)).await.unwrap();
-    SemaphoreLease::release_all([]).await.unwrap();
-    free(&client, &path, 4).await;
 }
 
 async fn foreign(client: &CuratorClient, dir: &str, name: &str) {
@@ -110,25 +76,15 @@ async fn foreign_children_use_up_nothing_and_stand_in_nobodys_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_semaphore_lies_in_its_namespace() {
-    let (plain, namespace) = (client().await, path("semaphore-namespace"));
-    let server = TestingServer::shared().await.connect_string();
-    let inside = builder(&server, LONG_SESSION).namespace(&namespace).connect().await.unwrap();
-    let (within, without) = (semaphore(&inside, "/pool", 1), semaphore(&plain, &format!("{namespace}/pool"), 1));
-    assert_eq!(within.path(), without.path());
-    let lease = within.acquire().await.unwrap();
-    assert!(lease.node().as_str().starts_with(&format!("{namespace}/pool/leases/")), "{lease:?}");
-    assert!(without.try_acquire().await.unwrap().is_none());
-    let waiting = acquiring(&without, 1);
-    stands(&plain, &format!("{namespace}/pool"), 1, 1).await;
-    lease.release().await.unwrap();
-    let lease = soon(waiting).await.unwrap();
-    assert!(within.try_acquire().await.unwrap().is_none());
-    SemaphoreLease::release_all(lease).await.unwrap();
-
-    // A count lies there too.
-    let count = curator_recipes::SharedCount::new(&inside, "/counts/pool", 1).unwrap();
-    let shared = curator_recipes::InterProcessSemaphoreV2::with_shared_count(&inside, "/shared", count).unwrap();
-    shared.acquire().await.unwrap().release().await.unwrap();
-    assert_eq!(plain.get_data(format!("{namespace}/counts/pool")).await.unwrap().0, [0, 0, 0, 1]);
+async fn the_mutex_belongs_to_no_owner_and_another_thread_may_release_it() {
+    let (client, path) = (client().await, path("not-reentrant"));
+    let mutex = InterProcessSemaphoreMutex::new(&client, &path).unwrap().with_lock_data(*b"the holder");
+    let owner = OwnerId::new();
+    let guard = mutex.acquire_as(&owner).await.unwrap();
+    assert!(mutex.try_acquire_as(&owner).await.unwrap().is_none());
+    assert!(mutex.is_acquired_in_this_process());
+    assert_eq!(client.get_data(guard.node()).await.unwrap().0, b"the holder");
+    std::thread::spawn(move || guard.blocking_release().unwrap()).join().unwrap();
+    assert!(!mutex.is_acquired_in_this_process());
+    free(&client, &path, 1).await;
 }

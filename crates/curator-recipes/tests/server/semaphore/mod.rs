@@ -1,13 +1,13 @@
-//! Semaphores: never too many leases, first come first served, and none left behind.
+//! Semaphores: several leases at once, and a number of them that stands in a node.
+//!
+//! What a semaphore with one lease has in common with the other locks is in the contract, and what becomes of several leases
+//! when answers are lost or futures dropped is in the fault matrix.
 
-mod cancelled;
 mod count;
 mod crowd;
 mod deleted;
 mod faults;
 mod layout;
-mod mutex;
-mod sessions;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};

@@ -1,0 +1,81 @@
+//! Writes that are done only under the lock.
+
+use curator_recipes::client::{CreateMode, Error as ClientError, TransactionResult};
+use curator_recipes::{Error, LossReason};
+
+use super::stage::Stage;
+use super::subjects::Kind;
+use crate::support::children;
+use crate::transactions::{account, assert_lost, data};
+
+pub(super) async fn a_transaction_under_any_lock_is_applied_and_answered_in_the_order_of_its_operations(kind: Kind) {
+    let stage = Stage::shared(kind, "applied").await;
+    let account = account(&stage.admin).await;
+    let guard = stage.lock(&stage.admin).acquire().await.unwrap();
+    let transaction = guard.transaction().check(&account, Some(0)).unwrap().set_data(&account, "90", None).unwrap();
+    let transaction = transaction.create(format!("{account}/new"), "note", CreateMode::Persistent).unwrap();
+    let transaction = transaction.delete(format!("{account}/new"), Some(0)).unwrap();
+    let results = transaction.commit().await.unwrap();
+    let [
+        TransactionResult::Checked,
+        TransactionResult::DataSet(stat),
+        TransactionResult::Created(created),
+        TransactionResult::Deleted,
+    ] = &results[..]
+    else {
+        panic!("{results:?}")
+    };
+    assert_eq!(stat.version, 1);
+    assert_eq!(created.path.as_str(), format!("{account}/new"));
+    assert_eq!(data(&stage.admin, &account).await, "90");
+    assert_eq!(children(&stage.admin, &account).await, [""; 0]);
+    // The lock is as it was.
+    assert!(guard.is_valid());
+    assert_eq!(guard.transaction().commit().await.unwrap(), [], "nothing but the checks");
+}
+
+pub(super) async fn an_operation_that_fails_is_named_by_its_own_number_and_nothing_is_applied(kind: Kind) {
+    let stage = Stage::shared(kind, "failed").await;
+    let account = account(&stage.admin).await;
+    let guard = stage.lock(&stage.admin).acquire().await.unwrap();
+    for failing in [0, 1, 2] {
+        let mut transaction = guard.transaction();
+        for index in 0..3 {
+            let version = (index == failing).then_some(77);
+            transaction = transaction.set_data(&account, format!("{index}"), version).unwrap();
+        }
+        match transaction.commit().await.unwrap_err() {
+            Error::Client(ClientError::TransactionFailed { index, cause }) => {
+                assert_eq!(index, failing);
+                assert!(matches!(*cause, ClientError::BadVersion { .. }), "{cause}");
+            }
+            other => panic!("{other}"),
+        }
+    }
+    // A node of the user's own that is missing is no lost lock.
+    let transaction = guard.transaction().set_data(&account, "90", None).unwrap();
+    match transaction.delete(format!("{account}/no"), None).unwrap().commit().await.unwrap_err() {
+        Error::Client(ClientError::TransactionFailed { index: 1, cause }) => {
+            assert!(matches!(*cause, ClientError::NoNode { .. }), "{cause}");
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(data(&stage.admin, &account).await, "100");
+    assert!(guard.is_valid());
+}
+
+pub(super) async fn under_a_lock_of_which_any_node_was_deleted_nothing_is_applied(kind: Kind) {
+    let stage = Stage::shared(kind, "not-applied").await;
+    let (client, account) = (stage.client().await, account(&stage.admin).await);
+    for index in 0..kind.kinds().len() {
+        let guard = stage.lock(&client).acquire().await.unwrap();
+        let node = guard.nodes().nth(index).unwrap().clone();
+        stage.admin.delete().for_path(&node).await.unwrap();
+        let transaction = guard.transaction().set_data(&account, "90", None).unwrap();
+        assert_lost(&transaction.commit().await.unwrap_err(), &node, LossReason::NodeDeleted);
+        assert_lost(&guard.transaction().commit().await.unwrap_err(), &node, LossReason::NodeDeleted);
+        assert_eq!(data(&client, &account).await, "100", "node {index}");
+        drop(guard);
+        stage.free(&client).await;
+    }
+}
