@@ -126,7 +126,10 @@ mod tests {
                         [[test]]\nharness = false\nname=\"c\"\n";
         assert_eq!(declared(manifest), ["a-b", "c"].map(str::to_owned).into());
         let found = |member| targets(&workspace().join(member));
-        assert_eq!(found("examples"), ["real", "run", "service"].map(str::to_owned).into());
+        // The packages in its directories have their own.
+        assert_eq!(found("examples"), ["run".to_owned()].into());
+        assert_eq!(found("examples/service"), ["service".to_owned()].into());
+        assert_eq!(found("examples/tls"), ["real".to_owned()].into());
         // `model` is also a directory, `model-deep` is only in the manifest, `support` is not a target.
         assert!(found("crates/curator-protocol").is_superset(&["model", "model-deep"].map(str::to_owned).into()));
         assert!(!found("crates/curator-test").contains("support"));
