@@ -116,7 +116,7 @@ fn module(client: Client) -> String {
     format!("{}::", client.name())
 }
 
-/// The clients without which the tests that these arguments name cannot run. `cargo test --workspace` leaves these tests out.
+/// The clients without which the tests that these arguments name cannot run. Plain `cargo test` leaves these tests out.
 pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
     let targets = named_targets(arguments);
     // A test is named by its module, or may be one of any client.
