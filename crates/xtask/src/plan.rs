@@ -89,7 +89,7 @@ pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
 }
 
 /// Builds the examples as programs, which cargo does not do for named tests.
-pub(crate) const BUILD_EXAMPLES: [&str; 4] = ["build", "--quiet", "--workspace", "--examples"];
+pub(crate) const BUILD_EXAMPLES: [&str; 6] = ["build", "--quiet", "--profile", "test", "--workspace", "--examples"];
 
 /// The command line for the tests with these other clients.
 pub(crate) fn interop(clients: &[Client]) -> Vec<String> {
