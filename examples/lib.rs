@@ -3,18 +3,6 @@
 use curator_recipes::client::{ConnectString, CuratorClient, CuratorClientBuilder};
 use curator_test::{FaultProxy, ServerKind, TestingServer};
 
-/// The examples of the README at the top of the repository compile.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
-/// The code on the pages compiles where users paste it: see `build.rs`.
-#[cfg(test)]
-#[allow(warnings, clippy::all, clippy::pedantic, clippy::restriction, reason = "it is written for readers of a page")]
-mod pages {
-    include!(concat!(env!("OUT_DIR"), "/pages.rs"));
-}
-
 /// The error of an example.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn what_is_not_published_says_so() {
-        for package in crates().chain([workspace().join("examples")]) {
+        let examples = ["examples", "examples/service", "examples/tls"].map(|place| workspace().join(place));
+        for package in crates().chain(examples) {
             let is_published = PUBLISHED.iter().any(|name| package.ends_with(name));
             let says_no = manifest_of(&package).lines().any(|line| line == "publish = false");
             assert_ne!(is_published, says_no, "{}", package.display());

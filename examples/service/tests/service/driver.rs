@@ -19,9 +19,7 @@ pub(crate) struct Service {
 impl Service {
     /// Starts it with these settings, and waits until it listens.
     pub(crate) async fn start(connect_string: String, settings: &[(&str, &str)]) -> Self {
-        let this_test = std::env::current_exe().unwrap();
-        let profile = this_test.parent().and_then(|deps| deps.parent()).expect("tests are built into `deps`");
-        let mut process = Command::new(profile.join("examples/service"))
+        let mut process = Command::new(env!("CARGO_BIN_EXE_service"))
             .env("ZOOKEEPER_CONNECT", connect_string)
             .env_remove("ZOOKEEPER_NAMESPACE")
             .env_remove("LISTEN")
@@ -31,7 +29,7 @@ impl Service {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .expect("cargo builds the examples");
+            .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let printed = Arc::new(Mutex::new(Vec::new()));
         tokio::spawn({

@@ -1,4 +1,4 @@
-//! The examples that need what only a real ZooKeeper has.
+//! The example on a real ZooKeeper, which alone speaks TLS.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
 use std::fs;
@@ -13,7 +13,7 @@ async fn tls() {
     let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem).client_auth(ClientAuth::Need, ca.pem());
     let server = TestingServer::builder().kind(ServerKind::Real).tls(tls).start().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut program = program("tls");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tls"));
     program.env("ZOOKEEPER_CONNECT", server.secure_connect_string().unwrap()).env_remove("ZOOKEEPER_NAMESPACE");
     let texts =
         [("TLS_CA", ca.pem()), ("TLS_CERTIFICATE", &of_client.certificate_pem), ("TLS_KEY", &of_client.key_pem)];
@@ -22,7 +22,7 @@ async fn tls() {
         fs::write(&file, text).unwrap();
         program.env(variable, file);
     }
-    let output = program.output().expect("cargo builds the examples");
+    let output = program.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(printed.starts_with("Connected: client-1: connected for "), "{printed}");
@@ -32,15 +32,8 @@ async fn tls() {
 /// The page for operators shows the program that the test above runs.
 #[test]
 fn what_the_documentation_shows_is_the_example() {
-    let example = include_str!("../tls.rs");
-    let page = include_str!("../../docs/production.md");
+    let example = include_str!("../src/main.rs");
+    let page = include_str!("../../../docs/production.md");
     let program = &example[example.find("\nuse ").unwrap()..];
     assert!(page.contains(program.trim()), "docs/production.md does not have:\n{program}");
-}
-
-/// An example that cargo has built beside this test.
-fn program(example: &str) -> Command {
-    let this_test = std::env::current_exe().unwrap();
-    let profile = this_test.parent().and_then(|deps| deps.parent()).expect("tests are built into `deps`");
-    Command::new(profile.join("examples").join(example).with_extension(std::env::consts::EXE_EXTENSION))
 }

@@ -11,7 +11,7 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let mut modules = String::new();
-    for page in pages(&PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join(".."))? {
+    for page in pages(&PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../.."))? {
         println!("cargo::rerun-if-changed={}", page.display());
         for (line, block) in blocks(&fs::read_to_string(&page)?) {
             let name = page.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");

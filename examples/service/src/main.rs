@@ -2,7 +2,7 @@
 //! servers, a job that one of several processes does, and an end in the right order. `docs/production.md` has the reasons.
 //!
 //! ```console
-//! LISTEN=127.0.0.1:8080 cargo run --example service
+//! LISTEN=127.0.0.1:8080 cargo run -p curator-example-service
 //! curl -d tea http://127.0.0.1:8080/orders/7
 //! curl -X POST http://127.0.0.1:8080/orders/7/reservation
 //! curl -X PUT -H 'Fencing-Token: ..' -d milk http://127.0.0.1:8080/orders/7
