@@ -149,4 +149,14 @@ async fn whether_a_guard_is_valid_is_told_without_a_request() {
         holder.check_exists("/").await.unwrap();
     }
     assert_eq!(requests_of(&proxy, OpCode::GetData), sent);
+    // Whoever waits is not blinded by those who only look.
+    let lost = tokio::spawn(guard.loss());
+    proxy.wait_for_reply(OpCode::GetData, sent + 1).await.unwrap();
+    other.delete().for_path(guard.node()).await.unwrap();
+    until(async || {
+        other.check_exists("/").await.unwrap();
+        !guard.is_valid()
+    })
+    .await;
+    assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
 }
