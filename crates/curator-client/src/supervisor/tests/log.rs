@@ -1,5 +1,4 @@
 //! What clients log, by their names; and the listener for that, which the tests of `curator-recipes` have too.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
