@@ -376,14 +376,6 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_release_names_its_node_once() {
-        let path = ZPath::on_server("/locks/a/lock-0000000003").unwrap();
-        let cause = curator_client::Error::NoAuth { operation: "delete", path: path.clone() };
-        let text = Error::ReleaseRefused { path: path.clone(), cause }.to_string();
-        assert_eq!(text.matches(path.as_str()).count(), 1, "{text}");
-    }
-
-    #[test]
     fn an_acquire_that_lost_a_lock_on_the_way_to_the_next_can_be_tried_again_in_the_next_session() {
         let lost = |reason| LockLost { path: ZPath::root(), reason };
         let ended = |end| lost(LossReason::SessionLost(end));

@@ -119,10 +119,4 @@ mod tests {
         assert!(checker.admit(token(33)).is_err());
         checker.admit(token(34)).unwrap();
     }
-
-    #[test]
-    fn a_stale_token_is_named_together_with_the_highest() {
-        let stale = FencingChecker::starting_at(token(34)).admit(token(33)).unwrap_err();
-        assert_eq!(stale.to_string(), "the fencing token 33 is stale: 34 has been seen");
-    }
 }

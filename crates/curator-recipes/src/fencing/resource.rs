@@ -195,25 +195,6 @@ mod tests {
     }
 
     proptest! {
-        /// A write is one step, so every interleaving of writers is a sequence of writes.
-        #[test]
-        fn in_any_order_of_writes_none_is_applied_after_a_higher_one(numbers in vec(1..20_i64, 0..50)) {
-            let resource = FencedResource::new(Vec::new());
-            let mut seen = None;
-            for token in numbers.into_iter().map(token) {
-                let written = resource.write(token, |applied| applied.push(token));
-                prop_assert_eq!(written.is_ok(), seen <= Some(token));
-                if let Err(stale) = written {
-                    prop_assert_eq!((stale.token, Some(stale.highest)), (token, seen));
-                }
-                seen = seen.max(Some(token));
-                prop_assert_eq!(resource.highest(), seen);
-            }
-            prop_assert!(resource.into_inner().is_sorted());
-        }
-    }
-
-    proptest! {
         /// A holder reads, then writes what it has read with its number added, over and over, and stops at any moment for
         /// any time; `turns` says who makes its next step.
         #[test]

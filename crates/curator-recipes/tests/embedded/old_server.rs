@@ -39,22 +39,6 @@ fn locks(client: &CuratorClient) -> [(&'static str, Box<dyn InterProcessLock>); 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_rise_from_holder_to_holder() {
-    let server = old_server();
-    let client = connect(&server.connect_string()).await;
-    for (name, lock) in locks(&client) {
-        let mut last = None;
-        for _ in 0..3 {
-            let guard = soon(lock.acquire()).await.unwrap();
-            let token = checked(&client, &guard).await;
-            assert!(last < Some(token), "{name}: {token} after {last:?}");
-            last = Some(token);
-            guard.release().await.unwrap();
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leases_of_a_semaphore_have_the_tokens_of_their_nodes() {
     let server = old_server();
     let client = connect(&server.connect_string()).await;

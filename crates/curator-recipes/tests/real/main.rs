@@ -1,4 +1,5 @@
-//! The locks and what only a real ZooKeeper has: connections over TLS, users that are known by SASL, and data on disk.
+//! The locks and what only a real ZooKeeper has: users that are known by SASL, and data on disk. Only this suite finds what a lock
+//! does with data that were restored from a backup, and whether the program that the page on SASL shows works.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod restored;
@@ -7,4 +8,3 @@ mod sasl;
 mod sasl_server;
 #[path = "../support/mod.rs"]
 mod support;
-mod tls;

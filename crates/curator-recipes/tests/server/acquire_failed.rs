@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{self, CuratorClient, Outcome, RetryForever, RetryNTimes};
+use curator_recipes::client::{self, CuratorClient, Outcome, RetryNTimes};
 use curator_recipes::{
     Error, InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, Result,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{LONG_SESSION, SHORT_SESSION, builder, mutex, path, read_write, requests_of, soon, until};
+use crate::support::{LONG_SESSION, builder, mutex, path, read_write, requests_of, soon, until};
 
 /// How long it waits for a connection, for an answer, and between two attempts.
 const NO_CONNECTION: Duration = Duration::from_millis(200);
@@ -44,12 +44,6 @@ fn cause_of(error: &Error, path: &str, tried: u32, at_least: Duration) -> client
     // From the beginning of the first attempt.
     assert!(*failing_for >= at_least, "{error}");
     assert!(error.is_retryable(), "{error}");
-    let text = error.to_string();
-    assert!(text.contains(path) && text.contains(&cause.to_string()), "{text}");
-    let how_long = format!("{tried} attempts in {:.1} s failed", failing_for.as_secs_f64());
-    assert_eq!(text.contains(&how_long), tried > 1, "{text}");
-    let source = std::error::Error::source(error).unwrap();
-    assert_eq!(source.to_string(), cause.to_string());
     (**cause).clone()
 }
 
@@ -99,7 +93,6 @@ async fn an_acquire_whose_requests_are_not_answered_says_so() {
     assert_eq!(error.outcome(), Outcome::Unknown);
     let error = soon(mutex(&client, &path).try_acquire()).await.unwrap_err();
     let cause = cause_of(&error, &path, 1, NO_ANSWER);
-    assert!(error.to_string().contains("an attempt of "), "{error}");
     assert!(matches!(cause, client::Error::OperationTimeout { .. }), "{cause}");
     proxy.release_held();
 }
@@ -118,29 +111,4 @@ async fn a_writer_that_cannot_become_a_reader_is_told_of_the_lock() {
     assert_eq!(requests_of(&proxy, OpCode::Multi), transactions + 1);
     proxy.release_held();
     soon(writing.release()).await.unwrap();
-}
-
-/// An outage that outlives the session, with the policy that never gives up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_that_retries_forever_waits_through_any_outage() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(&proxy.connect_string(), SHORT_SESSION)
-        .connection_timeout(Duration::from_millis(100))
-        .retry_policy(RetryForever::new(Duration::from_millis(10)).unwrap())
-        .connect()
-        .await
-        .unwrap();
-    let (path, epoch) = (path("any-outage"), client.session().await.unwrap().epoch());
-    let mut states = client.connection_states();
-    unplug(&proxy, &client).await;
-    let acquiring = tokio::spawn({
-        let mutex = mutex(&client, &path);
-        async move { mutex.acquire().await }
-    });
-    assert!(soon(states.wait_for(client::ConnectionState::Lost)).await);
-    assert!(!acquiring.is_finished());
-    proxy.refuse(false).unwrap();
-    let guard = soon(acquiring).await.unwrap().unwrap();
-    assert!(guard.is_valid() && client.session().await.unwrap().epoch() > epoch);
-    guard.release().await.unwrap();
 }

@@ -29,56 +29,31 @@ async fn a_token_is_cancelled_by_a_loss() {
     }
 }
 
+/// The task of a token ends with the hold, whether it cancels the token or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_is_cancelled_by_the_release_of_the_last_guard_and_by_no_other() {
+async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_losses_only() {
     let holder = client().await;
     let mutex = mutex(&holder, &path("token/released"));
     for drops in [true, false] {
+        let tasks = Handle::current().metrics().num_alive_tasks();
         let (guard, again) = (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap());
-        let token = again.cancellation_token();
+        let (token, other, on_loss) =
+            (again.cancellation_token(), again.cancellation_token(), again.cancellation_token_on_loss());
+        assert!(Handle::current().metrics().num_alive_tasks() > tasks);
         again.release().await.unwrap();
+        // One that its user cancels is no end of the lock.
+        other.cancel();
         round_trips(&holder).await;
-        assert!(!token.is_cancelled());
+        assert!(!token.is_cancelled() && guard.is_valid());
         if drops {
             drop(guard);
         } else {
             guard.release().await.unwrap();
         }
         soon(token.cancelled()).await;
-    }
-}
-
-/// Nor by the end of the task that drives it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_on_loss_is_not_cancelled_by_a_release_and_its_task_ends_with_the_hold() {
-    let (holder, path) = (client().await, path("token/on-loss"));
-    for drops in [true, false] {
-        let tasks = Handle::current().metrics().num_alive_tasks();
-        let guard = mutex(&holder, &path).acquire().await.unwrap();
-        let token = guard.cancellation_token_on_loss();
-        assert!(Handle::current().metrics().num_alive_tasks() > tasks);
-        if drops {
-            drop(guard);
-        } else {
-            guard.release().await.unwrap();
-        }
         until(async || Handle::current().metrics().num_alive_tasks() <= tasks).await;
-        assert!(!token.is_cancelled());
+        assert!(!on_loss.is_cancelled());
     }
-}
-
-/// Somebody else's cancel, or a dropped token, is no end of the lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_is_cancelled_by_its_user_leaves_the_lock_alone() {
-    let holder = client().await;
-    let guard = mutex(&holder, &path("token/cancelled")).acquire().await.unwrap();
-    let (one, other) = (guard.cancellation_token(), guard.cancellation_token());
-    let _ = guard.cancellation_token();
-    one.cancel();
-    round_trips(&holder).await;
-    assert!(!other.is_cancelled() && guard.is_valid());
-    guard.release().await.unwrap();
-    soon(other.cancelled()).await;
 }
 
 /// The task goes with the runtime, and nobody would cancel the token any more.

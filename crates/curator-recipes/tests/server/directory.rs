@@ -1,35 +1,24 @@
 //! The lock's directory comes and goes.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission, RetryNTimes};
-use curator_recipes::{
-    Error, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, Result, SharedCount,
-};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LockGuard, Result, SharedCount};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::{BoxFuture, FutureExt as _};
+use tokio::task::JoinSet;
 
-use crate::support::{
-    FAULTS, LONG_SESSION, behind_proxy, builder, children, client, mutex, nothing_left, path, read_write, soon,
-};
+use crate::support::{LONG_SESSION, acquiring, behind_proxy, builder, children, client, mutex, path, soon};
 
 /// Acquires a lock at a path whose directory is missing.
 type Acquire = fn(CuratorClient, String) -> BoxFuture<'static, Result<LockGuard>>;
 
-/// Each with the directories below the path that it needs.
-const LOCKS: [(&str, &[&str], Acquire); 6] = [
+/// Each with the directories below the path that it needs. Those that make theirs in the same way are here once.
+const LOCKS: [(&str, &[&str], Acquire); 4] = [
     ("mutex", &[], |client, path| async move { mutex(&client, &path).acquire().await }.boxed()),
-    ("write lock", &[], |client, path| {
-        async move { read_write(&client, &path).write().acquire().await.map(Into::into) }.boxed()
-    }),
     ("multi-lock", &["/one", "/two", "/two/three"], |client, path| {
         let paths = [format!("{path}/one"), format!("{path}/two/three")];
         async move { InterProcessMultiLock::new(&client, paths)?.acquire().await }.boxed()
-    }),
-    ("semaphore mutex", &["/locks", "/leases"], |client, path| {
-        async move { InterProcessSemaphoreMutex::new(&client, path)?.acquire().await }.boxed()
     }),
     ("semaphore", &["/locks", "/leases"], |client, path| {
         async move { InterProcessSemaphoreV2::new(&client, path, 2)?.acquire().await.map(Into::into) }.boxed()
@@ -102,30 +91,6 @@ async fn a_first_acquire_dropped_at_any_request_leaves_no_directory_that_was_nev
     }
 }
 
-/// The transaction that creates directories and node is applied or not, and its answer does not come.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_acquire_whose_answers_are_lost_leaves_one_node() {
-    for (fault, lose) in FAULTS {
-        for nth in 1..=2 {
-            let server = TestingServer::shared().await.address();
-            let proxy = FaultProxy::start(server).unwrap();
-            let client = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(500));
-            let (client, dir) = (client.connect().await.unwrap(), format!("{}/a/lock", path("lost")));
-            // The first time, one parent is thought to be missing; then it is known that there are three.
-            if nth == 1 {
-                lose(&proxy, OpCode::Multi);
-            } else {
-                proxy.swallow_nth_reply(OpCode::Multi, 2);
-            }
-            let guard = soon(mutex(&client, &dir).acquire()).await.unwrap();
-            soon(client.janitor().idle()).await;
-            assert_eq!(children(&client, &dir).await, [guard.node().name()], "{fault}, {nth}");
-            guard.release().await.unwrap();
-            nothing_left(&client, &[&dir]).await;
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn directories_that_others_create_in_the_meantime_are_used() {
     let other = client().await;
@@ -135,8 +100,7 @@ async fn directories_that_others_create_in_the_meantime_are_used() {
             let dir = format!("{top}/a/lock");
             // What it learns is not true any more when it acts upon it.
             proxy.hold_nth_reply(held, 1);
-            let wanted = mutex(&client, &dir);
-            let acquiring = tokio::spawn(async move { wanted.acquire().await });
+            let acquiring = acquiring(&client, &dir);
             soon(proxy.wait_for_reply(held, 1)).await.unwrap();
             other.create().creating_parent_containers().for_path(format!("{top}{existing}"), "").await.unwrap();
             proxy.release_held();
@@ -159,8 +123,7 @@ async fn a_directory_that_another_client_creates_is_used_where_the_parent_permit
     assert!(matches!(&error, Error::Client(ClientError::NoAuth { path, .. }) if path.as_str() == dir), "{error}");
     proxy.reset_counts();
     proxy.hold_nth_reply(OpCode::GetChildren, 1);
-    let wanted = mutex(&client, &dir);
-    let acquiring = tokio::spawn(async move { wanted.acquire().await });
+    let acquiring = acquiring(&client, &dir);
     soon(proxy.wait_for_reply(OpCode::GetChildren, 1)).await.unwrap();
     owner.create().with_acl([open]).for_path(&dir, "").await.unwrap();
     proxy.release_held();
@@ -173,24 +136,19 @@ async fn a_directory_that_vanishes_again_and_again_is_made_again() {
     let server = TestingServer::shared().await.connect_string();
     let builder = builder(&server, LONG_SESSION).retry_policy(RetryNTimes::new(20, Duration::from_millis(1)).unwrap());
     let (contender, path) = (builder.connect().await.unwrap(), path("vanishing"));
-    let done = Arc::new(AtomicBool::new(false));
     let dirs = [format!("{path}/a/lock"), format!("{path}/a"), path.clone()];
-    let deleters: Vec<_> = [client().await, client().await]
-        .into_iter()
-        .map(|admin| {
-            let (dirs, done) = (dirs.clone(), Arc::clone(&done));
-            tokio::spawn(async move {
-                while !done.load(Ordering::Relaxed) {
-                    for dir in &dirs {
-                        match admin.delete().for_path(dir).await {
-                            Ok(()) | Err(ClientError::NoNode { .. } | ClientError::NotEmpty { .. }) => {}
-                            Err(error) => panic!("{error}"),
-                        }
-                    }
+    let mut deleters = JoinSet::new();
+    for admin in [client().await, client().await] {
+        let dirs = dirs.clone();
+        deleters.spawn(async move {
+            for dir in dirs.iter().cycle() {
+                match admin.delete().for_path(dir).await {
+                    Ok(()) | Err(ClientError::NoNode { .. } | ClientError::NotEmpty { .. }) => {}
+                    Err(error) => panic!("{error}"),
                 }
-            })
-        })
-        .collect();
+            }
+        });
+    }
     let wanted = mutex(&contender, &dirs[0]);
     let mut held = 0;
     for _ in 0..50 {
@@ -204,9 +162,6 @@ async fn a_directory_that_vanishes_again_and_again_is_made_again() {
             Err(error) => panic!("{error}"),
         }
     }
-    done.store(true, Ordering::Relaxed);
-    for deleter in deleters {
-        soon(deleter).await.unwrap();
-    }
+    assert!(deleters.try_join_next().is_none(), "nobody deletes any more");
     assert!(held > 0, "never held");
 }

@@ -2,11 +2,11 @@
 
 use std::panic::catch_unwind;
 
-use curator_recipes::{FencingToken, InterProcessMutex, LockGuard, OwnerId};
+use curator_recipes::{FencingToken, LockGuard, OwnerId};
 use futures_util::poll;
 use tokio::task::JoinSet;
 
-use crate::support::{DEFAULT_TIMEOUT, Witness, client, mutex, path, queue_of, soon};
+use crate::support::{Witness, client, mutex, path, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_instance_shared_by_twenty_tasks_is_fair_and_nobody_is_stuck() {
@@ -41,43 +41,6 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_nobody_is_stuck() {
     let order = witness.order();
     assert_eq!(order[..20], (0..20).collect::<Vec<_>>());
     assert_eq!(order.len(), 40);
-}
-
-#[test]
-fn one_instance_shared_by_ten_plain_threads_is_fair_and_nobody_is_stuck() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (client, path) = (runtime.block_on(client()), path("ten-threads"));
-    let shared = mutex(&client, &path);
-    let witness = Witness::default();
-    let guard = shared.blocking_acquire().unwrap();
-    let threads: Vec<_> = (0..10)
-        .map(|who| {
-            let (shared, witness) = (shared.clone(), witness.clone());
-            let thread = std::thread::spawn(move || blocking_rounds(who, &shared, &witness));
-            runtime.block_on(queue_of(&client, &path, who + 2));
-            thread
-        })
-        .collect();
-    guard.blocking_release().unwrap();
-    for thread in threads {
-        thread.join().unwrap();
-    }
-    let order = witness.order();
-    assert_eq!(order[..10], (0..10).collect::<Vec<_>>());
-    assert_eq!(order.len(), 20);
-}
-
-fn blocking_rounds(who: usize, shared: &InterProcessMutex, witness: &Witness) {
-    for _ in 0..2 {
-        let guard = shared.blocking_acquire_timeout(DEFAULT_TIMEOUT).unwrap().unwrap();
-        // Reentrant by thread.
-        let again = shared.blocking_try_acquire().unwrap().unwrap();
-        assert!(shared.is_owned_by_current());
-        witness.enter(who, false, &guard);
-        witness.leave(false);
-        again.blocking_release().unwrap();
-        guard.blocking_release().unwrap();
-    }
 }
 
 /// It is the witness of other tests, too: what it does not see, none of them finds.

@@ -5,50 +5,20 @@ use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    Error, InterProcessLock, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, OwnerId, Result,
+    Error, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, OwnerId, Result,
 };
 use futures_executor::LocalPool;
 use futures_util::future::join_all;
 use futures_util::task::LocalSpawnExt as _;
 
-use crate::support::{DEFAULT_TIMEOUT, Witness, children, client, mutex, non_reentrant, path, read_write, round_trips};
-
-type AnyLock = Arc<dyn InterProcessLock>;
+use super::non_reentrant::{AnyLock, locks};
+use crate::support::{DEFAULT_TIMEOUT, Witness, children, client, mutex, path, read_write, round_trips};
 
 /// A client on a runtime that the test's thread has not entered.
 fn elsewhere() -> (tokio::runtime::Runtime, CuratorClient) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let client = runtime.block_on(client());
     (runtime, client)
-}
-
-/// Every exclusive reentrant lock.
-fn reentrant(client: &CuratorClient, dir: &str) -> [AnyLock; 4] {
-    let member: AnyLock = Arc::new(mutex(client, &format!("{dir}/c")));
-    [
-        Arc::new(mutex(client, &format!("{dir}/mutex"))),
-        Arc::new(read_write(client, &format!("{dir}/read-write")).write().clone()),
-        Arc::new(InterProcessMultiLock::new(client, [format!("{dir}/a"), format!("{dir}/b")]).unwrap()),
-        Arc::new(InterProcessMultiLock::of([member]).unwrap()),
-    ]
-}
-
-/// Every lock that needs no owner.
-fn without_owner(client: &CuratorClient, dir: &str) -> [AnyLock; 5] {
-    let mutex = non_reentrant(client, &format!("{dir}/mutex"));
-    let lock = InterProcessReadWriteLock::non_reentrant(client, format!("{dir}/read-write")).unwrap();
-    let paths = InterProcessMultiLock::non_reentrant(client, [format!("{dir}/a"), format!("{dir}/b")]).unwrap();
-    let semaphore_mutex = InterProcessSemaphoreMutex::new(client, format!("{dir}/semaphore")).unwrap();
-    let member: AnyLock = Arc::new(semaphore_mutex.clone());
-    [
-        Arc::new(mutex),
-        Arc::new(lock.write().clone()),
-        Arc::new(paths),
-        Arc::new(semaphore_mutex),
-        // It is reentrant, and its member is not.
-        Arc::new(InterProcessMultiLock::of([member]).unwrap()),
-    ]
 }
 
 /// The largest number of four tasks that hold the lock together.
@@ -58,8 +28,11 @@ fn most_inside(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
         let (lock, client, inside) = (lock.clone(), client.clone(), inside.clone());
         let task = async move {
             let owner = OwnerId::new();
-            let acquired = if owned { lock.acquire_as(&owner).await } else { lock.acquire().await };
-            let guard = acquired.unwrap();
+            let guard = if owned {
+                lock.acquire_as(&owner).await.unwrap()
+            } else {
+                lock.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().unwrap()
+            };
             inside.enter_with(who, true, guard.fencing_token());
             round_trips(&client).await;
             inside.leave(true);
@@ -78,7 +51,7 @@ fn a_reentrant_lock_refuses_a_caller_whose_owner_is_unknown_and_says_what_to_cal
     let dir = path("foreign");
     let semaphore_mutex: AnyLock = Arc::new(InterProcessSemaphoreMutex::new(&client, format!("{dir}/s")).unwrap());
     let mixed: [AnyLock; 2] = [semaphore_mutex.clone(), Arc::new(mutex(&client, &format!("{dir}/mixed")))];
-    let locks = reentrant(&client, &dir).into_iter().chain([Arc::new(InterProcessMultiLock::of(mixed).unwrap()) as _]);
+    let locks = locks(&client, true).into_iter().chain([Arc::new(InterProcessMultiLock::of(mixed).unwrap()) as _]);
     let refused = |acquired: Result<bool>| {
         let error = acquired.unwrap_err();
         let text = error.to_string();
@@ -106,10 +79,11 @@ fn a_reentrant_lock_refuses_a_caller_whose_owner_is_unknown_and_says_what_to_cal
 #[test]
 fn tasks_of_another_executor_exclude_each_other_if_the_lock_needs_no_owner_or_each_task_names_one() {
     let (_runtime, client) = elsewhere();
-    for lock in without_owner(&client, &path("foreign")) {
+    let semaphore_mutex: AnyLock = Arc::new(InterProcessSemaphoreMutex::new(&client, path("foreign")).unwrap());
+    for lock in locks(&client, false).into_iter().chain([semaphore_mutex]) {
         assert_eq!(most_inside(&client, &lock, false), 1, "{:?}", lock.paths());
     }
-    for lock in reentrant(&client, &path("foreign")) {
+    for lock in locks(&client, true) {
         assert_eq!(most_inside(&client, &lock, true), 1, "{:?}", lock.paths());
     }
     let semaphore = InterProcessSemaphoreV2::new(&client, path("foreign"), 2).unwrap();
@@ -123,8 +97,15 @@ fn a_plain_thread_that_blocks_is_an_owner_and_re_enters() {
     let (_runtime, client) = elsewhere();
     let mutex = mutex(&client, &path("foreign"));
     let held = mutex.blocking_acquire().unwrap();
-    assert!(mutex.is_owned_by_current() && mutex.blocking_try_acquire().unwrap().unwrap().is_reentry());
+    let again = mutex.blocking_acquire_timeout(DEFAULT_TIMEOUT).unwrap().unwrap();
+    assert!(mutex.is_owned_by_current() && again.is_reentry());
+    assert!(mutex.blocking_try_acquire().unwrap().unwrap().is_reentry());
     let other = mutex.clone();
-    assert!(std::thread::spawn(move || other.blocking_try_acquire().unwrap()).join().unwrap().is_none());
+    let elsewhere = std::thread::spawn(move || {
+        let tried = other.blocking_try_acquire().unwrap();
+        (tried, other.blocking_acquire_timeout(Duration::from_millis(50)).unwrap())
+    });
+    assert!(matches!(elsewhere.join().unwrap(), (None, None)));
     held.blocking_release().unwrap();
+    again.blocking_release().unwrap();
 }

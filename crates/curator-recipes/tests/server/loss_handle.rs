@@ -1,13 +1,11 @@
 //! A handle tells any task that a lock is no longer held, wherever the guard is.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use curator_recipes::client::SessionEnd;
-use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, LockGuard, LossHandle, LossReason};
+use curator_recipes::{InterProcessLock, InterProcessMultiLock, LockGuard, LossHandle, LossReason};
 use curator_test::{OpCode, TestingServer};
+use futures_util::FutureExt as _;
 use tracing::Level;
 
 use crate::support::{
@@ -19,15 +17,6 @@ use crate::support::{
 fn watching(handle: &LossHandle) -> tokio::task::JoinHandle<LossReason> {
     let handle = handle.clone();
     tokio::spawn(async move { handle.await.reason })
-}
-
-/// Polls once.
-async fn once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
-    poll_fn(|cx| match Pin::new(&mut *future).poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +46,11 @@ async fn every_task_with_a_handle_learns_of_the_deletion_of_the_node_from_one_wa
     let ((proxy, holder), admin) = (behind_proxy().await, client().await);
     let guard = mutex(&holder, &path("handle/deleted")).acquire().await.unwrap();
     let handle = guard.loss();
-    let tasks = [&handle, &handle, &guard.loss()].map(watching);
+    // One that is polled by nobody any more, and one that is gone, blind nobody.
+    let (mut parked, mut dropped) = (guard.loss(), handle.clone());
+    assert!((&mut parked).now_or_never().is_none() && (&mut dropped).now_or_never().is_none());
+    drop(dropped);
+    let tasks = [&handle, &handle, &parked, &guard.loss()].map(watching);
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
     for task in &tasks {
         assert!(still_waits(task, &holder).await);
@@ -71,64 +64,39 @@ async fn every_task_with_a_handle_learns_of_the_deletion_of_the_node_from_one_wa
     // What was lost before the release stays lost after it.
     drop(guard);
     assert_eq!(soon(handle).await.reason, LossReason::NodeDeleted);
+    // It says the same as often as it is asked.
+    for _ in 0..2 {
+        assert_eq!(soon(&mut parked).await.reason, LossReason::NodeDeleted);
+    }
 }
 
+/// No event of the server is needed to tell it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_ends_with_the_last_guard_and_keeps_no_lock() {
-    let (holder, path) = (client().await, path("handle/released"));
+    let ((proxy, holder), path) = (behind_proxy().await, path("handle/released"));
     let mutex = mutex(&holder, &path);
-    for drops in [false, true] {
+    for connected in [true, false] {
         let (guard, again) = (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap());
         let handle = guard.loss();
         let task = watching(&handle);
         drop(again);
         assert!(still_waits(&task, &holder).await);
         assert!(handle.is_valid());
-        if drops {
-            drop(guard);
-        } else {
+        if connected {
             guard.release().await.unwrap();
+        } else {
+            proxy.refuse(true).unwrap();
+            proxy.cut();
+            until(async || holder.try_session().is_err()).await;
+            assert!(handle.is_valid());
+            drop(guard);
         }
         assert!(!handle.is_valid());
         assert_eq!(soon(task).await.unwrap(), LossReason::Released);
+        proxy.refuse(false).unwrap();
         nothing_left(&holder, &[&path]).await;
         // The handle is still there, and polled for the first time.
         assert_eq!(soon(handle).await.reason, LossReason::Released);
-    }
-}
-
-/// No event of the server can tell it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handle_ends_with_the_last_guard_also_without_a_connection() {
-    let (proxy, holder) = behind_proxy().await;
-    let guard = mutex(&holder, &path("handle/unplugged")).acquire().await.unwrap();
-    let handle = guard.loss();
-    let task = watching(&handle);
-    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    until(async || holder.try_session().is_err()).await;
-    assert!(handle.is_valid());
-    drop(guard);
-    assert!(!handle.is_valid());
-    assert_eq!(soon(task).await.unwrap(), LossReason::Released);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handle_that_is_polled_by_nobody_any_more_blinds_nobody() {
-    let (holder, admin) = (client().await, client().await);
-    let guard = mutex(&holder, &path("handle/parked")).acquire().await.unwrap();
-    let mut parked = guard.loss();
-    assert_eq!(once(&mut parked).await, None);
-    let task = watching(&parked);
-    let mut dropped = parked.clone();
-    assert_eq!(once(&mut dropped).await, None);
-    drop(dropped);
-    admin.delete().for_path(guard.node()).await.unwrap();
-    assert_eq!(soon(task).await.unwrap(), LossReason::NodeDeleted);
-    // It says the same as often as it is asked.
-    for _ in 0..2 {
-        assert_eq!(soon(&mut parked).await.reason, LossReason::NodeDeleted);
     }
 }
 
@@ -142,7 +110,7 @@ async fn a_handle_that_nobody_polls_keeps_neither_the_client_open_nor_the_span_o
         assert_eq!(logs.open_spans(), ["hold"]);
         let mut parked = guard.loss();
         for _ in 0..polls {
-            assert_eq!(once(&mut parked).await, None);
+            assert!((&mut parked).now_or_never().is_none());
             round_trips(&holder).await;
         }
         guard.release().await.unwrap();
@@ -201,21 +169,4 @@ async fn a_downgrade_ends_the_handle_of_the_writer_and_the_reader_has_another() 
     assert!(reading.loss().is_valid());
     assert_eq!(children(&holder, &path).await.len(), 1);
     reading.release().await.unwrap();
-}
-
-/// The wrong order of a shutdown.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_closes_first_ends_handle_and_work_and_the_release_says_so() {
-    let (holder, other, path) = (client().await, client().await, path("handle/closed"));
-    let guard = mutex(&holder, &path).acquire().await.unwrap();
-    let task = watching(&guard.loss());
-    holder.close().await.unwrap();
-    let closed = LossReason::SessionLost(SessionEnd::Closed);
-    assert_eq!(soon(task).await.unwrap(), closed);
-    assert_eq!(soon(guard.run(std::future::pending::<()>())).await.unwrap_err().reason, closed);
-    // The lock is free at once.
-    let next = mutex(&other, &path).try_acquire().await.unwrap().expect("it is free");
-    let error = guard.release().await.unwrap_err();
-    assert!(matches!(&error, Error::Lost(lost) if lost.reason == closed), "{error}");
-    next.release().await.unwrap();
 }

@@ -1,4 +1,6 @@
-//! The locks on a server, embedded or real.
+//! The locks on a server, embedded or real. Only this suite finds what users of a lock meet without a fault at one of its
+//! requests, which the matrix has: who holds in which order, who is an owner, what a guard tells and when, what is refused, and
+//! what all of it costs.
 //!
 //! Most tests share one server, each on a path of its own; a test that counts the server's packets, stops it or kills
 //! its sessions starts its own.
@@ -43,7 +45,6 @@ mod session_loss;
 mod shared_count;
 mod shared_count_changes;
 mod starting;
-mod stopped_holder;
 #[path = "../support/mod.rs"]
 mod support;
 mod thread_local;

@@ -1,7 +1,5 @@
 //! Locks whose acquires have an owner each: futures that share a task exclude each other.
 
-use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 
 use curator_recipes::client::CuratorClient;
@@ -9,17 +7,14 @@ use curator_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, OwnerId, Result,
     StandardLockInternalsDriver,
 };
-use curator_test::OpCode;
-use futures_util::{FutureExt as _, StreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 
-use crate::support::{
-    Witness, behind_proxy, client, mutex, non_reentrant, path, queue_of, round_trips, soon, without_probes,
-};
+use crate::support::{Witness, client, mutex, path, round_trips, soon};
 
-type AnyLock = Arc<dyn InterProcessLock>;
+pub(super) type AnyLock = Arc<dyn InterProcessLock>;
 
 /// Every lock that can be reentrant, made so or not.
-fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
+pub(super) fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
     let (dir, (mutex, read_write)) = (path("non-reentrant"), pair(reentrant));
     let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
     let at = |name: &str| format!("{dir}/{name}");
@@ -69,29 +64,6 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loop_that_gives_its_guards_to_other_tasks_waits_for_them() {
-    let client = client().await;
-    for lock in locks(&client, false) {
-        let inside = Witness::default();
-        let mut workers = Vec::new();
-        for who in 0..3 {
-            let guard = soon(lock.acquire()).await.unwrap();
-            let (inside, client) = (inside.clone(), client.clone());
-            workers.push(tokio::spawn(async move {
-                inside.enter_with(who, true, guard.fencing_token());
-                round_trips(&client).await;
-                inside.leave(true);
-                guard.release().await.unwrap();
-            }));
-        }
-        for worker in workers {
-            soon(worker).await.unwrap();
-        }
-        assert_eq!(inside.most_sharing(), 1, "{:?}", lock.paths());
-    }
-}
-
 /// A web server handles the requests of one connection in one task, and a handler may keep its guard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kept_guard_keeps_out_the_next_request_of_its_task() {
@@ -110,18 +82,6 @@ async fn a_kept_guard_keeps_out_the_next_request_of_its_task() {
         assert!(!again.is_reentry());
         again.release().await.unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_costs_what_a_reentrant_lock_costs() {
-    let (proxy, client) = behind_proxy().await;
-    proxy.ignore(OpCode::Sync);
-    let mutex = non_reentrant(&client, &path("cost"));
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    proxy.reset_counts();
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    let expected = [(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::Delete, 1)];
-    assert_eq!(without_probes(&proxy), BTreeMap::from(expected));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,41 +150,10 @@ async fn it_belongs_to_no_task_and_to_no_owner_but_that_of_its_guard() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_future_leaves_the_others_of_its_task_their_places() {
-    let (client, path) = (client().await, path("dropped"));
-    let mutex = non_reentrant(&client, &path);
-    let held = mutex.acquire().await.unwrap();
-    let mut second = pin!(mutex.acquire());
-    {
-        let mut first = pin!(mutex.acquire());
-        assert!(first.as_mut().now_or_never().is_none());
-        soon(queue_of(&client, &path, 2)).await;
-        assert!(second.as_mut().now_or_never().is_none());
-        tokio::select! {
-            biased;
-            _ = &mut first => panic!("the lock is held"),
-            _ = &mut second => panic!("the lock is held"),
-            () = soon(queue_of(&client, &path, 3)) => {}
-        }
-    }
-    held.release().await.unwrap();
-    soon(second).await.unwrap().release().await.unwrap();
-}
-
 /// Who shares a lock with whom can be seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_re_entry_can_be_seen() {
     let client = client().await;
-    for lock in locks(&client, true) {
-        let first = lock.acquire().await.unwrap();
-        let again = lock.try_acquire().await.unwrap().unwrap();
-        assert!(!first.is_reentry() && again.is_reentry(), "{:?}", lock.paths());
-        // It tells how the guard was acquired, not what has become of the others.
-        first.release().await.unwrap();
-        assert!(again.is_reentry());
-        again.release().await.unwrap();
-    }
     let lock = InterProcessReadWriteLock::new(&client, path("seen")).unwrap();
     let writing = lock.write().acquire().await.unwrap();
     let reading = lock.read().acquire().await.unwrap();

@@ -7,19 +7,6 @@ use curator_test::TestingServer;
 use crate::support::{connect, mutex, path, soon};
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_acquired_and_released_as_always() {
-    let client = connect(&TestingServer::shared().await.connect_string()).await;
-    let mutex = mutex(&client, &path("paused"));
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    let guard = mutex.acquire_timeout(Duration::from_secs(60)).await.unwrap().unwrap();
-    // The clock jumps over the whole session.
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
-    assert!(guard.is_valid());
-    guard.release().await.unwrap();
-    client.close().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_acquire_waits_for_its_timeout_and_no_shorter() {
     let server = TestingServer::shared().await;
     let (holder, waiter) = (connect(&server.connect_string()).await, connect(&server.connect_string()).await);

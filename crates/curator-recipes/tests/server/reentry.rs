@@ -1,21 +1,22 @@
 //! An owner that holds the lock gets it again; nobody else does.
 
-use curator_recipes::OwnerId;
-use curator_test::{FaultProxy, TestingServer};
+use std::collections::BTreeMap;
 
-use crate::support::{client, connect, mutex, path, queue_of, soon};
+use curator_recipes::client::SessionEnd;
+use curator_recipes::{Error, LossReason, OwnerId};
+use curator_test::{OpCode, TestingServer};
+use futures_util::FutureExt as _;
+
+use crate::support::{
+    self, behind_proxy, client, end_session, mutex, path, polled_until, queue_of, soon, without_probes,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re_entry_to_any_depth_costs_no_request() {
-    let server = TestingServer::start().await.unwrap();
-    // A session so long that no probe of the lease comes between.
-    let client = connect(&server.connect_string()).await;
-    let mutex = mutex(&client, "/lock");
+    let ((proxy, client), path) = (behind_proxy().await, path("depth"));
+    let mutex = mutex(&client, &path);
     let first = mutex.acquire().await.unwrap();
-
-    let before = server.packets_received().await.unwrap();
-    let look = server.packets_received().await.unwrap() - before;
-    let before = server.packets_received().await.unwrap();
+    proxy.reset_counts();
     let mut guards = Vec::new();
     for _ in 0..50 {
         guards.push(mutex.acquire().await.unwrap());
@@ -25,28 +26,15 @@ async fn re_entry_to_any_depth_costs_no_request() {
     while let Some(guard) = guards.pop() {
         guard.release().await.unwrap();
     }
-    assert_eq!(server.packets_received().await.unwrap() - before, look, "re-entry has sent something");
+    // What it had sent would have come first.
+    client.check_exists("/").await.unwrap();
+    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Exists, 1)]), "re-entry has sent something");
 
     assert!(mutex.is_owned_by_current());
     first.release().await.unwrap();
     assert!(!mutex.is_owned_by_current());
     assert!(!mutex.is_acquired_in_this_process());
-    queue_of(&client, "/lock", 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_lock_is_free_only_after_the_last_guard_whatever_the_order() {
-    let (client, path) = (client().await, path("order"));
-    let mutex = mutex(&client, &path);
-    let outer = mutex.acquire().await.unwrap();
-    let inner = mutex.acquire().await.unwrap();
-    outer.release().await.unwrap();
-    assert!(inner.is_valid());
-    assert!(mutex.is_owned_by_current());
-    let other = OwnerId::new();
-    assert!(mutex.try_acquire_as(&other).await.unwrap().is_none());
-    inner.release().await.unwrap();
-    assert!(mutex.try_acquire_as(&other).await.unwrap().is_some());
+    queue_of(&client, &path, 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,7 +51,7 @@ async fn another_task_does_not_see_the_hold_of_a_task() {
     .await
     .unwrap();
     // Nor does another mutex on the same path, in the same task.
-    assert!(crate::support::mutex(&client, &path).try_acquire().await.unwrap().is_none());
+    assert!(support::mutex(&client, &path).try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
 }
 
@@ -97,25 +85,14 @@ async fn futures_joined_in_one_task_are_one_owner_and_do_not_wait_for_each_other
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_first_of_two_joined_futures_is_dropped_the_second_takes_its_turn() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, path) = (connect(&proxy.connect_string()).await, path("joined-drop"));
+    let ((proxy, client), path) = (behind_proxy().await, path("joined-drop"));
     let mutex = mutex(&client, &path);
-    // The first one is stuck in the middle of its flight.
-    proxy.hold_replies(curator_test::OpCode::GetChildren);
-    let second = {
-        let first = mutex.acquire();
-        let second = mutex.acquire();
-        tokio::pin!(first);
-        let mut second = Box::pin(second);
-        tokio::select! {
-            biased;
-            _ = &mut first => unreachable!("its answer is held back"),
-            _ = &mut second => unreachable!("it waits for the first"),
-            seen = proxy.wait_for_request(curator_test::OpCode::GetChildren, 1) => seen.unwrap(),
-        }
-        second
-    };
+    // The first one is stuck in the middle of its flight, and the second one waits for it.
+    proxy.hold_replies(OpCode::GetChildren);
+    let first = polled_until(mutex.acquire(), proxy.wait_for_request(OpCode::GetChildren, 1)).await;
+    let mut second = Box::pin(mutex.acquire());
+    assert!((&mut second).now_or_never().is_none());
+    drop(first);
     proxy.release_held();
     let guard = soon(second).await.unwrap();
     assert!(guard.is_valid());
@@ -123,32 +100,30 @@ async fn when_the_first_of_two_joined_futures_is_dropped_the_second_takes_its_tu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn re_entry_on_a_hold_whose_node_was_deleted_acquires_anew() {
-    let (client, path) = (client().await, path("lost-hold"));
-    let mutex = mutex(&client, &path);
-    let lost = mutex.acquire().await.unwrap();
-    let loss = {
-        let waiting = lost.lost();
-        tokio::pin!(waiting);
-        // The first look sets the watch.
-        tokio::select! {
-            biased;
-            _ = &mut waiting => unreachable!("nothing is lost yet"),
-            () = std::future::ready(()) => {}
+async fn re_entry_on_a_lost_hold_acquires_anew() {
+    let server = TestingServer::shared().await;
+    for expected in [LossReason::NodeDeleted, LossReason::SessionLost(SessionEnd::Expired)] {
+        let ((proxy, holder), path) = (behind_proxy().await, path("re-entry-lost"));
+        let mutex = mutex(&holder, &path);
+        let lost = mutex.acquire().await.unwrap();
+        let told = polled_until(lost.lost(), proxy.wait_for_reply(OpCode::GetData, 1)).await;
+        if expected == LossReason::NodeDeleted {
+            client().await.delete().for_path(lost.node()).await.unwrap();
+        } else {
+            end_session(server, &proxy).await;
         }
-        crate::support::client().await.delete().for_path(lost.node()).await.unwrap();
-        soon(waiting).await
-    };
-    assert_eq!(loss.reason, curator_recipes::LossReason::NodeDeleted);
-    assert!(!lost.is_valid());
-    assert!(!mutex.is_owned_by_current());
+        let reason = soon(told).await.reason;
+        assert_eq!(reason, expected);
+        assert!(!lost.is_valid() && !mutex.is_owned_by_current() && !mutex.is_acquired_in_this_process());
 
-    let anew = soon(mutex.acquire()).await.unwrap();
-    assert!(anew.is_valid());
-    assert!(anew.fencing_token() > lost.fencing_token());
-    // The old guard has nothing to do with the new hold.
-    assert!(lost.release().await.is_err());
-    assert!(anew.is_valid());
-    assert!(mutex.is_owned_by_current());
-    anew.release().await.unwrap();
+        let anew = soon(mutex.acquire()).await.unwrap();
+        assert!(anew.is_valid() && !anew.is_reentry());
+        assert!(anew.fencing_token() > lost.fencing_token());
+        assert_eq!(anew.session_id() == lost.session_id(), reason == LossReason::NodeDeleted);
+        // The old guard has nothing to do with the new hold.
+        let error = lost.release().await.unwrap_err();
+        assert!(matches!(&error, Error::Lost(lost) if lost.reason == reason), "{error}");
+        assert!(anew.is_valid() && mutex.is_owned_by_current());
+        anew.release().await.unwrap();
+    }
 }

@@ -7,7 +7,7 @@ use curator_recipes::client::{RetryPolicy, ZPath};
 use curator_recipes::revoke;
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{LONG_SESSION, builder, client, mutex, path, queue_of, soon};
+use crate::support::{LONG_SESSION, acquiring, builder, client, mutex, path, queue_of, soon};
 
 /// Never gives up, and notes what it is told.
 #[derive(Debug, Default, Clone)]
@@ -36,10 +36,7 @@ async fn the_time_that_a_waiter_has_waited_is_no_time_of_failures() {
     let held = mutex(&steady, &path).acquire().await.unwrap();
     let node: ZPath = held.node().clone();
     proxy.reset_counts();
-    let waiter = tokio::spawn({
-        let mutex = mutex(&waiting, &path);
-        async move { mutex.acquire().await }
-    });
+    let waiter = acquiring(&waiting, &path);
     queue_of(&steady, &path, 2).await;
     // It watches the holder and itself, and waits.
     proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();

@@ -14,7 +14,8 @@ use crate::support::{builder, client, connect, mutex, path, queue_of, soon};
 /// The threads of this test, by their name: other tests run beside it, and may panic where they have to.
 const NAME: &str = "the-end-of-a-runtime";
 const ROUNDS: usize = 30;
-const THREADS: usize = 4;
+/// The others wait in the line of the client. Without a timeout, they have no timer that would end with the runtime.
+const IN_QUEUE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
@@ -27,54 +28,31 @@ async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
         hook(info);
     }));
     let (steady, address) = (client().await, TestingServer::shared().await.connect_string());
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        let threads = if round == 0 { IN_QUEUE + 4 } else { 4 };
         let path = path("runtime-end");
         let held = mutex(&steady, &path).acquire().await.unwrap();
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let dying = builder.worker_threads(2).thread_name(NAME).enable_all().build().unwrap();
         let to = address.clone();
         let client = dying.spawn(async move { connect(&to).await }).await.unwrap();
-        let waiting: Vec<_> = (0..THREADS)
+        let mutex = mutex(&client, &path);
+        let waiting: Vec<_> = (0..threads)
             .map(|_| {
-                let mutex = mutex(&client, &path);
+                let mutex = mutex.clone();
                 let wait = move || mutex.blocking_acquire().map(drop);
                 thread::Builder::new().name(NAME.to_owned()).spawn(wait).unwrap()
             })
             .collect();
-        queue_of(&steady, &path, THREADS + 1).await;
+        queue_of(&steady, &path, threads.min(IN_QUEUE) + 1).await;
         dying.shutdown_background();
         let join = move || waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>();
-        for told in tokio::task::spawn_blocking(join).await.unwrap() {
+        for told in soon(tokio::task::spawn_blocking(join)).await.unwrap() {
             assert!(matches!(told, Err(Error::Client(ClientError::ClientEnded { .. }))), "{told:?}");
         }
         held.release().await.unwrap();
     }
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
-}
-
-/// Without a timeout, they have no timer that would end with the runtime.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_in_line_are_told_of_the_end_of_the_runtime() {
-    const IN_QUEUE: usize = 16;
-    let (steady, address) = (client().await, TestingServer::shared().await.connect_string());
-    let path = path("runtime-end");
-    let held = mutex(&steady, &path).acquire().await.unwrap();
-    let dying = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let client = dying.spawn(async move { connect(&address).await }).await.unwrap();
-    let mutex = mutex(&client, &path);
-    let waiting: Vec<_> = (0..IN_QUEUE + THREADS)
-        .map(|_| {
-            let mutex = mutex.clone();
-            thread::spawn(move || mutex.blocking_acquire().map(drop))
-        })
-        .collect();
-    queue_of(&steady, &path, IN_QUEUE + 1).await;
-    dying.shutdown_background();
-    let join = move || waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>();
-    for told in soon(tokio::task::spawn_blocking(join)).await.unwrap() {
-        assert!(matches!(told, Err(Error::Client(ClientError::ClientEnded { .. }))), "{told:?}");
-    }
-    held.release().await.unwrap();
 }
 
 /// As in a test that fails, or ends without `close`.

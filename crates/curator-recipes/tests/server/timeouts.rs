@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, client};
-use curator_test::{Direction, FaultProxy, TestingServer};
+use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, LossReason, client};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, SLACK, builder, client as connected, connect, mutex, path, queue_of, soon,
+    LONG_SESSION, SHORT_SESSION, SLACK, acquiring, builder, client as connected, connect, mutex, path, queue_of, soon,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,10 +49,7 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
 async fn an_acquire_that_waits_while_the_client_closes_fails_at_once() {
     let (holder, waiter, path) = (connected().await, connected().await, path("closing"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = mutex(&waiter, &path);
-        async move { mutex.acquire().await }
-    });
+    let waiting = acquiring(&waiter, &path);
     queue_of(&holder, &path, 2).await;
     let began = Instant::now();
     waiter.close().await.unwrap();
@@ -65,62 +62,16 @@ async fn an_acquire_that_waits_while_the_client_closes_fails_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_without_a_connection_fails_at_once_when_the_client_closes() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(&proxy.connect_string(), SHORT_SESSION)
-        .connection_timeout(Duration::from_secs(60))
-        .close_timeout(Duration::from_millis(100))
-        .connect()
-        .await
-        .unwrap();
-    let mut states = client.connection_states();
-    proxy.black_hole(Direction::Both);
-    assert!(soon(states.wait_for(client::ConnectionState::Lost)).await);
-    let waiting = tokio::spawn({
-        let mutex = mutex(&client, &path("closing-outage"));
-        async move { mutex.acquire().await }
-    });
-    let began = Instant::now();
-    assert!(client.close().await.is_err(), "nobody can have confirmed this");
-    let error = soon(waiting).await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::Client(client::Error::Closed)), "{error}");
-    assert!(began.elapsed() < SLACK);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_the_client_tells_the_holder_and_frees_the_lock_at_once() {
     let (holder, other, path) = (connected().await, connected().await, path("close-holder"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     holder.close().await.unwrap();
     assert!(!guard.is_valid());
     let lost = soon(guard.lost()).await;
-    assert_eq!(lost.reason, curator_recipes::LossReason::SessionLost(client::SessionEnd::Closed));
+    assert_eq!(lost.reason, LossReason::SessionLost(client::SessionEnd::Closed));
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(late) if late.reason == lost.reason), "{error}");
     assert!(mutex(&other, &path).try_acquire().await.unwrap().is_some());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_swallowed_answer_holds_an_acquire_up_for_the_operation_timeout_only() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION)
-        .operation_timeout(Duration::from_millis(300))
-        .connect()
-        .await
-        .unwrap();
-    let (path, steady) = (path("swallowed"), connect(&server.connect_string()).await);
-    let mutex = mutex(&client, &path);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    for op in [curator_test::OpCode::Create2, curator_test::OpCode::GetChildren] {
-        proxy.swallow_next_reply(op);
-        let began = Instant::now();
-        let guard = soon(mutex.acquire()).await.unwrap();
-        assert!(began.elapsed() < SLACK);
-        // The node whose answer was lost is the one that is held: there is no second.
-        queue_of(&steady, &path, 1).await;
-        guard.release().await.unwrap();
-        queue_of(&steady, &path, 0).await;
-    }
 }
 
 /// The connection works, and every create fails: that the lock can be looked at in between is no progress.
@@ -134,11 +85,11 @@ async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
     mutex.acquire().await.unwrap().release().await.unwrap();
     proxy.reset_counts();
     for _ in 0..100 {
-        proxy.cut_before_request(curator_test::OpCode::Create2);
+        proxy.cut_before_request(OpCode::Create2);
     }
     let error = soon(mutex.acquire()).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
-    let creates = proxy.requests()[&curator_test::OpCode::Create2];
+    let creates = proxy.requests()[&OpCode::Create2];
     assert!(creates <= 5, "{creates} creates");
 }
 

@@ -8,8 +8,8 @@ use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, children, client, mutex, nothing_left, path, polled_until, queue_of, soon,
-    still_waits,
+    LONG_SESSION, acquiring, behind_proxy, builder, children, client, mutex, nothing_left, path, polled_until,
+    queue_of, soon, still_waits,
 };
 
 /// Changes the number in the last name of a node that is in a reply.
@@ -35,12 +35,7 @@ async fn an_acquire_whose_node_is_told_by_another_number_does_not_wait_for_itsel
     assert_eq!(children(&client, &path).await, [guard.node().name()]);
     guard.release().await.unwrap();
     nothing_left(&client, &[&path]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_try_whose_node_is_told_by_another_number_leaves_nothing() {
-    let ((proxy, client), path) = (behind_proxy().await, path("wrong-try"));
-    prepare(&client, &path).await;
+    // One that waits for nobody does not start over.
     proxy.alter_next_reply(OpCode::Create2, |reply| another_number(reply));
     let error = soon(mutex(&client, &path).try_acquire()).await.unwrap_err();
     assert!(matches!(&error, Error::PlaceDeleted { .. }), "{error}");
@@ -116,10 +111,7 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
     let policy = RetryNTimes::new(5, Duration::from_secs(2)).unwrap();
     let client = builder(&proxy.connect_string(), LONG_SESSION).retry_policy(policy).connect().await.unwrap();
     proxy.cut_before_reply(OpCode::Create2);
-    let waiter = tokio::spawn({
-        let mutex = mutex(&client, &path);
-        async move { mutex.acquire().await.unwrap() }
-    });
+    let waiter = acquiring(&client, &path);
     queue_of(&other, &path, 2).await;
     let names = children(&other, &path).await;
     let own = names.iter().find(|name| *name != held.node().name()).unwrap();

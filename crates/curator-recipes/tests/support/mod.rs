@@ -8,6 +8,8 @@ mod environment;
 #[cfg(unix)]
 mod fork;
 mod left;
+#[path = "../../../curator-client/src/supervisor/tests/log.rs"]
+mod log;
 mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
@@ -18,8 +20,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use curator_recipes::client::{Acl, AuthId, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes};
-use curator_recipes::{InterProcessMutex, InterProcessReadWriteLock};
+use curator_recipes::{InterProcessMutex, InterProcessReadWriteLock, LockGuard, Result};
 use curator_test::{FaultProxy, OpCode, TestingServer};
+use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
@@ -27,7 +30,8 @@ pub(crate) use self::environment::{new_seed, number, say};
 #[cfg(unix)]
 pub(crate) use self::fork::in_forked_child;
 pub(crate) use self::left::{free, nothing_left};
-pub(crate) use self::logs::{Line, Logs};
+pub(crate) use self::log::Line;
+pub(crate) use self::logs::Logs;
 pub(crate) use self::numbers::Numbers;
 pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
@@ -86,6 +90,12 @@ pub(crate) fn non_reentrant(client: &CuratorClient, path: &str) -> InterProcessM
 
 pub(crate) fn read_write(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
     InterProcessReadWriteLock::new(client, path).unwrap()
+}
+
+/// An acquire of the mutex on this path, as a task.
+pub(crate) fn acquiring(client: &CuratorClient, path: &str) -> JoinHandle<Result<LockGuard>> {
+    let mutex = mutex(client, path);
+    tokio::spawn(async move { mutex.acquire().await })
 }
 
 /// Waits until the lock's queue has this many places.

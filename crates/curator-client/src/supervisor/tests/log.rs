@@ -1,29 +1,40 @@
-//! What clients log, by their names.
+//! What clients log, by their names; and the listener for that, which the tests of `curator-recipes` have too.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, LazyLock, Mutex, Once};
 
 use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// One event with the field `client`.
+/// An event.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) level: Level,
     pub(crate) message: String,
-    /// All other fields, as text.
+    /// All other fields, as text. If it belongs to a span, the fields of that too, and its name as `span`.
     pub(crate) fields: BTreeMap<&'static str, String>,
 }
 
-static LINES: Mutex<Vec<Line>> = Mutex::new(Vec::new());
+impl Line {
+    #[track_caller]
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.fields.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+}
+
+/// The lines of all clients.
+static CLIENTS: LazyLock<Listener> = LazyLock::new(|| Listener::to("curator_client", LevelFilter::TRACE));
 
 /// Makes sure that everything is kept from now on. It is shared by all tests of the program, so each of them gives its
 /// client a name of its own.
 pub(crate) fn listen() {
     static LISTENING: Once = Once::new();
-    LISTENING.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
+    LISTENING.call_once(|| tracing::subscriber::set_global_default(CLIENTS.clone()).unwrap());
 }
 
 /// What the client of that name has logged so far at `info` or above.
@@ -33,8 +44,7 @@ pub(crate) fn lines_of(client: &str) -> Vec<Line> {
 
 /// What the client of that name has logged so far.
 pub(crate) fn all_lines_of(client: &str) -> Vec<Line> {
-    let lines = LINES.lock().unwrap();
-    lines.iter().filter(|line| line.fields.get("client").is_some_and(|name| name == client)).cloned().collect()
+    CLIENTS.lines_with("client", client)
 }
 
 type Reader = Arc<dyn Fn() + Send + Sync>;
@@ -47,32 +57,111 @@ pub(crate) fn read_by(client: &str, reader: impl Fn() + Send + Sync + 'static) {
     READERS.lock().unwrap().insert(client.to_owned(), Arc::new(reader));
 }
 
-struct Listener;
+/// Keeps what one crate says up to a level. Clones hear together.
+#[derive(Debug, Clone)]
+pub(crate) struct Listener {
+    target: &'static str,
+    level: LevelFilter,
+    heard: Arc<Mutex<Heard>>,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    lines: Vec<Line>,
+    /// By their ids: the name and the fields, and how many handles there are.
+    spans: Vec<(Line, usize)>,
+}
+
+thread_local! {
+    static ENTERED: RefCell<Vec<Id>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Listener {
+    pub(crate) fn to(target: &'static str, level: LevelFilter) -> Self {
+        Self { target, level, heard: Arc::default() }
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.heard.lock().unwrap().lines.clone()
+    }
+
+    /// The lines in which this field has this value.
+    pub(crate) fn lines_with(&self, field: &str, value: &str) -> Vec<Line> {
+        let heard = self.heard.lock().unwrap();
+        heard.lines.iter().filter(|line| line.fields.get(field).is_some_and(|text| text == value)).cloned().collect()
+    }
+
+    /// The names of the spans that are still open.
+    pub(crate) fn open_spans(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap();
+        heard.spans.iter().filter(|(_, handles)| *handles > 0).map(|(span, _)| span.message.clone()).collect()
+    }
+}
+
+/// Where the span is in the list of them.
+fn index(id: &Id) -> usize {
+    id.into_u64() as usize - 1
+}
 
 impl Subscriber for Listener {
+    fn register_callsite(&self, _metadata: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("curator_client")
+        *metadata.level() <= self.level && metadata.target().starts_with(self.target)
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut line = Line { level: *event.metadata().level(), message: String::new(), fields: BTreeMap::new() };
         event.record(&mut line);
-        let client = line.fields.get("client").cloned().unwrap_or_default();
-        LINES.lock().unwrap().push(line);
-        let reader = READERS.lock().unwrap().get(&client).cloned();
+        let reader = line.fields.get("client").and_then(|client| READERS.lock().unwrap().get(client).cloned());
+        let inside = || ENTERED.with_borrow(|entered| entered.last().cloned());
+        let mut heard = self.heard.lock().unwrap();
+        if let Some((span, _)) = event.parent().cloned().or_else(inside).and_then(|id| heard.spans.get(index(&id))) {
+            let mut fields = span.fields.clone();
+            fields.insert("span", span.message.clone());
+            fields.append(&mut line.fields);
+            line.fields = fields;
+        }
+        heard.lines.push(line);
+        drop(heard);
         if let Some(reader) = reader {
             reader();
         }
     }
 
-    fn new_span(&self, _span: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let metadata = attributes.metadata();
+        let mut span = Line { level: *metadata.level(), message: metadata.name().to_owned(), fields: BTreeMap::new() };
+        attributes.record(&mut span);
+        let mut heard = self.heard.lock().unwrap();
+        heard.spans.push((span, 1));
+        Id::from_u64(heard.spans.len() as u64)
     }
 
-    fn record(&self, _span: &Id, _values: &Record<'_>) {}
-    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
-    fn enter(&self, _span: &Id) {}
-    fn exit(&self, _span: &Id) {}
+    fn clone_span(&self, id: &Id) -> Id {
+        self.heard.lock().unwrap().spans[index(id)].1 += 1;
+        id.clone()
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        let mut heard = self.heard.lock().unwrap();
+        let (_, handles) = &mut heard.spans[index(&id)];
+        *handles -= 1;
+        *handles == 0
+    }
+
+    fn enter(&self, id: &Id) {
+        ENTERED.with_borrow_mut(|entered| entered.push(id.clone()));
+    }
+
+    fn exit(&self, _id: &Id) {
+        ENTERED.with_borrow_mut(Vec::pop);
+    }
+
+    fn record(&self, _id: &Id, _values: &Record<'_>) {}
+    fn record_follows_from(&self, _id: &Id, _follows: &Id) {}
 }
 
 impl Visit for Line {

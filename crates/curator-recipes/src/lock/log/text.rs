@@ -104,14 +104,6 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_paths_is_cut_off() {
-        let paths = |count: usize| (0..count).map(|n| ZPath::on_server(&format!("/{n}")).unwrap()).collect::<Vec<_>>();
-        assert_eq!(Paths(&paths(1)).to_string(), "/0");
-        assert_eq!(Paths(&paths(4)).to_string(), "/0, /1, /2, /3");
-        assert_eq!(Paths(&paths(9)).to_string(), "/0, /1, /2, /3 and 5 more");
-    }
-
-    #[test]
     fn requests_of_one_kind_are_counted() {
         let own = |queue| (queue, Request::WatchOwn { name: "n".to_owned() });
         let requests = [(0, Request::Create), (1, Request::Create), own(0), (0, Request::List)];
