@@ -32,11 +32,30 @@ pub(super) fn start<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[tokio::test]
     async fn a_panic_in_the_crate_is_an_error() {
         let answer: Result<(), _> = start(async { panic!("on purpose") }).await;
         assert!(matches!(answer, Err(ZkError::UnexpectedError(_))), "{answer:?}");
+    }
+
+    #[tokio::test]
+    async fn work_begins_with_the_call() {
+        let polls = Arc::new(AtomicUsize::new(0));
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let started = start({
+            let polls = Arc::clone(&polls);
+            async move {
+                polls.fetch_add(1, Ordering::Relaxed);
+                receiver.await.map_err(|_| ZkError::ClientClosed)
+            }
+        });
+        assert_eq!(polls.load(Ordering::Relaxed), 1);
+        sender.send(7).unwrap();
+        assert_eq!(started.await, Ok(7));
     }
 }
