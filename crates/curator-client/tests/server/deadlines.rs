@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{CuratorClient, Error, Outcome};
-use curator_test::{FaultProxy, OpCode};
+use curator_client::{CuratorClient, CuratorClientBuilder, Error, Outcome};
+use curator_test::{Direction, FaultProxy, OpCode};
 
 use crate::support::{SLACK, begin_outage, behind_proxy_with, once, soon, until};
 
@@ -97,4 +97,19 @@ async fn without_an_operation_timeout_the_session_timeout_counts() {
     proxy.swallow_next_reply(OpCode::GetData);
     let error = fails_after(session.timeout(), client.get_data("/")).await;
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
+}
+
+/// The session that is over is not offered again meanwhile.
+#[tokio::test]
+async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
+    let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).retry_policy(once());
+    let (proxy, client) = behind_proxy_with(|client| brief(client).connection_timeout(CONNECTION)).await;
+    let session = client.session().await.unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.black_hole(Direction::Both);
+    soon(session.ended()).await;
+    let error = fails_after(CONNECTION, client.get_data("/")).await;
+    assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
+    let error = fails_after(CONNECTION, client.session()).await;
+    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
 }
