@@ -26,28 +26,9 @@ fn handles_can_be_shared() {
     send_sync::<DeleteBuilder>();
     send_sync::<Transaction>();
     send_sync::<NodeFinder>();
-}
-
-#[test]
-fn values_can_be_shared() {
     send_sync::<Error>();
-    send_sync::<TlsFailure>();
     #[cfg(feature = "tls")]
     send_sync::<(TlsOptions, InvalidTlsOptions)>();
-    send_sync::<PendingDelete>();
-    send_sync::<ConnectionState>();
-    send_sync::<SessionEnd>();
-    send_sync::<ClockInstant>();
-    send_sync::<Deadline>();
-    send_sync::<ZPath>();
-    send_sync::<ConnectString>();
-    send_sync::<NodeSpec>();
-    send_sync::<Created>();
-    send_sync::<TransactionOperation>();
-    send_sync::<TransactionResult>();
-    send_sync::<ReadOperation>();
-    send_sync::<ReadResult>();
-    send_sync::<ProtectionId>();
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     send_sync::<SaslOptions>();
     send_sync::<std::sync::Arc<dyn RetryPolicy>>();

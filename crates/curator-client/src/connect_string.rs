@@ -271,59 +271,31 @@ mod tests {
             (" \n", Empty),
             (",", EmptyHost),
             ("a,,b", EmptyHost),
-            ("a,", EmptyHost),
-            (",a", EmptyHost),
-            ("a, ,b", EmptyHost),
             ("/a", EmptyHost),
             (":2181", EmptyHost),
             ("a b:2181", Host(owned("a b:2181"))),
             ("a:2181 b", Port(owned("2181 b"))),
-            ("a:2181 b:2181", Host(owned("a:2181 b:2181"))),
             ("a@b", Host(owned("a@b"))),
             ("::1", Host(owned("::1"))),
-            ("fe80::1", Host(owned("fe80::1"))),
             ("[::1", Host(owned("[::1"))),
-            ("::1]", Host(owned("::1]"))),
             ("a]:1", Host(owned("a]:1"))),
             ("[]:2181", Host(owned("[]:2181"))),
-            ("[a]:2181", Host(owned("[a]:2181"))),
             ("[127.0.0.1]:2181", Host(owned("[127.0.0.1]:2181"))),
             ("[::1]2181", Host(owned("[::1]2181"))),
-            ("[[::1]]:2181", Host(owned("[[::1]]:2181"))),
             ("a:", Port(owned(""))),
-            ("[::1]:", Port(owned(""))),
             ("a:0", Port(owned("0"))),
             ("a:65536", Port(owned("65536"))),
-            ("a:-1", Port(owned("-1"))),
             ("a:+1", Port(owned("+1"))),
             ("a: 1", Port(owned(" 1"))),
-            ("a:1x", Port(owned("1x"))),
             ("tcp://a:2181", Scheme(owned("tcp"))),
             ("a:2181,tcp+tls://b:2181", Scheme(owned("tcp+tls"))),
-            ("dns-srv://a/b", Scheme(owned("dns-srv"))),
             ("a/b/", Chroot(owned("/b/"), PathProblem::TrailingSlash)),
             ("a//b", Chroot(owned("//b"), PathProblem::EmptyName)),
-            ("a/../b", Chroot(owned("/../b"), PathProblem::RelativeName)),
             ("h1:2181/app,h2:2181/app", ChrootNotLast(owned("/app,h2:2181/app"))),
         ] {
             let error = ConnectString::parse(text).unwrap_err();
             assert_eq!(error, InvalidConnectString { connect_string: text.to_owned(), reason });
         }
-    }
-
-    #[test]
-    fn an_error_names_the_part_and_what_was_expected() {
-        let message = |text| ConnectString::parse(text).unwrap_err().to_string();
-        assert_eq!(message("a:0"), r#"invalid connect string "a:0": expected a port between 1 and 65535, not "0""#);
-        assert_eq!(
-            message("tcp+tls://a:1"),
-            "invalid connect string \"tcp+tls://a:1\": expected hosts without a scheme, not \"tcp+tls://\": \
-             TLS is an option of the client, for all servers, and DNS SRV is not supported"
-        );
-        assert_eq!(
-            message("a/b/"),
-            r#"invalid connect string "a/b/": expected the chroot to be a path that does not end with '/', not "/b/""#
-        );
     }
 
     fn server() -> impl Strategy<Value = String> {

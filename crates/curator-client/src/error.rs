@@ -452,22 +452,3 @@ impl Error {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::error::Error as _;
-
-    use super::*;
-
-    #[test]
-    fn what_an_error_comes_from_can_be_asked_for() {
-        let cause = Error::NoNode { operation: "delete", path: ZPath::root() };
-        let wrapped = [
-            Error::Ambiguous { path: ZPath::root(), cause: Box::new(cause.clone()) },
-            Error::TransactionFailed { index: 0, cause: Box::new(cause.clone()) },
-        ];
-        for error in wrapped {
-            assert_eq!(error.source().unwrap().to_string(), cause.to_string(), "{error}");
-        }
-    }
-}

@@ -504,32 +504,5 @@ mod tests {
                 prop_assert!(delay <= base.saturating_mul(2 << retries));
             }
         }
-
-        #[test]
-        fn the_curve_rises_with_chance_and_with_retries(
-            base in 1_u64..=60_000, more in 0_u64..=86_400_000, retries in 0_u32..60, random in any::<u64>(),
-        ) {
-            let (base, cap) = (Duration::from_millis(base), Duration::from_millis(base + more));
-            let delay = exponential_delay(base, cap, retries, random);
-            prop_assert!(delay <= exponential_delay(base, cap, retries + 1, random));
-            prop_assert!(delay <= exponential_delay(base, cap, retries, random.saturating_add(random / 2)));
-        }
-
-        #[test]
-        fn the_curve_does_not_overflow(base in any::<u64>(), cap in any::<u64>(), retries in any::<u32>(), random in any::<u64>()) {
-            let base = Duration::from_nanos(base);
-            prop_assert!(exponential_delay(base, Duration::from_nanos(cap), retries, random) >= base);
-        }
-
-        #[test]
-        fn no_try_begins_after_the_limit(max in 1_u64..100_000, sleep in 1_u64..100_000, elapsed in 0_u64..200_000) {
-            prop_assume!(sleep <= max);
-            let (max, elapsed) = (Duration::from_millis(max), Duration::from_millis(elapsed));
-            let policy = RetryUntilElapsed::new(max, Duration::from_millis(sleep)).unwrap();
-            match policy.next_delay(0, elapsed) {
-                Some(delay) => prop_assert!(!delay.is_zero() && elapsed + delay <= max),
-                None => prop_assert!(elapsed >= max),
-            }
-        }
     }
 }

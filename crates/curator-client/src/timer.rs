@@ -173,28 +173,6 @@ mod tests {
         assert_eq!(Deadline::NEVER.min(soon), soon);
     }
 
-    #[test]
-    fn a_timer_works_on_a_plain_thread() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let timer = Timer::new(runtime.handle().clone());
-        std::thread::spawn(move || futures_executor(timer.sleep(Duration::from_millis(1)))).join().unwrap();
-
-        fn futures_executor(future: impl Future<Output = ()>) {
-            let mut future = std::pin::pin!(future);
-            let thread = std::thread::current();
-            let waker = std::task::Waker::from(Arc::new(Unpark(thread)));
-            while future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-                std::thread::park_timeout(Duration::from_secs(5));
-            }
-        }
-        struct Unpark(std::thread::Thread);
-        impl std::task::Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_neither_hurries_a_timer_nor_stops_it() {
         let (timer, time) = (Timer::new(Handle::current()), Duration::from_millis(20));

@@ -197,11 +197,4 @@ mod tests {
             assert_eq!((permission.to_string(), format!("{permission:?}")), (name.to_owned(), name.to_owned()));
         }
     }
-
-    #[test]
-    fn an_identity_is_the_same_however_it_was_made() {
-        assert_eq!(AuthId::new("world", "anyone"), AuthId::anyone());
-        assert_eq!(AuthId::new("auth", ""), AuthId::authed());
-        assert_ne!(AuthId::new("digest", "anyone"), AuthId::anyone());
-    }
 }

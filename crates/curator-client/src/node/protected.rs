@@ -131,13 +131,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_the_outer_mark_is_stripped() {
-        let id = ProtectionId::new();
-        let twice = id.protect(&id.protect("a"));
-        assert_eq!(ProtectionId::strip(&twice), id.protect("a"));
-    }
-
     proptest! {
         #[test]
         fn protect_and_parse_are_inverse(bits in any::<u128>(), name in ".+") {

@@ -97,12 +97,8 @@ impl<B> fmt::Debug for BackoffRetry<B> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Instant;
-
     use proptest::prelude::*;
 
-    use super::super::Failures;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -148,14 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn a_prototype_that_was_used_starts_again() {
-        let mut used = exact(None);
-        used.next_backoff();
-        used.next_backoff();
-        assert_eq!(BackoffRetry::new(used).next_delay(0, Duration::ZERO), Some(SECOND));
-    }
-
-    #[test]
     fn millions_of_retries_are_no_work() {
         let policy = BackoffRetry::new(exact(None));
         assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(8 * SECOND));
@@ -169,17 +157,6 @@ mod tests {
         assert_eq!(policy.next_delay(1, 9 * SECOND), None);
         assert_eq!(policy.next_delay(1, 8 * SECOND), Some(2 * SECOND));
         assert_eq!(policy.next_delay(0, Duration::MAX), None);
-    }
-
-    #[test]
-    fn the_limit_of_an_exponential_backoff_counts_from_the_first_failure() {
-        let policy = BackoffRetry::new(exact(Some(4 * SECOND)));
-        let mut failures = Failures::default();
-        // The first attempt took an hour.
-        let failed = Instant::now() + 3600 * SECOND;
-        assert_eq!(failures.next_delay(&policy, failed), Some(SECOND));
-        assert_eq!(failures.next_delay(&policy, failed + SECOND), Some(2 * SECOND));
-        assert_eq!(failures.next_delay(&policy, failed + 3 * SECOND), None);
     }
 
     #[test]
@@ -202,9 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_policy_like_any_other() {
-        let policy: Arc<dyn RetryPolicy> = Arc::new(BackoffRetry::new(exact(Some(SECOND))));
-        let text = format!("{policy:?}");
+    fn its_limit_is_printed() {
+        let text = format!("{:?}", BackoffRetry::new(exact(Some(SECOND))));
         assert!(text.contains("ExponentialBackoff") && text.contains("max_elapsed: Some(1s)"), "{text}");
     }
 

@@ -230,20 +230,8 @@ mod tests {
     fn what_makes_no_sense_is_refused_with_the_reason() {
         for (text, reason) in [
             (
-                r#"{"type":"exponential-backoff","base_sleep":"100ms","max_retries":30}"#,
-                "invalid max_retries 30: expected at most 29",
-            ),
-            (
                 r#"{"type":"exponential-backoff","base_sleep":"2s","max_sleep":"1s","max_retries":3}"#,
                 "invalid max_sleep 1s: expected at least the base sleep",
-            ),
-            (
-                r#"{"type":"bounded-exponential-backoff","base_sleep":"0s","max_sleep":"1s","max_retries":3}"#,
-                "invalid base_sleep 0ns: expected between 1 ms and 24 h",
-            ),
-            (
-                r#"{"type":"n-times","n":2,"sleep_between":"2days"}"#,
-                "invalid sleep_between 172800s: expected between 1 ms and 24 h",
             ),
             (
                 r#"{"type":"until-elapsed","max_elapsed":"1s","sleep_between":"2s"}"#,
@@ -254,14 +242,6 @@ mod tests {
                 "invalid sleep \"100\": expected a duration with its unit, such as \"100ms\" or \"1m 30s\"",
             ),
             (r#"{"type":"one-time","sleep":100}"#, "invalid sleep 100: expected a duration with its unit"),
-            (
-                r#"{"type":"until-elapsed","max_elapsed":5,"sleep_between":"1s"}"#,
-                "invalid max_elapsed 5: expected a duration",
-            ),
-            (
-                r#"{"type":"until-elapsed","max_elapsed":"5s","sleep_between":"soon"}"#,
-                "invalid sleep_between \"soon\": expected a duration",
-            ),
             (
                 r#"{"type":"n-times","n":-1,"sleep_between":"1s"}"#,
                 "invalid n -1: expected a whole number between 0 and 4294967295",
@@ -296,13 +276,7 @@ mod tests {
                 "type = 'until-elapsed'\nmax_elapsed = 5\nsleep_between = '1s'",
                 "invalid max_elapsed 5: expected a duration",
             ),
-            (
-                "type = 'until-elapsed'\nmax_elapsed = '5s'\nsleep_between = 'soon'",
-                "invalid sleep_between \"soon\": expected a duration",
-            ),
-            ("type = 'n-times'\nn = -1\nsleep_between = '1s'", "invalid n -1: expected a whole number"),
             ("type = 'one-time'\nsleep = 07:32:00", "invalid sleep {...}: expected a duration"),
-            ("type = 'one-time'", "missing field `sleep`"),
             ("type = 'one-time'\nsleep = '1s'\njitter = true", "unknown field `jitter`, expected `sleep`"),
         ] {
             let file = format!("[retry]\n{fields}\n");

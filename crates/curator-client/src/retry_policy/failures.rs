@@ -52,22 +52,4 @@ mod tests {
         assert_eq!(failures.next_delay(&policy, failed + 2 * SECOND), None);
         assert_eq!((failures.count(), failures.elapsed(failed + 3 * SECOND)), (3, 3 * SECOND));
     }
-
-    /// Answers with what it was told.
-    #[derive(Debug)]
-    struct Echo;
-
-    impl RetryPolicy for Echo {
-        fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
-            (retries < 3).then_some(elapsed)
-        }
-    }
-
-    #[test]
-    fn elapsed_is_the_time_since_the_first_failure_of_the_row() {
-        let start = Instant::now();
-        let mut failures = Failures::default();
-        let told: Vec<_> = [7, 9, 12, 13].map(|second| failures.next_delay(&Echo, start + second * SECOND)).into();
-        assert_eq!(told, [Some(Duration::ZERO), Some(2 * SECOND), Some(5 * SECOND), None]);
-    }
 }

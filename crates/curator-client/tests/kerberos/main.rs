@@ -1,5 +1,7 @@
 //! Clients with a Kerberos ticket, on a real ZooKeeper, with a key distribution centre of their own.
 //!
+//! Only this suite finds a client whose ticket is not used, or whose lack of one is reported wrongly.
+//!
 //! The Kerberos library reads the environment of its process. So each test is done in a process of its own, which is this
 //! program, run once more.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
@@ -11,12 +13,12 @@ mod support;
 use std::env;
 use std::time::Duration;
 
-use curator_client::{Acl, AuthId, CuratorClientBuilder, Error, Permission, RetryNTimes, SaslOptions};
+use curator_client::{Acl, AuthId, CuratorClientBuilder, Error, Permission, SaslOptions};
 use tokio::runtime::Runtime;
 
 use self::realm::{REALM, Realm, SERVER};
 use crate::support::sasl_server::sasl_server;
-use crate::support::{builder, soon, unique_path};
+use crate::support::{builder, once, soon, unique_path};
 
 /// The login configuration of the server, in the processes that have clients.
 const LOGIN: &str = "CURATOR_KERBEROS_LOGIN";
@@ -70,8 +72,7 @@ fn a_client_without_a_ticket_says_so_and_bothers_no_server() {
 
 /// Why a client that tries once has no session.
 async fn cause(client: CuratorClientBuilder) -> String {
-    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
-    match soon(client.retry_policy(once).connection_timeout(Duration::from_secs(2)).connect()).await {
+    match soon(client.retry_policy(once()).connection_timeout(Duration::from_secs(2)).connect()).await {
         Err(Error::ConnectFailed { cause, .. }) => cause,
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it is connected"),

@@ -115,21 +115,3 @@ async fn a_session_with_time_moves_when_its_leader_freezes() {
     assert!(now.is_some_and(|member| member != leader), "{now:?}");
     cluster.member(leader).resume().unwrap();
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_session_moves_when_its_member_dies() {
-    let cluster = ensemble().await;
-    let client = connect(cluster.connect_string(), LONG).await;
-    let session = client.session().await.unwrap();
-    let node = ephemeral(&client).await;
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
-    let member = cluster.member_of_session(session.id()).await.unwrap();
-    cluster.member(member).kill().unwrap();
-    expect(&mut states, Suspended).await;
-    expect(&mut states, Reconnected).await;
-    assert!(client.check_exists(&node).await.unwrap().is_some());
-    assert_eq!(client.session().await.unwrap().id(), session.id());
-    let now = cluster.member_of_session(session.id()).await;
-    assert!(now.is_some_and(|now| now != member), "{now:?}");
-}

@@ -4,18 +4,16 @@ use std::time::{Duration, Instant};
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected};
 use curator_client::{
-    Acl, AuthId, CuratorClient, CuratorClientBuilder, Error, Permission, RetryForever, SaslOptions, SessionEnd,
-    TlsOptions,
+    Acl, AuthId, CuratorClient, CuratorClientBuilder, Error, Permission, SaslOptions, SessionEnd, TlsOptions,
 };
 use curator_test::{FaultProxy, OpCode, ServerTls, TestingCa, TestingServer};
 
 use crate::support::sasl_server::{
     USERS, login_configuration, sasl_server, shared_sasl_server, write_login_configuration,
 };
-use crate::support::{builder, expect, soon, unique_path, until};
+use crate::support::{builder, expect, patient, reconnect, soon, unique_path, until};
 
 const ALICE: (&str, &str) = USERS[0];
-const BOB: (&str, &str) = USERS[1];
 const WRONG: (&str, &str) = ("alice", "looking-glass");
 
 /// What a client says of a server that refuses it.
@@ -37,8 +35,8 @@ fn only_for(user: &str) -> [Acl; 1] {
 
 /// However patient the client is, it is told soon, and why.
 async fn is_refused(client: CuratorClientBuilder, why: &str) {
-    let (policy, started) = (RetryForever::new(Duration::from_secs(3_600)).unwrap(), Instant::now());
-    let error = soon(client.retry_policy(policy).connect()).await.unwrap_err();
+    let started = Instant::now();
+    let error = soon(client.retry_policy(patient()).connect()).await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(10));
     assert!(matches!(&error, Error::ConnectRefused { cause, .. } if cause.contains(why)), "{error}");
     assert!(!error.is_retryable());
@@ -82,47 +80,15 @@ async fn a_wrong_password_and_an_unknown_user_are_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_in_the_background_says_why_it_has_no_session() {
-    let client = known(shared_sasl_server().await, WRONG).start().unwrap();
-    until(async || client.health().last_failure.is_some_and(|failure| failure.cause.contains(REFUSED))).await;
-    let error = client.wait_connected(Duration::from_millis(1)).await.unwrap_err();
-    assert!(matches!(&error, Error::NotConnected { cause, .. } if cause.contains(REFUSED)), "{error}");
-    soon(client.close()).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_of_a_user_is_closed_to_others() {
-    let server = shared_sasl_server().await;
-    let (alice, bob) =
-        (known(server, ALICE).default_acl(only_for("alice")).connect().await.unwrap(), known_to_shared(BOB).await);
-    let anonymous = builder(server.connect_string()).connect().await.unwrap();
-    let path = alice.create().for_path(unique_path("node"), "secret").await.unwrap();
-    assert_eq!(known_to_shared(ALICE).await.get_data(&path).await.unwrap().0, b"secret");
-    for other in [bob, anonymous] {
-        let errors = [
-            ("get data of", other.get_data(&path).await.unwrap_err()),
-            ("set data of", other.set_data(&path, "", None).await.unwrap_err()),
-            ("set the ACL of", other.set_acl(&path, only_for("bob"), None).await.unwrap_err()),
-        ];
-        for (expected, error) in errors {
-            let is_denied = matches!(&error, Error::NoAuth { operation, path: denied } if *operation == expected && *denied == path);
-            assert!(is_denied, "{error}");
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_resumed_is_authenticated_again() {
     let server = shared_sasl_server().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client =
         builder(proxy.connect_string()).sasl(SaslOptions::digest_md5(ALICE.0, ALICE.1)).connect().await.unwrap();
     let path = client.create().with_acl(only_for("alice")).for_path(unique_path("node"), "").await.unwrap();
-    let (id, mut states) = (client.session().await.unwrap().id(), client.connection_states());
-    expect(&mut states, Connected).await;
+    let id = client.session().await.unwrap().id();
     proxy.reset_counts();
-    proxy.cut();
-    assert!(soon(states.wait_for(Reconnected)).await);
+    reconnect(&proxy, &client).await;
     assert_eq!(client.session().await.unwrap().id(), id);
     client.get_data(&path).await.unwrap();
     // The request and the answer to the challenge.

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use curator_client::{Acl, AclProvider, AuthId, CreateMode, CuratorClient, Error, Permission, ZPath, digest_id};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{OpCode, TestingServer};
 
-use crate::support::{behind_proxy, builder, direct, soon, unique_path};
+use crate::support::{behind_proxy, behind_proxy_with, builder, direct, reconnect, unique_path};
 
 /// A client that is known as a user.
 async fn known(user: &str) -> CuratorClient {
@@ -18,34 +18,10 @@ fn only_for_creator() -> [Acl; 1] {
 }
 
 #[tokio::test]
-async fn a_node_of_a_user_is_closed_to_others() {
-    let (owner, stranger, anonymous) = (known("owner").await, known("stranger").await, direct().await);
-    let path = owner.create().with_acl(only_for_creator()).for_path(unique_path("node"), "secret").await.unwrap();
-    assert_eq!(owner.get_data(&path).await.unwrap().0, b"secret");
-    assert_eq!(known("owner").await.get_data(&path).await.unwrap().0, b"secret");
-    for other in [stranger, anonymous] {
-        let errors = [
-            other.get_data(&path).await.unwrap_err(),
-            other.set_data(&path, "", None).await.unwrap_err(),
-            other.get_children(&path).await.unwrap_err(),
-            other.create().for_path(format!("{path}/child"), "").await.unwrap_err(),
-            other.create().with_protection().for_path(format!("{path}/child"), "").await.unwrap_err(),
-        ];
-        for error in errors {
-            assert!(matches!(error, Error::NoAuth { .. }), "{error}");
-            assert!(!error.is_retryable());
-        }
-    }
-}
-
-#[tokio::test]
 async fn credentials_hold_after_an_outage() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(proxy.connect_string()).authorization("digest", "user:secret").connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.authorization("digest", "user:secret")).await;
     let path = client.create().with_acl(only_for_creator()).for_path(unique_path("node"), "").await.unwrap();
-    let mut states = client.connection_states();
-    proxy.cut();
-    assert!(soon(states.wait_for(curator_client::ConnectionState::Reconnected)).await);
+    reconnect(&proxy, &client).await;
     client.get_data(&path).await.unwrap();
 }
 
@@ -71,17 +47,6 @@ async fn a_parent_that_may_not_be_extended_is_no_obstacle_when_its_child_is_ther
     user.create().creating_parent_containers().for_path(format!("{open}/a/b"), "").await.unwrap();
     let error = user.create().creating_parent_containers().for_path(format!("{top}/new/a"), "").await.unwrap_err();
     assert!(matches!(error, Error::NoAuth { .. }), "{error}");
-}
-
-#[tokio::test]
-async fn an_acl_that_means_nothing_is_refused() {
-    let client = direct().await;
-    // Nobody is known here, so nobody can be the creator.
-    let error = client.create().with_acl(only_for_creator()).for_path(unique_path("node"), "").await.unwrap_err();
-    assert!(matches!(error, Error::InvalidAcl { .. }), "{error}");
-    let none: [Acl; 0] = [];
-    let error = client.create().with_acl(none).for_path(unique_path("node"), "").await.unwrap_err();
-    assert!(matches!(error, Error::InvalidAcl { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, Error, Outcome};
+use curator_client::{ConnectionState, CuratorClientBuilder, Error, Outcome};
 use curator_test::OpCode;
 use futures_util::future::join_all;
 
-use crate::support::{builder, expect, proxy, soon, until, watch_over};
+use crate::support::{behind_proxy_with, expect, soon, until, watch_over};
 
 const MOST: usize = 16;
 
 #[tokio::test]
 async fn one_request_too_many_is_refused() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).max_requests_in_flight(MOST).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(MOST)).await;
     let session = client.session().await.unwrap();
     let path = client.resolve("/").unwrap();
     proxy.hold_replies(OpCode::Exists);
@@ -31,8 +30,7 @@ async fn one_request_too_many_is_refused() {
 
 #[tokio::test]
 async fn a_request_is_in_flight_until_its_answer_has_arrived_even_if_it_is_not_polled() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).max_requests_in_flight(MOST).connect().await.unwrap();
+    let (_proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(MOST)).await;
     let session = client.session().await.unwrap();
     let path = client.resolve("/").unwrap();
     let unpolled: Vec<_> = (0..MOST).map(|_| session.exists(&path)).collect();
@@ -45,9 +43,9 @@ async fn a_request_is_in_flight_until_its_answer_has_arrived_even_if_it_is_not_p
 
 #[tokio::test]
 async fn a_client_at_its_limit_keeps_its_session() {
-    let proxy = proxy().await;
-    let builder = builder(proxy.connect_string()).session_timeout(Duration::from_secs(4));
-    let client = builder.max_requests_in_flight(MOST).connect().await.unwrap();
+    let busy =
+        |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(4)).max_requests_in_flight(MOST);
+    let (proxy, client) = behind_proxy_with(busy).await;
     let mut states = client.connection_states();
     expect(&mut states, ConnectionState::Connected).await;
     let session = client.session().await.unwrap();

@@ -2,26 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error, RetryForever, SessionEnd};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error, SessionEnd};
+use curator_test::{OpCode, TestingServer};
 
 use crate::support::{
-    DEFAULT_TIMEOUT, SLACK, behind_proxy, builder, direct, ephemeral, proxy, soon, unique_path, until,
+    DEFAULT_TIMEOUT, SLACK, behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy, reading, soon,
+    unique_path, until,
 };
 
 /// A close timeout that a test waits for.
 const CLOSE: Duration = Duration::from_millis(500);
-
-/// A client whose first session exists on the server, but has not answered its first request.
-async fn being_opened(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (CuratorClient, i64) {
-    proxy.hold_replies(OpCode::Sync);
-    let client = builder.start().unwrap();
-    soon(proxy.wait_for_request(OpCode::Sync, 1)).await.unwrap();
-    let id = proxy.sessions().last().unwrap().session_id;
-    assert!(has_session(id).await);
-    assert_eq!(client.connection_state(), ConnectionState::Connecting);
-    (client, id)
-}
 
 async fn has_session(id: i64) -> bool {
     TestingServer::shared().await.sessions().await.unwrap().iter().any(|session| session.session_id == id)
@@ -47,7 +37,13 @@ async fn a_closed_client_has_left_nothing_on_the_server() {
 #[tokio::test]
 async fn a_session_that_is_being_opened_is_closed_too() {
     let proxy = proxy().await;
-    let (client, id) = being_opened(builder(proxy.connect_string()), &proxy).await;
+    proxy.hold_replies(OpCode::Sync);
+    let client = builder(proxy.connect_string()).start().unwrap();
+    // The session exists on the server, which has not answered its first request.
+    soon(proxy.wait_for_request(OpCode::Sync, 1)).await.unwrap();
+    let id = proxy.sessions().last().unwrap().session_id;
+    assert!(has_session(id).await);
+    assert_eq!(client.connection_state(), ConnectionState::Connecting);
     // So far away that it makes a difference whether the answer is waited for.
     proxy.set_delay(Duration::from_millis(50));
     let mut close = Box::pin(client.close());
@@ -55,25 +51,6 @@ async fn a_session_that_is_being_opened_is_closed_too() {
     proxy.release_held();
     soon(close).await.unwrap();
     assert!(!has_session(id).await);
-}
-
-#[tokio::test]
-async fn closing_says_so_if_a_session_that_was_being_opened_may_be_alive() {
-    let proxy = proxy().await;
-    let (client, _) = being_opened(builder(proxy.connect_string()).close_timeout(CLOSE), &proxy).await;
-    proxy.refuse(true).unwrap();
-    let error = soon(client.close()).await.unwrap_err();
-    assert!(matches!(error, Error::CloseUnconfirmed { .. }), "{error}");
-}
-
-#[tokio::test]
-async fn closing_again_is_harmless() {
-    let client = direct().await;
-    let clone = client.clone();
-    let (one, other) = tokio::join!(client.close(), clone.close());
-    one.unwrap();
-    other.unwrap();
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -118,37 +95,8 @@ async fn nothing_works_after_a_close() {
 }
 
 #[tokio::test]
-async fn closing_waits_for_pending_deletes() {
-    let (proxy, client) = behind_proxy().await;
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    proxy.cut_before_request(OpCode::Delete);
-    client.janitor().delete(&path);
-    client.close().await.unwrap();
-    assert_eq!(client.janitor().pending(), 0);
-    assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn closing_during_an_outage_is_bounded() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).close_timeout(CLOSE).connect().await.unwrap();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    let started = Instant::now();
-    let error = soon(client.close()).await.unwrap_err();
-    let took = started.elapsed();
-    assert!(took < CLOSE + SLACK, "{took:?}");
-    let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
-    assert!((CLOSE..=took).contains(&after), "{error}");
-    // Closing again tells the same.
-    let again = client.close().await.unwrap_err();
-    assert!(matches!(again, Error::CloseUnconfirmed { after: again } if again == after), "{again}");
-}
-
-#[tokio::test]
 async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_pending() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).close_timeout(CLOSE).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.close_timeout(CLOSE)).await;
     proxy.refuse(true).unwrap();
     proxy.cut();
     for _ in 0..100 {
@@ -161,6 +109,9 @@ async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_
     // The error names all of the time, not the close timeout alone.
     let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
     assert!((2 * CLOSE..=took).contains(&after), "{error}");
+    // Closing again tells the same.
+    let again = client.close().await.unwrap_err();
+    assert!(matches!(again, Error::CloseUnconfirmed { after: again } if again == after), "{again}");
     // Nobody works on them any more.
     soon(client.janitor().idle()).await;
     assert_eq!(client.janitor().pending(), 0);
@@ -168,9 +119,8 @@ async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_
 
 #[tokio::test]
 async fn closing_after_a_loss_does_not_wait_for_a_new_session() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1)).close_timeout(CLOSE);
-    let client = client.connect().await.unwrap();
+    let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).close_timeout(CLOSE);
+    let (proxy, client) = behind_proxy_with(brief).await;
     let session = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
     proxy.cut();
@@ -183,36 +133,14 @@ async fn closing_after_a_loss_does_not_wait_for_a_new_session() {
 
 #[tokio::test]
 async fn a_pause_between_two_tries_ends_with_the_client() {
-    let proxy = proxy().await;
-    let policy = RetryForever::new(Duration::from_secs(3_600)).unwrap();
-    let client = builder(proxy.connect_string()).retry_policy(policy).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(patient())).await;
     proxy.cut_before_reply(OpCode::GetData);
-    let read = tokio::spawn({
-        let client = client.clone();
-        async move { client.get_data("/").await }
-    });
+    let read = reading(&client);
     let mut states = client.connection_states();
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     client.close().await.unwrap();
     let error = soon(read).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Closed), "{error}");
-}
-
-#[tokio::test]
-async fn an_operation_under_way_ends_with_the_client() {
-    let (proxy, client) = behind_proxy().await;
-    proxy.hold_replies(OpCode::GetData);
-    proxy.reset_counts();
-    let read = tokio::spawn({
-        let client = client.clone();
-        async move { client.get_data("/").await }
-    });
-    soon(proxy.wait_for_request(OpCode::GetData, 1)).await.unwrap();
-    let close = tokio::spawn(async move { client.close().await });
-    let error = soon(read).await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
-    proxy.release_held();
-    soon(close).await.unwrap().unwrap();
 }
 
 #[tokio::test]

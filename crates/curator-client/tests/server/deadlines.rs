@@ -2,20 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{CuratorClient, Error, Outcome, RetryNTimes};
+use curator_client::{CuratorClient, CuratorClientBuilder, Error, Outcome};
 use curator_test::{Direction, FaultProxy, OpCode};
 
-use crate::support::{SLACK, builder, proxy, soon, until};
+use crate::support::{SLACK, begin_outage, behind_proxy_with, once, soon, until};
 
 const OPERATION: Duration = Duration::from_millis(300);
 const CONNECTION: Duration = Duration::from_millis(600);
 
 /// A client that makes one try.
-async fn once(session_timeout: Duration) -> (FaultProxy, CuratorClient) {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(session_timeout).operation_timeout(OPERATION);
-    let client = client.retry_policy(RetryNTimes::new(0, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
-    (proxy, client)
+async fn impatient() -> (FaultProxy, CuratorClient) {
+    behind_proxy_with(|client| client.operation_timeout(OPERATION).retry_policy(once())).await
 }
 
 /// Runs an operation that must fail after `least`, and not much later.
@@ -34,15 +31,9 @@ async fn fails_after<T: std::fmt::Debug>(
 /// thing was done in the next one.
 #[tokio::test]
 async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_never_sent() {
-    let proxy = proxy().await;
-    let client =
-        builder(proxy.connect_string()).session_timeout(Duration::from_secs(20)).connection_timeout(CONNECTION);
-    let client = client.retry_policy(RetryNTimes::new(0, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(CONNECTION).retry_policy(once())).await;
     let session = client.session().await.unwrap();
-    let mut states = client.connection_states();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    assert!(soon(states.wait_for(curator_client::ConnectionState::Suspended)).await);
+    begin_outage(&proxy, &client).await;
     let error = fails_after(CONNECTION, client.delete().for_path("/no-such-node")).await;
     assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
@@ -61,13 +52,9 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
 
 #[tokio::test]
 async fn the_operation_timeout_is_not_for_the_probes_of_the_lease() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string())
-        .session_timeout(Duration::from_secs(2))
-        .operation_timeout(Duration::from_millis(20))
-        .connect()
-        .await
-        .unwrap();
+    let (timeout, operation) = (Duration::from_secs(2), Duration::from_millis(20));
+    let (proxy, client) =
+        behind_proxy_with(|client| client.session_timeout(timeout).operation_timeout(operation)).await;
     let session = client.session().await.unwrap();
     let first = session.lease().valid_until();
     proxy.set_delay(Duration::from_millis(50));
@@ -77,7 +64,7 @@ async fn the_operation_timeout_is_not_for_the_probes_of_the_lease() {
 
 #[tokio::test]
 async fn an_operation_whose_answer_never_comes_ends_at_the_operation_timeout() {
-    let (proxy, client) = once(Duration::from_secs(20)).await;
+    let (proxy, client) = impatient().await;
     proxy.swallow_next_reply(OpCode::GetData);
     let error = fails_after(OPERATION, client.get_data("/")).await;
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
@@ -88,7 +75,7 @@ async fn an_operation_whose_answer_never_comes_ends_at_the_operation_timeout() {
 
 #[tokio::test]
 async fn a_request_that_was_not_looked_at_ends_at_the_same_time() {
-    let (proxy, client) = once(Duration::from_secs(20)).await;
+    let (proxy, client) = impatient().await;
     proxy.swallow_next_reply(OpCode::Exists);
     let session = client.session().await.unwrap();
     let path = client.resolve("/").unwrap();
@@ -104,50 +91,25 @@ async fn a_request_that_was_not_looked_at_ends_at_the_same_time() {
 
 #[tokio::test]
 async fn without_an_operation_timeout_the_session_timeout_counts() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1));
-    let client = client.retry_policy(RetryNTimes::new(0, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    let timeout = Duration::from_secs(1);
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(timeout).retry_policy(once())).await;
     let session = client.session().await.unwrap();
     proxy.swallow_next_reply(OpCode::GetData);
     let error = fails_after(session.timeout(), client.get_data("/")).await;
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
 }
 
+/// The session that is over is not offered again meanwhile.
 #[tokio::test]
 async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1)).connection_timeout(CONNECTION);
-    let client = client.retry_policy(RetryNTimes::new(0, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).retry_policy(once());
+    let (proxy, client) = behind_proxy_with(|client| brief(client).connection_timeout(CONNECTION)).await;
     let session = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
     soon(session.ended()).await;
     let error = fails_after(CONNECTION, client.get_data("/")).await;
     assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
-    assert_eq!(error.outcome(), Outcome::NotApplied);
-    assert!(error.is_retryable());
-    assert!(error.to_string().contains(&proxy.connect_string()), "{error}");
     let error = fails_after(CONNECTION, client.session()).await;
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
-    // And it is served again as soon as there is a session.
-    proxy.heal();
-    proxy.refuse(false).unwrap();
-    let mut states = client.connection_states();
-    assert!(soon(states.wait_for(curator_client::ConnectionState::Reconnected)).await);
-    client.get_data("/").await.unwrap();
-}
-
-#[tokio::test]
-async fn an_operation_under_way_ends_with_its_session() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(1));
-    let client = client.operation_timeout(Duration::from_secs(600)).connect().await.unwrap();
-    let session = client.session().await.unwrap();
-    let path = client.resolve("/").unwrap();
-    proxy.refuse(true).unwrap();
-    proxy.black_hole(Direction::Both);
-    let error = soon(session.get_data(&path)).await.unwrap_err();
-    let is_over = matches!(error, Error::SessionEnded { end: curator_client::SessionEnd::LeaseOver, .. });
-    assert!(is_over || matches!(error, Error::ConnectionLost { .. }), "{error}");
-    assert_eq!(error.outcome(), Outcome::Unknown);
 }

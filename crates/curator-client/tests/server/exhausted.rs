@@ -51,13 +51,6 @@ fn a_client_that_starts_without_a_free_descriptor_connects_when_there_are_some()
 }
 
 #[test]
-fn a_client_that_starts_with_one_free_descriptor_connects_when_there_are_more() {
-    alone("exhausted::a_client_that_starts_with_one_free_descriptor_connects_when_there_are_more", || {
-        a_client_connects_once_there_are_descriptors_again(1);
-    });
-}
-
-#[test]
 fn a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more() {
     alone("exhausted::a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more", || {
         a_client_connects_once_there_are_descriptors_again(2);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Connecting, Lost, Reconnected, Suspended};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{OpCode, TestingServer};
 
-use crate::support::{LONG, behind_proxy, builder, end_session, node, soon, until};
+use crate::support::{LONG, behind_proxy, builder, end_session, node, reconnect, soon, until};
 
 #[tokio::test]
 async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
@@ -33,9 +33,7 @@ async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
 
 #[tokio::test]
 async fn connections_and_sessions_are_counted() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(proxy.connect_string()).connect().await.unwrap();
+    let (proxy, client) = behind_proxy().await;
     assert_eq!(client.health().last_failure, None);
     let mut states = client.connection_states();
     for resumed in 1..=2 {
@@ -54,7 +52,7 @@ async fn connections_and_sessions_are_counted() {
     // It ends while the client is away, which would otherwise resume it now and then.
     proxy.refuse(true).unwrap();
     proxy.cut();
-    end_session(server, &proxy).await;
+    end_session(&proxy).await;
     proxy.refuse(false).unwrap();
     assert!(soon(states.wait_for(Lost)).await);
     assert!(soon(states.wait_for(Reconnected)).await);
@@ -79,9 +77,7 @@ async fn watches_and_deletes_that_are_left_are_counted() {
     assert_eq!(watches(), 0);
     let (_, _, _lost) = client.watch_data(&path).await.unwrap();
     assert_eq!(watches(), 1);
-    let mut states = client.connection_states();
-    proxy.cut();
-    assert!(soon(states.wait_for(Reconnected)).await);
+    reconnect(&proxy, &client).await;
     // It was on the connection that broke.
     assert_eq!(watches(), 0);
     assert_eq!(client.health().pending_deletes, 0);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Permission, ZPath};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, Permission, ZPath};
+use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{behind_proxy, builder, direct, end_session, proxy, soon, unique_path, until};
+use crate::support::{behind_proxy, behind_proxy_with, direct, end_session, soon, unique_path, until};
 
 /// Ephemeral nodes of the session of now in a directory of their own, and what was sent for them is forgotten.
 async fn nodes(proxy: &FaultProxy, client: &CuratorClient, count: usize) -> Vec<ZPath> {
@@ -85,19 +85,6 @@ async fn the_others_go_when_one_is_gone_already() {
 }
 
 #[tokio::test]
-async fn several_that_are_gone_are_no_failure() {
-    let (proxy, client) = behind_proxy().await;
-    let paths = nodes(&proxy, &client, 4).await;
-    for gone in [&paths[0], &paths[2], &paths[3]] {
-        direct().await.delete().for_path(gone).await.unwrap();
-    }
-    client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
-    soon(client.janitor().idle()).await;
-    assert!(left_of(&paths).await.is_empty());
-    assert!(pending(&client).is_empty());
-}
-
-#[tokio::test]
 async fn one_is_deleted_as_ever_and_none_is_no_request() {
     let (proxy, client) = behind_proxy().await;
     let paths = nodes(&proxy, &client, 1).await;
@@ -151,17 +138,6 @@ async fn a_joint_delete_goes_on_over_an_outage() {
 }
 
 #[tokio::test]
-async fn a_joint_delete_whose_answer_is_lost_is_done() {
-    let (proxy, client) = behind_proxy().await;
-    let paths = nodes(&proxy, &client, 3).await;
-    proxy.cut_before_reply(OpCode::Multi);
-    client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
-    soon(client.janitor().idle()).await;
-    assert!(left_of(&paths).await.is_empty());
-    assert!(pending(&client).is_empty());
-}
-
-#[tokio::test]
 async fn a_joint_delete_ends_with_its_session() {
     let (proxy, client) = behind_proxy().await;
     let paths = nodes(&proxy, &client, 3).await;
@@ -169,7 +145,7 @@ async fn a_joint_delete_ends_with_its_session() {
     proxy.hold_replies(OpCode::Multi);
     client.janitor().delete_owned_together(&session, paths.clone(), None);
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
-    end_session(TestingServer::shared().await, &proxy).await;
+    end_session(&proxy).await;
     proxy.cut();
     soon(client.janitor().idle()).await;
     assert!(session.end().is_some());
@@ -181,31 +157,10 @@ async fn a_joint_delete_ends_with_its_session() {
 
 #[tokio::test]
 async fn more_than_one_request_can_carry_are_deleted_one_by_one() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).max_request_size(1024).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.max_request_size(1024)).await;
     let paths = nodes(&proxy, &client, 20).await;
     client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     assert_eq!(sent(&proxy), [(OpCode::Delete, 20)]);
-}
-
-#[tokio::test]
-async fn closing_waits_for_a_joint_delete() {
-    let (proxy, client) = behind_proxy().await;
-    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
-    let session = client.session().await.unwrap();
-    let mut paths = Vec::new();
-    for name in ["a", "b"] {
-        let (path, acl) = (dir.child(name).unwrap(), client.default_acl().clone());
-        let spec = NodeSpec { path, data: [].into(), mode: CreateMode::Persistent, acl };
-        paths.push(session.create(&spec).await.unwrap().path);
-    }
-    // Persistent nodes do not go with the session, so that it shows who deleted them.
-    proxy.cut_before_request(OpCode::Multi);
-    client.janitor().delete_owned_together(&session, paths.clone(), None);
-    client.close().await.unwrap();
-    assert!(left_of(&paths).await.is_empty());
-    client.janitor().delete_owned_together(&session, paths, None);
-    assert_eq!(client.janitor().pending(), 0);
 }

@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::ConnectionState::{Connected, Lost, Reconnected};
+use curator_client::ConnectionState::Reconnected;
 use curator_client::{ClockInstant, CuratorClient, SessionEnd, WatchEvent};
 use curator_test::{Direction, OpCode, TestingServer};
 
-use crate::support::{DEFAULT_TIMEOUT, SHORT, builder, direct, ephemeral, expect, proxy, soon, watch_over};
-
-/// Long enough that a loaded machine does not lose the session by itself.
-const MIDDLING: Duration = Duration::from_secs(4);
+use crate::support::{SHORT, behind_proxy_with, builder, direct, ephemeral, proxy, soon, watch_over};
 
 /// How many clients are cut off, each at another point between two of its probes.
 const ROUNDS: u32 = 5;
@@ -22,8 +19,7 @@ async fn cut_off(direction: Direction) {
 }
 
 async fn cut_off_once(direction: Direction, observer: &CuratorClient, round: u32) {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(SHORT).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(SHORT)).await;
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
@@ -57,22 +53,6 @@ async fn a_client_that_hears_nothing_knows_it_before_others_do() {
 }
 
 #[tokio::test]
-async fn an_idle_session_keeps_its_lease() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(MIDDLING).connect().await.unwrap();
-    let session = client.session().await.unwrap();
-    let first = session.lease().valid_until();
-    let end = Instant::now() + DEFAULT_TIMEOUT;
-    while session.lease().valid_until() < first + MIDDLING {
-        assert!(session.is_valid());
-        assert!(Instant::now() < end, "the lease does not move");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert_eq!(client.connection_state(), Connected);
-    assert_eq!(proxy.handshakes(), 1);
-}
-
-#[tokio::test]
 async fn a_lease_goes_by_the_timeout_that_the_server_grants() {
     let connect_string = TestingServer::shared().await.connect_string();
     let (client, before) = (builder(connect_string).session_timeout(Duration::from_secs(3_600)), ClockInstant::now());
@@ -84,29 +64,11 @@ async fn a_lease_goes_by_the_timeout_that_the_server_grants() {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_over_never_comes_back() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(SHORT).connect().await.unwrap();
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
-    let session = client.session().await.unwrap();
-    proxy.hold_replies(OpCode::Sync);
-    watch_over(session.lease()).await;
-    assert!(soon(states.wait_for(Lost)).await);
-    // Answers to the probes of the old session arrive now.
-    proxy.release_held();
-    assert!(soon(states.wait_for(Reconnected)).await);
-    let next = client.session().await.unwrap();
-    assert!(next.is_valid());
-    assert!(!session.is_valid());
-    assert_eq!(session.lease().valid_until(), ClockInstant::ZERO);
-    assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
-}
-
-#[tokio::test]
 async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
-    let (proxy, observer) = (proxy().await, direct().await);
-    let client = builder(proxy.connect_string()).session_timeout(MIDDLING).connect().await.unwrap();
+    // Long enough that a loaded machine does not lose the session by itself.
+    const MIDDLING: Duration = Duration::from_secs(4);
+    let ((proxy, client), observer) =
+        (behind_proxy_with(|client| client.session_timeout(MIDDLING)).await, direct().await);
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();

@@ -1,34 +1,11 @@
 //! What is refused before it can harm the session.
 
-use curator_client::{ConnectionState, CreateMode, Error, Outcome, WatchEvent};
-use curator_test::TestingServer;
+use curator_client::{CreateMode, Error, Outcome, WatchEvent};
 
-use crate::support::{behind_proxy, builder, soon, unique_path};
+use crate::support::{behind_proxy, reconnect, soon, unique_path};
 
 /// ZooKeeper's default for `jute.maxbuffer`.
 const LIMIT: usize = 0xf_ffff;
-
-#[tokio::test]
-async fn a_request_that_is_too_large_is_refused_and_harms_nobody() {
-    let (proxy, client) = behind_proxy().await;
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    let data = vec![0; 2 << 20];
-    let transaction = client.transaction().set_data(&path, &data[..LIMIT / 2], None).unwrap();
-    let transaction = transaction.create(unique_path("node"), &data[..LIMIT / 2], CreateMode::Persistent).unwrap();
-    let errors = [
-        client.create().for_path(unique_path("node"), &data).await.unwrap_err(),
-        client.create().with_protection().for_path(unique_path("node"), &data).await.unwrap_err(),
-        client.set_data(&path, &data, None).await.unwrap_err(),
-        transaction.commit().await.unwrap_err(),
-    ];
-    for error in errors {
-        assert!(matches!(error, Error::RequestTooLarge { limit: LIMIT, size, .. } if size > LIMIT), "{error}");
-        assert_eq!(error.outcome(), Outcome::NotApplied);
-        assert!(!error.is_retryable());
-    }
-    client.get_data(&path).await.unwrap();
-    assert_eq!(proxy.handshakes(), 1);
-}
 
 #[tokio::test]
 async fn the_largest_request_that_is_allowed_is_served() {
@@ -43,16 +20,13 @@ async fn the_largest_request_that_is_allowed_is_served() {
     assert_eq!(client.get_data(&path).await.unwrap().0, largest);
     let create = client.create();
     create.for_path(unique_path("node"), &largest[200..]).await.unwrap();
+    // A transaction is one request.
+    let transaction = client.transaction().set_data(&path, &largest[..LIMIT / 2], None).unwrap();
+    let transaction = transaction.create(unique_path("node"), &largest[..LIMIT / 2], CreateMode::Persistent).unwrap();
+    let error = transaction.commit().await.unwrap_err();
+    assert!(matches!(error, Error::RequestTooLarge { limit: LIMIT, size, .. } if size > LIMIT), "{error}");
     assert_eq!(proxy.handshakes(), 1);
     client.set_data(&path, "", None).await.unwrap();
-}
-
-#[tokio::test]
-async fn the_limit_can_be_set() {
-    let connect_string = TestingServer::shared().await.connect_string();
-    let client = builder(connect_string).max_request_size(1024).connect().await.unwrap();
-    let error = client.create().for_path(unique_path("node"), vec![0; 1024]).await.unwrap_err();
-    assert!(matches!(error, Error::RequestTooLarge { limit: 1024, .. }), "{error}");
 }
 
 /// The client crate names all watched paths in the requests that it reconnects with, and never comes back if they are too
@@ -75,9 +49,7 @@ async fn a_session_comes_back_however_many_watches_it_had() {
     for request in paths.iter().map(|path| session.watch_data(path)).collect::<Vec<_>>() {
         watches.push(request.await.unwrap().2);
     }
-    let mut states = client.connection_states();
-    proxy.cut();
-    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+    reconnect(&proxy, &client).await;
     for watch in &mut watches {
         assert_eq!(soon(watch.fired()).await, WatchEvent::Interrupted);
     }
@@ -105,6 +77,7 @@ async fn a_path_that_is_too_long_is_refused_by_every_request_and_harms_nobody() 
         let is_clear = matches!(&error, Error::RequestTooLarge { limit: LIMIT, .. });
         assert!(is_clear, "{}", error.to_string().get(..200).unwrap_or_default());
         assert_eq!(error.outcome(), Outcome::NotApplied);
+        assert!(!error.is_retryable());
     }
     soon(client.janitor().idle()).await;
     client.check_exists("/").await.unwrap();

@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use curator_client::ConnectionState::{Lost, Reconnected, Suspended};
-use curator_client::{Acl, AuthId, CuratorClient, Permission};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_client::{Acl, AuthId, CuratorClient, CuratorClientBuilder, Permission};
+use curator_test::{FaultProxy, OpCode};
 use tracing::Level;
 
 use crate::support::log::{Line, all_lines_of, lines_of, listen, read_by};
-use crate::support::{builder, end_session, soon, unique_path, until};
+use crate::support::{
+    behind_proxy_with, builder, end_session, proxy, reconnect, replace_session, soon, unique_path, until,
+};
 
 /// A client whose lines are kept.
 async fn client(name: &str) -> (FaultProxy, CuratorClient) {
     listen();
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(proxy.connect_string()).name(name).connect().await.unwrap();
-    (proxy, client)
+    behind_proxy_with(|client| client.name(name)).await
 }
 
 /// What the client of that name has logged at `info` or above since it was started.
@@ -42,7 +43,7 @@ async fn the_life_of_sessions_has_a_line_for_each_thing_that_happens() {
     proxy.refuse(true).unwrap();
     proxy.cut();
     until(async || lines_of("life").iter().any(|line| line.message == "not connected")).await;
-    end_session(TestingServer::shared().await, &proxy).await;
+    end_session(&proxy).await;
     proxy.refuse(false).unwrap();
     assert!(soon(states.wait_for(Lost)).await);
     assert!(soon(states.wait_for(Reconnected)).await);
@@ -93,12 +94,8 @@ async fn whoever_reads_the_log_may_call_the_client() {
     let node = client.create().for_path(dir.child("node").unwrap(), "").await.unwrap();
     client.janitor().delete(&node);
     soon(client.janitor().idle()).await;
-    let mut states = client.connection_states();
-    proxy.cut();
-    assert!(soon(states.wait_for(Reconnected)).await);
-    end_session(TestingServer::shared().await, &proxy).await;
-    assert!(soon(states.wait_for(Lost)).await);
-    assert!(soon(states.wait_for(Reconnected)).await);
+    reconnect(&proxy, &client).await;
+    replace_session(&proxy, &client).await;
     soon(client.close()).await.unwrap();
     let lines = lines_since_start("asked");
     assert!(lines.iter().any(|line| line.message == "cannot delete a node; it stays"), "{lines:#?}");
@@ -125,26 +122,9 @@ async fn an_outage_is_logged_with_its_cause_once_and_not_at_each_attempt() {
 }
 
 #[tokio::test]
-async fn a_start_without_an_ensemble_is_logged_once_until_there_is_one() {
-    listen();
-    let server = TestingServer::start().await.unwrap();
-    server.stop().await.unwrap();
-    let client = builder(server.connect_string()).name("early").start().unwrap();
-    let failed = || all_lines_of("early").iter().filter(|line| line.message == "the attempt to connect failed").count();
-    until(async || failed() >= 3).await;
-    server.restart().await.unwrap();
-    let mut states = client.connection_states();
-    assert!(soon(states.wait_for(curator_client::ConnectionState::Connected)).await);
-    let lines = lines_since_start("early");
-    assert_eq!(messages(&lines), ["not connected", "session opened"], "{lines:#?}");
-    assert_eq!(lines[0].fields["cause"], format!("{}: connection refused", server.connect_string()));
-    assert!(lines[1].fields.contains_key("lasted"), "{lines:#?}");
-}
-
-#[tokio::test]
 async fn nothing_is_said_to_be_confirmed_if_there_was_no_session() {
     listen();
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let proxy = proxy().await;
     proxy.refuse(true).unwrap();
     let client = builder(proxy.connect_string()).name("never").start().unwrap();
     client.close().await.unwrap();
@@ -156,9 +136,8 @@ async fn nothing_is_said_to_be_confirmed_if_there_was_no_session() {
 #[tokio::test]
 async fn a_doubt_that_ends_on_the_same_connection_is_logged_as_such() {
     listen();
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(proxy.connect_string()).session_timeout(std::time::Duration::from_secs(6)).name("slow");
-    let client = client.connect().await.unwrap();
+    let slow = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(6)).name("slow");
+    let (proxy, client) = behind_proxy_with(slow).await;
     let mut states = client.connection_states();
     proxy.hold_replies(OpCode::Sync);
     assert!(soon(states.wait_for(Suspended)).await);
@@ -172,16 +151,11 @@ async fn a_doubt_that_ends_on_the_same_connection_is_logged_as_such() {
 #[tokio::test]
 async fn no_secret_is_logged() {
     listen();
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(proxy.connect_string()).name("secretive").authorization("digest", "user:hush-hush");
-    let client = client.connect().await.unwrap();
+    let known = |client: CuratorClientBuilder| client.name("secretive").authorization("digest", "user:hush-hush");
+    let (proxy, client) = behind_proxy_with(known).await;
     client.create().for_path(unique_path("node"), "silent-data").await.unwrap();
-    let mut states = client.connection_states();
-    proxy.cut();
-    assert!(soon(states.wait_for(Reconnected)).await);
-    end_session(TestingServer::shared().await, &proxy).await;
-    assert!(soon(states.wait_for(Lost)).await);
-    assert!(soon(states.wait_for(Reconnected)).await);
+    reconnect(&proxy, &client).await;
+    replace_session(&proxy, &client).await;
     client.close().await.unwrap();
     let text = text_of(&all_lines_of("secretive"));
     for told in ["session opened", "create", "cannot resume the session"] {
@@ -219,21 +193,4 @@ fn printed(password: &[u8]) -> Vec<String> {
         ]);
     }
     prints.iter().map(|print| print.to_lowercase()).collect()
-}
-
-#[test]
-fn a_password_is_found_however_it_is_printed() {
-    let password: Vec<u8> = (1..=16).map(|number| number * 13).collect();
-    for text in [
-        format!("{password:?}"),
-        format!("{password:#?}"),
-        format!("{password:x?}"),
-        format!("{password:#04X?}"),
-        password.escape_ascii().to_string(),
-        password.iter().map(|byte| format!("{byte:02X}")).collect(),
-    ] {
-        let line = Line { level: Level::INFO, message: text.clone(), fields: Default::default() };
-        let text = text_of(&[line]);
-        assert!(printed(&password).iter().any(|print| text.contains(print)), "{text}");
-    }
 }

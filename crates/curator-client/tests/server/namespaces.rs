@@ -78,18 +78,6 @@ async fn a_view_has_another_namespace_and_the_same_session() {
 }
 
 #[tokio::test]
-async fn every_operation_stays_in_its_namespace() {
-    let (one, other) = (in_namespace(&unique_path("node")).await, in_namespace(&unique_path("node")).await);
-    one.create().for_path("/node", "one").await.unwrap();
-    other.create().for_path("/node", "other").await.unwrap();
-    one.set_data("/node", "changed", None).await.unwrap();
-    assert_eq!(other.get_data("/node").await.unwrap().0, b"other");
-    one.delete().for_path("/node").await.unwrap();
-    assert!(one.check_exists("/node").await.unwrap().is_none());
-    assert!(other.check_exists("/node").await.unwrap().is_some());
-}
-
-#[tokio::test]
 async fn a_namespace_lies_in_the_chroot() {
     let (observer, chroot) = (direct().await, unique_path("node"));
     let connect_string = format!("{}{chroot}", TestingServer::shared().await.connect_string());
@@ -102,21 +90,4 @@ async fn a_namespace_lies_in_the_chroot() {
     let error = client.unresolve(&observer.resolve("/a").unwrap()).unwrap_err();
     assert!(matches!(error, Error::OutsideNamespace { .. }), "{error}");
     assert_eq!(error.to_string(), format!("/a is not under {chroot}/inner, the chroot and namespace of this client"));
-}
-
-#[tokio::test]
-async fn the_root_of_a_namespace_is_a_node() {
-    let client = in_namespace(&unique_path("node")).await;
-    assert_eq!(client.check_exists("/").await.unwrap(), None);
-    client.create().for_path("/node", "").await.unwrap();
-    assert_eq!(client.check_exists("/").await.unwrap().unwrap().num_children, 1);
-    assert_eq!(client.get_children("/").await.unwrap(), ["node"]);
-}
-
-#[tokio::test]
-async fn a_missing_parent_inside_a_namespace_is_still_an_error() {
-    let client = in_namespace(&unique_path("node")).await;
-    assert!(client.create().for_path("/missing/node", "").await.is_err());
-    client.create().for_path("/node", "").await.unwrap();
-    assert!(client.create().for_path("/missing/node", "").await.is_err());
 }

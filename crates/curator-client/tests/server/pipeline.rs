@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use curator_client::{
-    ConnectionState, CreateMode, CuratorClient, NodeSpec, ReadOperation, Session, TransactionOperation,
-};
-use curator_test::{FaultProxy, OpCode, TestingServer};
-use tokio::runtime::Builder;
+use curator_client::{CreateMode, CuratorClient, NodeSpec, ReadOperation, Session, TransactionOperation};
+use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{builder, direct, end_session, soon, unique_path};
+use crate::support::{behind_proxy, direct, reconnect, soon, unique_path};
 
 /// Long enough that nothing is answered before the second of two requests is sent.
 const ONE_WAY: Duration = Duration::from_millis(5);
 
 /// A client behind a slow network whose background work is not counted.
 async fn far_away() -> (FaultProxy, CuratorClient) {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(proxy.connect_string()).connect().await.unwrap();
+    let (proxy, client) = behind_proxy().await;
     slow_down(&proxy);
     (proxy, client)
 }
@@ -49,19 +45,6 @@ async fn two_calls_are_one_round_trip() {
     two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
 }
 
-#[tokio::test]
-async fn two_calls_in_a_spawned_task_are_one_round_trip() {
-    let (proxy, client) = far_away().await;
-    let session = client.session().await.unwrap();
-    tokio::spawn(async move { two_at_once(&proxy, &client, &session).await }).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_calls_on_many_threads_are_one_round_trip() {
-    let (proxy, client) = far_away().await;
-    two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_calls_in_a_spawned_task_on_many_threads_are_one_round_trip() {
     let (proxy, client) = far_away().await;
@@ -70,35 +53,13 @@ async fn two_calls_in_a_spawned_task_on_many_threads_are_one_round_trip() {
 }
 
 #[tokio::test]
-async fn two_calls_on_another_runtime_are_one_round_trip() {
-    let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (proxy, client) = home.spawn(far_away()).await.unwrap();
-    two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
-    home.shutdown_background();
-}
-
-#[tokio::test]
 async fn two_calls_are_one_round_trip_after_an_outage_too() {
     let (proxy, client) = far_away().await;
     let session = client.session().await.unwrap();
     for _ in 0..3 {
-        let mut states = client.connection_states();
-        proxy.cut();
-        assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
-        assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+        reconnect(&proxy, &client).await;
         two_at_once(&proxy, &client, &session).await;
     }
-}
-
-#[tokio::test]
-async fn two_calls_are_one_round_trip_in_a_new_session_too() {
-    let (proxy, client) = far_away().await;
-    let mut states = client.connection_states();
-    let server = TestingServer::shared().await;
-    end_session(server, &proxy).await;
-    assert!(soon(states.wait_for(ConnectionState::Lost)).await);
-    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
-    two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
 }
 
 #[tokio::test]
@@ -124,32 +85,5 @@ async fn requests_are_sent_although_nobody_polls_them() {
     ];
     for (op, _) in &requests {
         soon(proxy.wait_for_request(*op, 1)).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_dropped_request_is_carried_out_all_the_same() {
-    let (_proxy, client) = far_away().await;
-    let session = client.session().await.unwrap();
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    drop(session.set_data(&path, b"new", None));
-    assert_eq!(client.get_data(&path).await.unwrap().0, b"new");
-}
-
-#[tokio::test]
-async fn requests_are_served_in_the_order_of_the_calls() {
-    let (_proxy, client) = far_away().await;
-    let session = client.session().await.unwrap();
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    let writes: Vec<_> = (0..100).map(|i| session.set_data(&path, format!("{i}").as_bytes(), Some(i))).collect();
-    let read = session.get_data(&path);
-    let delete = session.delete(&path, Some(100));
-    let after = session.exists(&path);
-    // Each write asks for the version that the one before it left; the answers are taken in the opposite order.
-    assert_eq!(after.await.unwrap(), None);
-    delete.await.unwrap();
-    assert_eq!(read.await.unwrap().0, b"99");
-    for write in writes.into_iter().rev() {
-        write.await.unwrap();
     }
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CreateMode, CuratorClient, Error, Outcome, RetryForever, RetryNTimes, ZPath};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_client::{ConnectionState, CreateMode, CuratorClient, Error, Outcome, RetryForever, ZPath};
+use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{behind_proxy, builder, direct, end_session, proxy, soon, unique_path, until};
+use crate::support::{
+    behind_proxy, behind_proxy_with, builder, direct, end_session, once, proxy, soon, unique_path, until,
+};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -31,39 +33,21 @@ async fn is_the_only_one(client: &CuratorClient, dir: &ZPath, path: &ZPath) {
 }
 
 #[tokio::test]
-async fn a_protected_node_is_found_again_when_its_answer_is_cut_off() {
-    let (proxy, client) = behind_proxy().await;
-    let dir = directory(&client).await;
-    proxy.reset_counts();
-    proxy.cut_before_reply(OpCode::Create2);
-    let path = soon(protected(&client, &dir)).await.unwrap();
-    is_the_only_one(&client, &dir, &path).await;
-    assert_eq!(proxy.requests()[&OpCode::Create2], 1);
-    assert_eq!(client.janitor().pending(), 0);
-}
-
-#[tokio::test]
-async fn a_protected_node_is_found_again_when_its_answer_never_comes() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).operation_timeout(Duration::from_millis(300)).connect().await.unwrap();
-    let dir = directory(&client).await;
-    proxy.reset_counts();
-    proxy.swallow_next_reply(OpCode::Create2);
-    let path = soon(protected(&client, &dir)).await.unwrap();
-    is_the_only_one(&client, &dir, &path).await;
-    assert_eq!(proxy.requests()[&OpCode::Create2], 1);
-}
-
-#[tokio::test]
-async fn a_protected_node_is_created_once_when_its_request_is_cut_off() {
-    let (proxy, client) = behind_proxy().await;
-    let dir = directory(&client).await;
-    proxy.reset_counts();
-    proxy.cut_before_request(OpCode::Create2);
-    let path = soon(protected(&client, &dir)).await.unwrap();
-    is_the_only_one(&client, &dir, &path).await;
-    assert_eq!(proxy.requests()[&OpCode::Create2], 2);
-    assert!(path.name().ends_with("lock-0000000000"), "{path}");
+async fn a_protected_node_is_created_once_whatever_is_lost_of_its_request_and_its_answer() {
+    type Fault = fn(&FaultProxy, OpCode);
+    let faults: [(Fault, u64); 3] =
+        [(FaultProxy::cut_before_reply, 1), (FaultProxy::swallow_next_reply, 1), (FaultProxy::cut_before_request, 2)];
+    for (fault, requests) in faults {
+        let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(Duration::from_millis(300))).await;
+        let dir = directory(&client).await;
+        proxy.reset_counts();
+        fault(&proxy, OpCode::Create2);
+        let path = soon(protected(&client, &dir)).await.unwrap();
+        is_the_only_one(&client, &dir, &path).await;
+        assert_eq!(proxy.requests()[&OpCode::Create2], requests);
+        assert!(path.name().ends_with("lock-0000000000"), "{path}");
+        assert_eq!(client.janitor().pending(), 0);
+    }
 }
 
 #[tokio::test]
@@ -83,28 +67,18 @@ async fn a_persistent_protected_node_is_found_again_too() {
 async fn missing_parents_do_not_matter_when_an_answer_is_lost() {
     let (proxy, client) = behind_proxy().await;
     let dir = format!("{}/a/b", unique_path("node"));
-    // The first create finds no parent, and the answer about the parent is lost.
-    proxy.cut_before_reply(OpCode::CreateContainer);
+    // The first create finds no parent. The answer to the second, which makes the parents too, is lost.
+    proxy.cut_before_reply(OpCode::Multi);
     let create = client.create().with_protection().creating_parent_containers().with_mode(CreateMode::Ephemeral);
     let path = soon(create.for_path(format!("{dir}/node"), "data")).await.unwrap();
     is_the_only_one(&client, &client.resolve(&dir).unwrap(), &path).await;
-}
-
-#[tokio::test]
-async fn a_parent_whose_answer_was_lost_is_created_again() {
-    let (proxy, client) = behind_proxy().await;
-    proxy.cut_before_reply(OpCode::CreateContainer);
-    let create = client.create().creating_parent_containers().for_path(format!("{}/node", unique_path("node")), "");
-    let path = soon(create).await.unwrap();
-    assert!(client.check_exists(&path).await.unwrap().is_some());
+    proxy.wait_for_faults().await.unwrap();
 }
 
 #[tokio::test]
 async fn after_a_lost_session_a_protected_create_starts_afresh() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(proxy.connect_string()).retry_policy(RetryForever::new(PAUSE).unwrap());
-    let client = client.connect().await.unwrap();
+    let policy = RetryForever::new(PAUSE).unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy)).await;
     let dir = directory(&client).await;
     let observer = direct().await;
     let old = client.session().await.unwrap();
@@ -115,7 +89,7 @@ async fn after_a_lost_session_a_protected_create_starts_afresh() {
     soon(proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
     let [first] = &*observer.get_children(&dir).await.unwrap() else { panic!("there is no node") };
     let first_id = first[..39].to_owned();
-    end_session(server, &proxy).await;
+    end_session(&proxy).await;
     let path = soon(create).await.unwrap().unwrap();
     assert_eq!(client.session().await.unwrap().epoch(), old.epoch() + 1);
     assert!(!path.name().starts_with(&first_id), "{path} has the id of the node of a dead session");
@@ -193,9 +167,7 @@ async fn a_dropped_protected_create_leaves_nothing() {
 
 #[tokio::test]
 async fn a_protected_create_that_is_given_up_leaves_nothing() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).retry_policy(RetryNTimes::new(0, PAUSE).unwrap());
-    let client = client.connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(once())).await;
     let dir = directory(&client).await;
     proxy.cut_before_reply(OpCode::Create2);
     let error = soon(protected(&client, &dir)).await.unwrap_err();

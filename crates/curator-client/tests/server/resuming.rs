@@ -7,7 +7,9 @@ use curator_client::{CuratorClient, SessionEnd, WatchEvent};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
-use crate::support::{builder, direct, end_session, ephemeral, expect, proxy, soon, unique_path, until, within};
+use crate::support::{
+    behind_proxy_with, builder, direct, end_session, ephemeral, expect, soon, unique_path, until, within,
+};
 
 /// So long that neither the servers nor the lease end a session within half of it.
 const OUTLASTING: Duration = Duration::from_secs(60);
@@ -19,16 +21,14 @@ const PAUSE: Duration = Duration::from_secs(5);
 const FAILURES: u64 = 8;
 
 async fn set_up() -> (FaultProxy, CuratorClient) {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(OUTLASTING).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(OUTLASTING)).await;
     proxy.reset_counts();
     (proxy, client)
 }
 
 #[tokio::test]
 async fn a_connection_whose_probes_are_answered_is_kept() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(4)).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(4))).await;
     // There are six in a session timeout, after which a connection that answers none is given up.
     soon(proxy.wait_for_reply(OpCode::Sync, 8)).await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
@@ -103,18 +103,6 @@ async fn a_connection_is_not_given_up_again_and_again_where_answers_are_slow() {
 }
 
 #[tokio::test]
-async fn a_session_does_not_wait_for_a_server_that_says_nothing() {
-    let (proxy, client) = set_up().await;
-    let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
-    let mut states = client.connection_states();
-    hang(&proxy).await;
-    proxy.release_held();
-    within(PAUSE, states.wait_for(Reconnected)).await;
-    assert_eq!(client.session().await.unwrap().id(), session.id());
-    assert!(client.check_exists(&node).await.unwrap().is_some());
-}
-
-#[tokio::test]
 async fn a_connection_that_was_given_up_never_acts_again() {
     let (proxy, client) = set_up().await;
     let node = ephemeral(&client).await;
@@ -166,8 +154,7 @@ async fn a_session_that_ended_meanwhile_is_not_resumed() {
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
     hang(&proxy).await;
-    let server = TestingServer::shared().await;
-    end_session(server, &proxy).await;
+    end_session(&proxy).await;
     // Held since before the session ended, so it says that there is one; the next says that there is none.
     proxy.cut();
     proxy.release_held();

@@ -5,13 +5,12 @@ use std::time::Duration;
 use curator_client::{CuratorClient, Error, RetryForever, RetryNTimes, RetryPolicy};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{builder, proxy, soon, unique_path, until};
+use crate::support::{behind_proxy_with, soon, unique_path};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
 async fn with_policy(policy: impl RetryPolicy) -> (FaultProxy, CuratorClient) {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).retry_policy(policy).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy)).await;
     proxy.reset_counts();
     (proxy, client)
 }
@@ -28,41 +27,11 @@ async fn a_read_is_tried_again_until_it_succeeds() {
 }
 
 #[tokio::test]
-async fn a_policy_that_gives_up_after_n_retries_makes_one_try_more() {
-    let (proxy, client) = with_policy(RetryNTimes::new(2, PAUSE).unwrap()).await;
-    for _ in 0..10 {
-        proxy.cut_before_reply(OpCode::GetChildren2);
-        proxy.cut_before_reply(OpCode::GetChildren);
-    }
-    let error = soon(client.get_children("/")).await.unwrap_err();
-    assert!(matches!(error, Error::ConnectionLost { operation: "list", .. }), "{error}");
-    assert!(error.is_retryable());
-    let requests = proxy.requests();
-    let tries: u64 = [OpCode::GetChildren, OpCode::GetChildren2].iter().filter_map(|op| requests.get(op)).sum();
-    assert_eq!(tries, 3);
-}
-
-#[tokio::test]
 async fn a_word_of_the_server_is_not_tried_again() {
     let (proxy, client) = with_policy(RetryForever::new(PAUSE).unwrap()).await;
     let error = soon(client.get_data(unique_path("node"))).await.unwrap_err();
     assert!(matches!(error, Error::NoNode { .. }), "{error}");
     assert_eq!(proxy.requests()[&OpCode::GetData], 1);
-}
-
-#[tokio::test]
-async fn a_policy_for_ever_outlasts_an_outage() {
-    let (proxy, client) = with_policy(RetryForever::new(PAUSE).unwrap()).await;
-    let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    let read = tokio::spawn({
-        let client = client.clone();
-        async move { client.get_data(&path).await }
-    });
-    until(async || proxy.connections() == 0).await;
-    proxy.refuse(false).unwrap();
-    assert_eq!(soon(read).await.unwrap().unwrap().0, b"data");
 }
 
 /// Notes what it is asked.

@@ -163,22 +163,6 @@ async fn a_busy_thread_meets_the_end_of_the_runtime_without_a_panic() {
     }
 }
 
-#[tokio::test]
-async fn a_client_on_a_current_thread_runtime_closes_in_block_on() {
-    let connect_string = TestingServer::shared().await.connect_string();
-    let node = std::thread::spawn(move || {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client = builder(connect_string).connect().await.unwrap();
-            let node = ephemeral(&client).await;
-            client.close().await.unwrap();
-            node
-        })
-    });
-    let node = tokio::task::spawn_blocking(|| node.join().unwrap()).await.unwrap();
-    assert_eq!(direct().await.check_exists(&node).await.unwrap(), None);
-}
-
 /// A session is lost if anything of it waits for a thread.
 #[tokio::test]
 async fn a_session_is_opened_while_all_blocking_threads_are_busy() {

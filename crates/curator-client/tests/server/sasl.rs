@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{ConnectionState, Error, RetryForever, RetryNTimes, SaslOptions};
+use curator_client::{CuratorClientBuilder, Error, SaslOptions};
 use curator_test::{OpCode, TestingServer};
 
-use crate::support::{builder, proxy, soon};
+use crate::support::{behind_proxy_with, builder, once, patient, proxy, reconnect, soon};
 
 fn alice() -> SaslOptions {
     SaslOptions::digest_md5("alice", "wonderland")
@@ -14,8 +14,8 @@ fn alice() -> SaslOptions {
 #[tokio::test]
 async fn a_server_that_does_not_speak_sasl_is_an_error_at_once() {
     let connect_string = TestingServer::shared().await.connect_string();
-    let (policy, started) = (RetryForever::new(Duration::from_secs(3_600)).unwrap(), Instant::now());
-    let error = soon(builder(&connect_string).retry_policy(policy).sasl(alice()).connect()).await.unwrap_err();
+    let started = Instant::now();
+    let error = soon(builder(&connect_string).retry_policy(patient()).sasl(alice()).connect()).await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(10));
     assert!(matches!(&error, Error::ConnectRefused { .. }), "{error}");
     assert!(!error.is_retryable());
@@ -29,13 +29,10 @@ async fn a_server_that_does_not_speak_sasl_is_an_error_at_once() {
 /// Who is somebody otherwise is not refused.
 #[tokio::test]
 async fn who_a_client_is_is_asked_once_for_each_connection_and_leaves_no_node() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).authorization("digest", "alice:wonderland").sasl(alice());
-    let client = client.connect().await.unwrap();
+    let known = |client: CuratorClientBuilder| client.authorization("digest", "alice:wonderland").sasl(alice());
+    let (proxy, client) = behind_proxy_with(known).await;
     assert_eq!(proxy.requests()[&OpCode::Multi], 1);
-    let mut states = client.connection_states();
-    proxy.cut();
-    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+    reconnect(&proxy, &client).await;
     // Nor does a resumed session write anything else first.
     assert_eq!(proxy.requests()[&OpCode::Multi], 2);
     let children = client.get_children("/").await.unwrap();
@@ -47,8 +44,7 @@ async fn a_server_that_answers_sasl_with_an_error_is_not_waited_for_any_longer_t
     const CONNECTION: Duration = Duration::from_millis(500);
     let proxy = proxy().await;
     proxy.alter_next_reply(OpCode::Sasl, |reply| reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes()));
-    let once = RetryNTimes::new(0, CONNECTION).unwrap();
-    let client = builder(proxy.connect_string()).connection_timeout(CONNECTION).retry_policy(once).sasl(alice());
+    let client = builder(proxy.connect_string()).connection_timeout(CONNECTION).retry_policy(once()).sasl(alice());
     let error = soon(client.connect()).await.unwrap_err();
     assert!(matches!(&error, Error::ConnectFailed { .. }), "{error}");
     assert!(error.to_string().contains("connected, but no answer to the handshake"), "{error}");

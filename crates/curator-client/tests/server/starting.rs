@@ -9,7 +9,7 @@ use curator_client::ConnectionState::{Connected, Connecting, Lost};
 use curator_client::{ClientEnd, CuratorClient, CuratorClientBuilder, Error, RetryForever, RetryNTimes, RetryPolicy};
 use curator_test::TestingServer;
 
-use crate::support::{DEFAULT_TIMEOUT, builder, expect, proxy, soon, until, within};
+use crate::support::{DEFAULT_TIMEOUT, behind_proxy_with, builder, expect, once, reading, soon, until, within};
 
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -75,10 +75,7 @@ async fn a_started_client_works_as_soon_as_its_ensemble_does() {
     assert!(client.current_session().is_none());
     assert!(matches!(client.try_session(), Err(Error::NotConnected { .. })));
     assert_eq!(&**client.default_lock_data(), b"");
-    let read = tokio::spawn({
-        let client = client.clone();
-        async move { client.get_data("/").await }
-    });
+    let read = reading(&client);
     let error = client.wait_connected(PAUSE).await.unwrap_err();
     assert!(matches!(error, Error::NotConnected { after: PAUSE, .. }), "{error}");
     assert!(error.is_retryable());
@@ -103,9 +100,8 @@ async fn an_operation_without_a_session_fails_with_what_is_wrong() {
 
 #[tokio::test]
 async fn during_an_outage_an_operation_fails_with_what_is_wrong() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).connection_timeout(Duration::from_secs(2));
-    let client = client.retry_policy(RetryNTimes::new(0, PAUSE).unwrap()).connect().await.unwrap();
+    let timeout = Duration::from_secs(2);
+    let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(timeout).retry_policy(once())).await;
     proxy.refuse(true).unwrap();
     proxy.cut();
     let expected = format!("{}: connection refused", proxy.connect_string());
@@ -178,17 +174,6 @@ async fn closing_a_client_that_has_never_been_connected_takes_no_time() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_dropped_before_its_first_session_leaves_no_task_behind() {
-    let (_server, client) = nobody_there().await;
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let before = tasks();
-    let client = client.start().unwrap();
-    assert!(tasks() > before);
-    drop(client);
-    until(async || tasks() == before).await;
-}
-
-#[tokio::test]
 async fn the_end_of_the_runtime_ends_a_client_that_has_never_been_connected() {
     let (_server, client) = nobody_there().await;
     let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -196,13 +181,10 @@ async fn the_end_of_the_runtime_ends_a_client_that_has_never_been_connected() {
         let _inside = home.enter();
         client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap()
     };
-    let reading = tokio::spawn({
-        let client = client.clone();
-        async move { client.get_data("/").await }
-    });
+    let read = reading(&client);
     tokio::task::spawn_blocking(move || home.shutdown_timeout(DEFAULT_TIMEOUT)).await.unwrap();
     let errors = [
-        soon(reading).await.unwrap().unwrap_err(),
+        soon(read).await.unwrap().unwrap_err(),
         client.wait_connected(DEFAULT_TIMEOUT).await.unwrap_err(),
         // No time is named: no server was asked.
         client.close().await.unwrap_err(),

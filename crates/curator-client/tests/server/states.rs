@@ -4,22 +4,14 @@ use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
 use curator_client::{ClockInstant, Error, Outcome, SessionEnd};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{OpCode, TestingServer};
 
 use crate::support::{
-    DEFAULT_TIMEOUT, LONG, behind_proxy, builder, direct, end_session, ephemeral, expect, proxy, soon, watch_over,
-    within,
+    DEFAULT_TIMEOUT, behind_proxy, behind_proxy_with, builder, end_session, ephemeral, expect, soon, watch_over, within,
 };
 
 /// What a loaded machine may need to run a task that is due.
 const SCHEDULING: Duration = Duration::from_millis(500);
-
-#[tokio::test]
-async fn a_subscription_begins_with_the_state_of_now() {
-    let client = direct().await;
-    assert_eq!(client.connection_state(), Connected);
-    expect(&mut client.connection_states(), Connected).await;
-}
 
 #[tokio::test]
 async fn a_short_outage_keeps_the_session_and_its_nodes() {
@@ -38,37 +30,6 @@ async fn a_short_outage_keeps_the_session_and_its_nodes() {
 }
 
 #[tokio::test]
-async fn a_reset_is_an_outage_like_any_other() {
-    let (proxy, client) = behind_proxy().await;
-    let mut states = client.connection_states();
-    let session = client.session().await.unwrap();
-    proxy.reset();
-    for state in [Connected, Suspended, Reconnected] {
-        expect(&mut states, state).await;
-    }
-    assert_eq!(client.session().await.unwrap().epoch(), session.epoch());
-}
-
-#[tokio::test]
-async fn a_late_reader_is_told_of_every_outage() {
-    let (proxy, client) = behind_proxy().await;
-    let (mut prompt, mut late) = (client.connection_states(), client.connection_states());
-    expect(&mut prompt, Connected).await;
-    for _ in 0..5 {
-        proxy.cut();
-        expect(&mut prompt, Suspended).await;
-        expect(&mut prompt, Reconnected).await;
-    }
-    client.close().await.unwrap();
-    expect(&mut late, Connected).await;
-    for _ in 0..5 {
-        expect(&mut late, Suspended).await;
-        expect(&mut late, Reconnected).await;
-    }
-    assert_eq!(soon(late.next()).await, None);
-}
-
-#[tokio::test]
 async fn reconnected_means_that_a_request_was_answered() {
     let (proxy, client) = behind_proxy().await;
     let mut states = client.connection_states();
@@ -82,21 +43,6 @@ async fn reconnected_means_that_a_request_was_answered() {
     assert_eq!(client.connection_state(), Suspended);
     proxy.release_held();
     expect(&mut states, Reconnected).await;
-}
-
-#[tokio::test]
-async fn an_answer_that_is_overdue_is_doubt_too() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(6)).connect().await.unwrap();
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
-    let session = client.session().await.unwrap();
-    proxy.hold_replies(OpCode::Sync);
-    expect(&mut states, Suspended).await;
-    proxy.release_held();
-    expect(&mut states, Reconnected).await;
-    assert_eq!(client.session().await.unwrap().id(), session.id());
-    assert_eq!(proxy.handshakes(), 1, "the connection was never broken");
 }
 
 #[tokio::test]
@@ -129,53 +75,25 @@ async fn a_pause_past_the_lease_is_a_loss_in_time_and_then_a_new_session() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_and_comes_back_in_time_keeps_the_session() {
-    let server = TestingServer::start().await.unwrap();
-    let client = builder(server.connect_string()).connect().await.unwrap();
-    let mut states = client.connection_states();
-    let session = client.session().await.unwrap();
-    let node = ephemeral(&client).await;
-    server.kill().unwrap();
-    expect(&mut states, Connected).await;
-    expect(&mut states, Suspended).await;
-    server.restart().await.unwrap();
-    expect(&mut states, Reconnected).await;
-    assert_eq!(client.session().await.unwrap().id(), session.id());
-    assert!(client.check_exists(&node).await.unwrap().is_some());
-}
-
-#[tokio::test]
 async fn a_session_that_is_closed_on_the_server_is_lost_at_once() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(proxy.connect_string()).session_timeout(DEFAULT_TIMEOUT).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(DEFAULT_TIMEOUT)).await;
     let mut states = client.connection_states();
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
-    end_session(server, &proxy).await;
+    end_session(&proxy).await;
     // Long before the lease is over.
     let end = within(DEFAULT_TIMEOUT / 6, session.ended()).await;
     assert_eq!(end, SessionEnd::Expired);
     assert!(!session.is_valid());
+    // It sends nothing more.
+    let error = session.get_children(&client.resolve("/").unwrap()).await.unwrap_err();
+    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert!(error.is_retryable());
     assert!(soon(states.wait_for(Lost)).await);
     expect(&mut states, Reconnected).await;
     let next = client.session().await.unwrap();
     assert_eq!(next.epoch(), 2);
     assert!(next.is_valid());
     assert!(client.check_exists(&node).await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn a_handle_to_a_lost_session_sends_nothing_more() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(proxy.connect_string()).session_timeout(LONG).connect().await.unwrap();
-    let session = client.session().await.unwrap();
-    end_session(server, &proxy).await;
-    soon(session.ended()).await;
-    let path = client.resolve("/").unwrap();
-    let error = session.get_children(&path).await.unwrap_err();
-    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
-    assert_eq!(error.outcome(), Outcome::NotApplied);
-    assert!(error.is_retryable());
 }

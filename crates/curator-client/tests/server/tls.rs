@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use curator_client::{ConnectionState, Error, RetryForever, RetryNTimes, TlsOptions, TlsProblem};
-use curator_test::{FaultProxy, TestingCa, TestingServer};
+use curator_client::{Error, TlsOptions, TlsProblem};
+use curator_test::{TestingCa, TestingServer};
 
-use crate::support::{builder, soon, until};
+use crate::support::{builder, once, patient, proxy, soon};
 
 fn tls() -> TlsOptions {
     TlsOptions::from_pem(TestingCa::new("tests").unwrap().pem()).unwrap()
@@ -17,8 +17,7 @@ fn tls() -> TlsOptions {
 #[tokio::test]
 async fn a_plain_server_is_told_from_one_that_is_away() {
     let connect_string = TestingServer::shared().await.connect_string();
-    let patient = RetryForever::new(Duration::from_secs(3_600)).unwrap();
-    let error = soon(builder(&connect_string).tls(tls()).retry_policy(patient).connect()).await.unwrap_err();
+    let error = soon(builder(&connect_string).tls(tls()).retry_policy(patient()).connect()).await.unwrap_err();
     let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
     assert_eq!(failures[0].problem, TlsProblem::NotTls);
     assert_eq!(failures[0].server.to_string(), connect_string);
@@ -26,11 +25,10 @@ async fn a_plain_server_is_told_from_one_that_is_away() {
 
 #[tokio::test]
 async fn a_server_that_is_away_is_waited_for() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let proxy = proxy().await;
     proxy.refuse(true).unwrap();
-    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let connect = builder(proxy.connect_string()).tls(tls()).connection_timeout(Duration::from_millis(800));
-    let error = soon(connect.retry_policy(once).connect()).await.unwrap_err();
+    let error = soon(connect.retry_policy(once()).connect()).await.unwrap_err();
     assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
     assert!(error.to_string().ends_with("connection refused"), "{error}");
 }
@@ -39,25 +37,12 @@ async fn a_server_that_is_away_is_waited_for() {
 async fn a_server_that_says_nothing_is_waited_for() {
     // The system accepts the connection; nobody reads from it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let connect_string = listener.local_addr().unwrap().to_string();
     let connect = builder(&connect_string).tls(tls()).connection_timeout(Duration::from_millis(800));
-    let error = soon(connect.retry_policy(once).connect()).await.unwrap_err();
+    let error = soon(connect.retry_policy(once()).connect()).await.unwrap_err();
     let Error::ConnectFailed { cause, .. } = &error else { panic!("{error}") };
     let expected = format!("{connect_string}: connected, but no answer to the TLS handshake");
     assert!(cause.starts_with(&expected), "{cause}");
-}
-
-#[tokio::test]
-async fn a_client_that_was_started_goes_on_trying_and_says_why() {
-    let connect_string = TestingServer::shared().await.connect_string();
-    let client = builder(&connect_string).tls(tls()).start().unwrap();
-    let cause = format!("{connect_string}: it does not speak TLS on this port");
-    until(async || client.health().last_failure.is_some_and(|failure| failure.cause == cause)).await;
-    let error = soon(client.wait_connected(Duration::ZERO)).await.unwrap_err();
-    assert!(matches!(&error, Error::NotConnected { cause: it, .. } if *it == cause), "{error}");
-    assert_eq!(client.connection_state(), ConnectionState::Connecting);
-    client.close().await.unwrap();
 }
 
 /// A server without a quorum, which hangs up on every session, and speaks TLS on its port. If it `speaks_plainly` too, it says
@@ -87,8 +72,7 @@ async fn without_quorum(speaks_plainly: bool) -> String {
 #[tokio::test]
 async fn a_plain_client_is_told_of_a_port_that_speaks_only_tls() {
     let connect_string = without_quorum(false).await;
-    let patient = RetryForever::new(Duration::from_secs(3_600)).unwrap();
-    let error = soon(builder(&connect_string).retry_policy(patient).connect()).await.unwrap_err();
+    let error = soon(builder(&connect_string).retry_policy(patient()).connect()).await.unwrap_err();
     let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
     assert_eq!(failures[0].problem, TlsProblem::TlsRequired);
 }
@@ -97,9 +81,8 @@ async fn a_plain_client_is_told_of_a_port_that_speaks_only_tls() {
 #[tokio::test]
 async fn a_port_that_speaks_both_is_waited_for() {
     let connect_string = without_quorum(true).await;
-    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let connect = builder(&connect_string).connection_timeout(Duration::from_millis(800));
-    let error = soon(connect.retry_policy(once).connect()).await.unwrap_err();
+    let error = soon(connect.retry_policy(once()).connect()).await.unwrap_err();
     let Error::ConnectFailed { cause, .. } = &error else { panic!("{error}") };
     let expected = format!("{connect_string}: connected, but the server ended the handshake");
     assert!(cause.starts_with(&expected), "{cause}");

@@ -83,18 +83,6 @@ async fn a_failure_names_its_operation_and_undoes_the_rest() {
 }
 
 #[tokio::test]
-async fn a_failed_check_names_what_it_checked() {
-    let client = direct().await;
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    let version = client.transaction().check(&path, Some(7)).unwrap().commit().await.unwrap_err();
-    let Error::TransactionFailed { index: 0, cause } = version else { panic!("{version}") };
-    assert!(matches!(*cause, Error::BadVersion { operation: "check", .. }), "{cause}");
-    let missing = client.transaction().check(unique_path("node"), None).unwrap().commit().await.unwrap_err();
-    let Error::TransactionFailed { index: 0, cause } = missing else { panic!("{missing}") };
-    assert!(matches!(*cause, Error::NoNode { operation: "check", .. }), "{cause}");
-}
-
-#[tokio::test]
 async fn an_empty_transaction_is_not_sent() {
     let (proxy, client) = behind_proxy().await;
     assert_eq!(client.transaction().commit().await.unwrap(), []);

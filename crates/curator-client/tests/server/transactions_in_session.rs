@@ -8,7 +8,10 @@ use curator_client::{
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{behind_proxy, builder, direct, end_session, proxy, soon, unique_path};
+use crate::support::{
+    begin_outage, behind_proxy, behind_proxy_with, builder, direct, end_session, proxy, replace_session, soon,
+    unique_path,
+};
 
 fn create(client: &CuratorClient, path: impl AsRef<str>) -> Transaction {
     client.transaction().create(path, "", CreateMode::Persistent).unwrap()
@@ -43,10 +46,7 @@ async fn a_transaction_in_a_session_belongs_to_it() {
 async fn a_transaction_does_not_move_to_another_session() {
     let (proxy, client) = behind_proxy().await;
     let session = client.session().await.unwrap();
-    let mut states = client.connection_states();
-    end_session(TestingServer::shared().await, &proxy).await;
-    assert!(soon(states.wait_for(ConnectionState::Lost)).await);
-    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+    replace_session(&proxy, &client).await;
     // The session may have been resumed for a moment, which begins with a transaction.
     proxy.reset_counts();
     let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
@@ -59,13 +59,11 @@ async fn a_transaction_does_not_move_to_another_session() {
 async fn a_transaction_that_waits_for_a_connection_ends_with_its_session() {
     let (proxy, client) = behind_proxy().await;
     let session = client.session().await.unwrap();
+    begin_outage(&proxy, &client).await;
     let mut states = client.connection_states();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
     let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
     begin(&mut commit).await;
-    end_session(TestingServer::shared().await, &proxy).await;
+    end_session(&proxy).await;
     proxy.refuse(false).unwrap();
     let error = soon(commit).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
@@ -77,10 +75,7 @@ async fn a_transaction_that_waits_for_a_connection_ends_with_its_session() {
 async fn a_transaction_waits_for_the_connection_of_its_session() {
     let (proxy, client) = behind_proxy().await;
     let (path, session) = (unique_path("node"), client.session().await.unwrap());
-    let mut states = client.connection_states();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    begin_outage(&proxy, &client).await;
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
     begin(&mut commit).await;
     proxy.refuse(false).unwrap();
@@ -93,14 +88,11 @@ async fn a_transaction_waits_for_the_connection_of_its_session() {
 
 #[tokio::test]
 async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).connection_timeout(Duration::from_secs(2));
-    let client = client.retry_policy(RetryNTimes::new(1, Duration::from_millis(1)).unwrap()).connect().await.unwrap();
+    let policy = RetryNTimes::new(1, Duration::from_millis(1)).unwrap();
+    let timeout = Duration::from_secs(2);
+    let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(timeout).retry_policy(policy)).await;
     let session = client.session().await.unwrap();
-    let mut states = client.connection_states();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    begin_outage(&proxy, &client).await;
     let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
 }
@@ -108,9 +100,8 @@ async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
 /// A client with as many requests under way as it may have, until the proxy releases the answers.
 async fn busy(pause: Duration) -> (FaultProxy, CuratorClient) {
     const FEWEST: usize = 16;
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).max_requests_in_flight(FEWEST);
-    let client = client.retry_policy(RetryForever::new(pause).unwrap()).connect().await.unwrap();
+    let policy = RetryForever::new(pause).unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(FEWEST).retry_policy(policy)).await;
     proxy.hold_replies(OpCode::Exists);
     let session = client.session().await.unwrap();
     for _ in 0..FEWEST {
@@ -137,43 +128,15 @@ async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
     let session = client.session().await.unwrap();
     let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
     begin(&mut commit).await;
-    end_session(TestingServer::shared().await, &proxy).await;
+    end_session(&proxy).await;
     proxy.release_held();
     let error = soon(commit).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
 }
 
 #[tokio::test]
-async fn a_transaction_in_a_session_ends_when_the_client_closes() {
-    let (proxy, client) = busy(Duration::from_secs(600)).await;
-    let session = client.session().await.unwrap();
-    let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
-    begin(&mut commit).await;
-    proxy.release_held();
-    let (error, _) = soon(async { tokio::join!(commit, client.close()) }).await;
-    let error = error.unwrap_err();
-    assert!(matches!(error, Error::Closed | Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
-    let error = create(&client, unique_path("node")).commit_in(&session).await.unwrap_err();
-    assert!(matches!(error, Error::Closed), "{error}");
-}
-
-#[tokio::test]
-async fn an_answer_that_never_comes_leaves_it_open_what_happened() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).operation_timeout(Duration::from_millis(200)).connect().await.unwrap();
-    let (path, session) = (unique_path("node"), client.session().await.unwrap());
-    proxy.swallow_next_reply(OpCode::Multi);
-    let error = soon(create(&client, &path).commit_in(&session)).await.unwrap_err();
-    let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
-    assert!(matches!(**cause, Error::OperationTimeout { .. }), "{cause}");
-    assert_eq!(multis(&proxy), 1);
-    assert!(direct().await.check_exists(&path).await.unwrap().is_some());
-}
-
-#[tokio::test]
 async fn a_session_that_ends_before_the_answer_leaves_it_open_what_happened() {
-    let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).close_timeout(Duration::from_millis(200)).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.close_timeout(Duration::from_millis(200))).await;
     let (path, session) = (unique_path("node"), client.session().await.unwrap());
     proxy.hold_replies(OpCode::Multi);
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));

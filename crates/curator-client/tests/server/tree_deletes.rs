@@ -1,11 +1,9 @@
 //! Deletes of nodes with everything below them.
 
-use std::time::Duration;
-
-use curator_client::{CuratorClient, Error, RetryNTimes, ZPath};
+use curator_client::{CuratorClient, Error, ZPath};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{behind_proxy, builder, direct, node, proxy, soon};
+use crate::support::{behind_proxy, behind_proxy_with, direct, node, once, soon};
 
 /// A node with three children, each with twenty, and a chain below one of these.
 async fn tree(client: &CuratorClient) -> ZPath {
@@ -141,9 +139,7 @@ async fn lost_answers_are_made_up_for() {
 
 #[tokio::test]
 async fn a_guaranteed_one_goes_on_in_the_background() {
-    let proxy = proxy().await;
-    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
-    let client = builder(proxy.connect_string()).retry_policy(once).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(once())).await;
     let top = tree(&client).await;
     proxy.cut_before_nth_reply(OpCode::Delete, 20);
     let error = soon(with_children(&client).guaranteed().for_path(&top)).await.unwrap_err();

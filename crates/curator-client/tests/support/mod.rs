@@ -11,10 +11,11 @@ pub(crate) mod sasl_server;
 use std::time::{Duration, Instant};
 
 use curator_client::{
-    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, SessionLease,
-    ZPath,
+    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, RetryForever,
+    RetryNTimes, SessionLease, Stat, ZPath,
 };
 use curator_test::{FaultProxy, TestingServer};
+use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
@@ -33,6 +34,16 @@ pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder
     CuratorClient::builder(connect_string).session_timeout(LONG)
 }
 
+/// A policy that allows one try and no more.
+pub(crate) fn once() -> RetryNTimes {
+    RetryNTimes::new(0, Duration::from_millis(1)).unwrap()
+}
+
+/// A policy whose first pause no test outlives.
+pub(crate) fn patient() -> RetryForever {
+    RetryForever::new(Duration::from_secs(3_600)).unwrap()
+}
+
 /// A client of the shared server.
 pub(crate) async fn direct() -> CuratorClient {
     builder(TestingServer::shared().await.connect_string()).connect().await.unwrap()
@@ -43,16 +54,54 @@ pub(crate) async fn proxy() -> FaultProxy {
     FaultProxy::start(TestingServer::shared().await.address()).unwrap()
 }
 
-/// A client behind a proxy of its own.
+/// A client of the shared server behind a proxy of its own.
 pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
+    behind_proxy_with(|client| client).await
+}
+
+/// The same with other options.
+pub(crate) async fn behind_proxy_with(
+    options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
+) -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
-    let client = builder(proxy.connect_string()).connect().await.unwrap();
+    let client = options(builder(proxy.connect_string())).connect().await.unwrap();
     (proxy, client)
 }
 
-/// Ends the session of the client behind `proxy` on the server, without its client.
-pub(crate) async fn end_session(server: &TestingServer, proxy: &FaultProxy) {
-    curator_test::close_session(server.address(), proxy.sessions().last().unwrap()).await.unwrap();
+/// A read in another task.
+pub(crate) fn reading(client: &CuratorClient) -> JoinHandle<curator_client::Result<(Vec<u8>, Stat)>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.get_data("/").await })
+}
+
+/// Cuts the connection of the client behind `proxy`, which resumes its session over another one.
+pub(crate) async fn reconnect(proxy: &FaultProxy, client: &CuratorClient) {
+    let mut states = client.connection_states();
+    proxy.cut();
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+}
+
+/// Begins an outage for the client behind `proxy`, until `proxy.refuse(false)`.
+pub(crate) async fn begin_outage(proxy: &FaultProxy, client: &CuratorClient) {
+    let mut states = client.connection_states();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+}
+
+/// Ends the session of the client behind `proxy` on the shared server, without its client.
+pub(crate) async fn end_session(proxy: &FaultProxy) {
+    let server = TestingServer::shared().await.address();
+    curator_test::close_session(server, proxy.sessions().last().unwrap()).await.unwrap();
+}
+
+/// The same, and waits until the client has another session.
+pub(crate) async fn replace_session(proxy: &FaultProxy, client: &CuratorClient) {
+    let mut states = client.connection_states();
+    end_session(proxy).await;
+    assert!(soon(states.wait_for(ConnectionState::Lost)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
 }
 
 /// Creates a node on a path that no other test uses.

@@ -84,7 +84,6 @@ impl Drop for Unclaimed {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     use curator_test::{EmbeddedServer, FaultProxy, OpCode, until};
@@ -92,41 +91,27 @@ mod tests {
 
     use super::*;
     use crate::connect_string::ConnectString;
+    use crate::zk::link::Doubts;
     use crate::zk::link::hosts::Target;
-    use crate::zk::link::{Doubts, Granted};
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// An attempt that nothing polls, and the timeout in milliseconds that it is granted.
-    fn start(proxy: &FaultProxy) -> (Attempt, Arc<AtomicU64>) {
+    /// An attempt that nothing polls.
+    fn start(proxy: &FaultProxy) -> Attempt {
         let connector =
             Client::connector().with_session_timeout(LONG).with_connection_timeout(LONG).with_fail_eagerly();
         let servers = ConnectString::parse(&proxy.connect_string()).unwrap();
         let target = Target { name: proxy.connect_string(), addresses: vec![proxy.address()] };
         let doubts = Doubts { is_behind: false, is_nobody: false };
-        let granted = Arc::new(AtomicU64::new(0));
-        let store = Arc::clone(&granted);
-        let on_grant: Granted =
-            Arc::new(move |timeout| store.store(timeout.as_millis().try_into().unwrap(), Ordering::Relaxed));
         let server = servers.hosts()[0].clone();
-        (Attempt::start(Link::connect(connector, server, target, doubts, on_grant)), granted)
-    }
-
-    #[tokio::test]
-    async fn what_is_granted_is_known_although_nothing_polls_the_attempt() {
-        let server = EmbeddedServer::start().unwrap();
-        let proxy = FaultProxy::start(server.address()).unwrap();
-        let (attempt, granted) = start(&proxy);
-        until(async || granted.load(Ordering::Relaxed) > 0).await;
-        let timeout = Duration::from_millis(granted.load(Ordering::Relaxed));
-        assert_eq!(attempt.await.unwrap().session_timeout(), timeout);
+        Attempt::start(Link::connect(connector, server, target, doubts, Arc::new(|_| {})))
     }
 
     #[tokio::test]
     async fn a_session_stays_open_when_the_attempt_that_reached_it_is_dropped() {
         let server = EmbeddedServer::start().unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
-        let (attempt, _) = start(&proxy);
+        let attempt = start(&proxy);
         until(async || !attempt.outcome.is_empty()).await;
         drop(attempt);
         proxy.wait_for_connections(0).await.unwrap();
@@ -139,7 +124,7 @@ mod tests {
         let server = EmbeddedServer::start().unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
         proxy.hold_replies(OpCode::CreateSession);
-        let (attempt, _) = start(&proxy);
+        let attempt = start(&proxy);
         proxy.wait_for_request(OpCode::CreateSession, 1).await.unwrap();
         drop(attempt);
         proxy.wait_for_connections(0).await.unwrap();

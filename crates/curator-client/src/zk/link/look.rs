@@ -40,14 +40,3 @@ pub(super) async fn speaks_plainly(mut stream: TcpStream) -> bool {
     // An alert is no word.
     matches!(stream.read(&mut first).await, Ok(1)) && first[0].is_ascii_alphabetic()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lengths_in_the_hello_are_right() {
-        assert_eq!(usize::from(CLIENT_HELLO[4]), CLIENT_HELLO.len() - 5);
-        assert_eq!(usize::from(CLIENT_HELLO[8]), CLIENT_HELLO.len() - 9);
-    }
-}

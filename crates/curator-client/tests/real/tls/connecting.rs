@@ -1,22 +1,11 @@
 //! Connections that are let in.
 
-use curator_client::{
-    Acl, AuthId, ConnectionState, CreateMode, Error, Permission, RetryForever, RetryNTimes, TlsProblem,
-};
+use curator_client::{Acl, AuthId, ConnectionState, CreateMode, Error, Permission, TlsProblem};
 use curator_test::{ServerTls, TestingCa};
 use std::time::{Duration, SystemTime};
 
 use super::{ADDRESS, Place, server};
-use crate::support::{builder, soon, unique_path, until};
-
-#[tokio::test]
-async fn a_server_with_a_good_certificate_is_connected_to() {
-    let place = Place::open().await;
-    let client = soon(place.builder().connect()).await.unwrap();
-    assert!(client.health().is_ready());
-    assert!(client.get_children("/").await.unwrap().contains(&"zookeeper".to_owned()));
-    client.close().await.unwrap();
-}
+use crate::support::{builder, once, patient, soon, unique_path, until};
 
 #[tokio::test]
 async fn more_than_fits_into_a_buffer_goes_through() {
@@ -70,16 +59,14 @@ async fn a_server_with_a_bad_certificate_is_passed_over_if_there_is_a_good_one()
         client.close().await.unwrap();
     }
     // Alone, it is an error at once, however patient the client is.
-    let patient = RetryForever::new(Duration::from_secs(3_600)).unwrap();
-    let error = soon(builder(&bad).tls(place.trust()).retry_policy(patient).connect()).await.unwrap_err();
+    let error = soon(builder(&bad).tls(place.trust()).retry_policy(patient()).connect()).await.unwrap_err();
     let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
     assert_eq!(failures[0].server.to_string(), bad);
     let TlsProblem::Expired { ago } = failures[0].problem else { panic!("{error}") };
     assert!((day..day * 2).contains(&ago), "{error}");
     // With one that may come back, it is not TLS alone.
     let nobody = format!("{bad},127.0.0.1:1");
-    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
-    let connect = builder(&nobody).tls(place.trust()).connection_timeout(Duration::from_secs(2)).retry_policy(once);
+    let connect = builder(&nobody).tls(place.trust()).connection_timeout(Duration::from_secs(2)).retry_policy(once());
     let error = soon(connect.connect()).await.unwrap_err();
     let Error::ConnectFailed { cause, .. } = &error else { panic!("{error}") };
     assert!(cause.contains(&format!("{bad}: its certificate expired")), "{cause}");

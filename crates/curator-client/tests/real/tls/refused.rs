@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use curator_client::{Error, Outcome, RetryForever, TlsOptions, TlsProblem};
-use curator_test::{FaultProxy, TestingCa, TestingServer};
+use curator_client::{Error, Outcome, TlsOptions, TlsProblem};
+use curator_test::{TestingCa, TestingServer};
 
 use super::{ADDRESS, Place};
-use crate::support::{builder, soon};
+use crate::support::{builder, patient, soon};
 
 /// What is wrong with the one server of this connect string, as an attempt to connect says that may wait as long as it likes.
 async fn problem(connect_string: &str, tls: Option<TlsOptions>) -> TlsProblem {
-    let patient = RetryForever::new(Duration::from_secs(3_600)).unwrap();
-    let builder = builder(connect_string).retry_policy(patient).connection_timeout(Duration::from_secs(3_600));
+    let builder = builder(connect_string).retry_policy(patient()).connection_timeout(Duration::from_secs(3_600));
     let builder = match tls {
         Some(tls) => builder.tls(tls),
         None => builder,
@@ -72,17 +71,4 @@ async fn by_a_plain_port_if_the_client_speaks_tls() {
     for server in [&place.server, TestingServer::shared().await] {
         assert_eq!(problem(&server.connect_string(), Some(place.trust())).await, TlsProblem::NotTls);
     }
-}
-
-#[tokio::test]
-async fn by_a_network_that_swallows_the_handshake_when_the_time_is_over() {
-    let place = Place::open().await;
-    let proxy = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
-    proxy.black_hole(curator_test::Direction::ToClient);
-    let timeout = Duration::from_millis(800);
-    let once = curator_client::RetryNTimes::new(0, timeout).unwrap();
-    let connect = builder(proxy.connect_string()).tls(place.trust()).connection_timeout(timeout).retry_policy(once);
-    let error = soon(connect.connect()).await.unwrap_err();
-    let Error::ConnectFailed { cause, .. } = &error else { panic!("{error}") };
-    assert!(cause.contains("connected, but no answer to the TLS handshake"), "{cause}");
 }

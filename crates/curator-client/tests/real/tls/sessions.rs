@@ -6,7 +6,7 @@ use curator_client::{ConnectionState, CreateMode, CuratorClient, CuratorClientBu
 use curator_test::{FaultProxy, OpCode};
 
 use super::Place;
-use crate::support::{LONG, builder, ephemeral, soon, unique_path, until};
+use crate::support::{LONG, builder, ephemeral, reconnect, soon, unique_path, until};
 
 /// A session in which nothing goes on in the background for as long as a test counts: it is probed every ten minutes, and its
 /// connection is pinged when nothing has been sent for ten seconds.
@@ -50,10 +50,7 @@ async fn round_trips_are_as_many_as_without_tls() {
         proxy.set_delay(Duration::from_millis(5));
         counts.push(pipelines(proxy, &client, TIMES).await);
         // And after an outage.
-        let mut states = client.connection_states();
-        proxy.cut();
-        assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
-        assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+        reconnect(proxy, &client).await;
         counts.push(pipelines(proxy, &client, TIMES).await);
     }
     assert!(counts.iter().all(|count| (TIMES..=TIMES + PAUSES).contains(count)), "{counts:?}");
@@ -79,17 +76,6 @@ async fn a_session_goes_on_over_another_connection() {
         assert!(client.check_exists(&node).await.unwrap().is_some());
     }
     assert_eq!(client.health().connections_resumed, 3);
-}
-
-#[tokio::test]
-async fn a_session_that_is_closed_is_over_on_the_server_too() {
-    let place = Place::open().await;
-    let client = soon(place.builder().connect()).await.unwrap();
-    let node = ephemeral(&client).await;
-    let observer = soon(place.builder().connect()).await.unwrap();
-    assert!(observer.check_exists(&node).await.unwrap().is_some());
-    client.close().await.unwrap();
-    assert!(observer.check_exists(&node).await.unwrap().is_none());
 }
 
 #[tokio::test]

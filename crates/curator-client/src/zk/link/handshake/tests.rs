@@ -106,13 +106,6 @@ fn problem(handshake: Handshake) -> TlsProblem {
 }
 
 #[tokio::test]
-async fn a_server_that_is_trusted_and_answers_is_fine() {
-    let (ca, certificate) = authority();
-    let met = Server::of_tls(&certificate, None).meets(&trusting(&ca)).await;
-    assert!(matches!(met, Handshake::Accepted), "{met:?}");
-}
-
-#[tokio::test]
 async fn a_certificate_of_somebody_else_is_named() {
     let (_, certificate) = authority();
     let other = TestingCa::new("theirs").unwrap();
