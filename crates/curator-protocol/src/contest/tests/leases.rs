@@ -166,6 +166,15 @@ fn what_is_too_little_is_read_again_with_watches() {
 }
 
 #[test]
+fn what_was_read_beside_a_list_that_did_not_show_it_as_the_first_is_forgotten() {
+    let mut play = Play::new(claiming(1), &DRIVER);
+    let step = play.answers([created(1), children([0, 1]), others(0), says(1)]);
+    assert_eq!(step, now([ahead(0), watch_own(1)]));
+    assert_eq!(play.answers([node(0), node(1)]), Step::Wait);
+    assert_eq!(play.event(gone(0)), now(look()));
+}
+
+#[test]
 fn an_event_is_followed_by_a_look_at_what_has_changed() {
     let mut play = Play::waiting_for(1);
     assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));

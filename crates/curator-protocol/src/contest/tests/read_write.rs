@@ -18,7 +18,7 @@ fn gone_of(name: &str) -> Event {
 fn behind(driver: &'static dyn LockInternalsDriver, others: &[String]) -> (Play, OwnNode, Step) {
     let mut play = Play::new(Contest::new(ID, SESSION, 1), driver);
     let node = OwnNode { name: format!("{}0000000005", driver.node_prefix(&ID)), czxid: own(5).czxid };
-    let list = [others, &[node.name.clone()]].concat();
+    let list = others.iter().chain([&node.name]).cloned().collect();
     let step = play.answers([Answer::Created(node.clone()), Answer::Children(list)]);
     (play, node, step)
 }

@@ -80,6 +80,11 @@ fn our_node_deleted_means_a_new_contest() {
         assert_eq!(play.event(Event::OwnDeleted(0)), DELETED);
         assert_eq!((play.nodes(), play.unknown_nodes()), (vec![], vec![]));
     }
+    for list in [children([]), children([0, 2]), Answer::NoParent] {
+        let mut play = Play::joining();
+        assert_eq!(play.answers([created(1), list]), MISSING);
+        assert_eq!((play.nodes(), play.unknown_nodes()), (vec![], vec![]));
+    }
 }
 
 #[test]
