@@ -185,6 +185,8 @@ fn an_event_is_followed_by_a_look_at_what_has_changed() {
     assert_eq!(play.event(Event::LimitChanged), now(READ_LIMIT));
     assert_eq!(play.answers([Answer::Unknown]), retry(READ_LIMIT));
     assert_eq!(play.answers([says(3)]), take(false, 1, limit(3)));
+
+    assert_eq!(Play::waiting_for(1).event(Event::OwnDeleted(0)), DELETED, "its place");
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn an_acquire_costs_this_many_requests() {
                     _ => node(place),
                 })),
                 Step::Wait => {
+                    assert!(next_to_go < place, "it sleeps");
                     next_to_go += 1;
                     if play.contest.entries[0].watches.ahead.contains(&name(next_to_go - 1)) {
                         play.event(gone(next_to_go - 1))
@@ -35,6 +36,20 @@ fn an_acquire_costs_this_many_requests() {
         }
         assert_eq!(play.requests, requests, "at place {place}");
     }
+}
+
+#[test]
+fn a_changed_picture_is_followed_without_watching_anything_twice() {
+    // Ours is 5. When 3 goes, 0 and 1 are still there: somebody in the middle gave up.
+    let mut play = Play::waiting(5);
+    assert_eq!(play.event(gone(3)), now([ahead(4), watch_own(5), Request::List]));
+    assert_eq!(play.answers([node(4), node(5), children([0, 1, 4, 5])]), now([ahead(1)]));
+    assert_eq!(play.answers([node(1)]), Step::Wait);
+    // 4 goes out of turn: its event means nothing yet, since the plan is about 1.
+    assert_eq!(play.event(gone(4)), Step::Wait);
+    // Then 1: the next plan was to outlive 4, whose watch is used up. That it has gone is answered again.
+    assert_eq!(play.event(gone(1)), now([ahead(4), Request::List]));
+    assert_eq!(play.answers([Answer::Missing, children([0, 5])]), now([ahead(0)]));
 }
 
 #[test]
