@@ -55,6 +55,10 @@ impl LockInternalsDriver for WaitsFor {
     fn verdict(&self, _queue: &Queue, _own: usize) -> Verdict {
         Verdict::WaitsFor(self.0)
     }
+
+    fn predecessors_are_final(&self) -> bool {
+        false
+    }
 }
 
 #[test]
