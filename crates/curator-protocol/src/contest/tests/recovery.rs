@@ -1,4 +1,4 @@
-//! Missing directories, and creates that are not answered.
+//! Missing directories, and answers that do not come.
 
 use super::*;
 
@@ -15,6 +15,26 @@ fn missing_parents_are_created_with_the_node_and_after_two_attempts_with_less_ha
         }
         assert_eq!(play.answers([created(0), children([0])]), won([own(0)]));
     }
+}
+
+#[test]
+fn unanswered_requests_are_sent_again_and_watches_that_stand_are_not() {
+    let unknown = || Answer::Unknown;
+    let cases = [
+        ([unknown(), unknown(), unknown()], vec![ahead(0), ahead(1), watch_own(2), Request::List]),
+        ([node(0), unknown(), unknown()], vec![ahead(1), watch_own(2), Request::List]),
+        ([unknown(), node(1), node(2)], vec![ahead(0), Request::List]),
+        ([Answer::Missing, Answer::Missing, unknown()], vec![ahead(0), ahead(1), watch_own(2), Request::List]),
+    ];
+    for (answers, again) in cases {
+        let (mut play, _) = Play::queued(2);
+        assert_eq!(play.answers(answers.clone()), retry(again), "{answers:?}");
+    }
+    let mut play = Play::waiting(5);
+    let _ = play.event(gone(3));
+    assert_eq!(play.answers([unknown(), node(5), children([4, 5])]), retry([ahead(4), Request::List]));
+    assert_eq!(play.answers([node(4), unknown()]), retry(LIST));
+    assert_eq!(play.answers([children([4, 5])]), Step::Wait);
 }
 
 #[test]

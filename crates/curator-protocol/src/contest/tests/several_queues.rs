@@ -65,6 +65,15 @@ fn an_owned_queue_whose_node_is_deleted_means_a_new_contest_for_all() {
 }
 
 #[test]
+fn nothing_is_owned_while_it_is_unknown_whether_the_node_of_an_owned_queue_is_there() {
+    // Queue 0 becomes ours in the very pipeline that was to guard queue 1.
+    let (mut play, step) = Play::queued_in_two([1, 0]);
+    assert_eq!(step, now([(0, ahead(0)), (0, watch_own(1)), (1, watch_own(0))]));
+    assert_eq!(play.answers([Answer::Missing, node(1), Answer::Unknown]), retry([(1, watch_own(0))]));
+    assert_eq!(play.answers([Answer::Missing]), MISSING);
+}
+
+#[test]
 fn the_queue_whose_numbers_come_again_is_named() {
     let mut play = Play::joining_two();
     let step = play.answers([Answer::Unknown, Answer::NameTaken, children([]), children([i32::MAX])]);
