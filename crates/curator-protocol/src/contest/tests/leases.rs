@@ -145,6 +145,9 @@ fn what_was_read_beside_the_queue_is_enough_to_take() {
     let (_, step) = Play::first(claiming(1), Answer::NoParent, says(1));
     assert_eq!(step, take(true, 1, limit(1)));
     assert_eq!(Play::reading(1).answers([says(1), Answer::NoParent]), take(true, 1, limit(1)));
+    // It was made before the second look.
+    let (mut play, _) = Play::first(claiming(1), Answer::NoParent, Answer::Unknown);
+    assert_eq!(play.answers([says(1), others(0)]), take(false, 1, limit(1)));
 }
 
 #[test]
