@@ -89,6 +89,18 @@ fn after_an_interruption_one_pipeline_looks_and_places_all_watches_anew() {
 }
 
 #[test]
+fn a_write_uses_up_a_watch_and_nothing_else() {
+    let mut play = Play::waiting(2);
+    let changed = |number| Event::AheadChanged { queue: 0, name: name(number) };
+    for (event, again, number) in [(changed(1), ahead(1), 1), (Event::OwnChanged(0), watch_own(2), 2)] {
+        assert_eq!(play.event(event), now([again]));
+        assert_eq!(play.answers([node(number)]), Step::Wait);
+    }
+    assert_eq!(play.event(gone(0)), Step::Wait);
+    assert_eq!(play.event(gone(1)), won([own(2)]));
+}
+
+#[test]
 fn our_node_deleted_means_a_new_contest() {
     for place in [1, 2, 5] {
         let mut play = Play::waiting(place);
