@@ -53,9 +53,13 @@ impl World {
             directories.clone().for_each(|dir| client.robbed[dir] = false);
         }
         let all = &mut self.server.directories;
-        let created = directories.map(|dir| match all[dir].create(&prefix, sender.session, creator) {
-            Some(Node { name, czxid, .. }) => Answer::Created(OwnNode { name, czxid }),
-            None => Answer::NameTaken,
+        let created = directories.map(|dir| {
+            let is_kept = |node: &&Node| scenario.has(Defect::ReentersAlone) && node.session == sender.session;
+            let kept = all[dir].nodes.iter().find(is_kept).cloned();
+            match kept.or_else(|| all[dir].create(&prefix, sender.session, creator)) {
+                Some(Node { name, czxid, .. }) => Answer::Created(OwnNode { name, czxid }),
+                None => Answer::NameTaken,
+            }
         });
         created.collect()
     }

@@ -4,12 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 
 use curator_protocol::{
-    Answer, Event, LockInternalsDriver as _, ParticipantKind, Request, Uuid, WriteLockInternalsDriver,
+    Answer, Contest, Event, LockInternalsDriver as _, ParticipantKind, Request, Uuid, WriteLockInternalsDriver,
     downgraded_read_name,
 };
 
 use super::defect::Defect;
-use super::machine::Machine;
 use super::scenario::{LEASES, Scenario};
 use super::server::Creator;
 
@@ -24,7 +23,7 @@ pub(crate) struct Client {
     /// Whether anything has happened to it. See `World::active`.
     pub(crate) touched: bool,
     /// None, if it is over.
-    pub(crate) machine: Option<Machine>,
+    pub(crate) contest: Option<Contest>,
     pub(crate) phase: Phase,
     /// Sent, but not yet done by the server. What is sent while there is no connection waits here for the next one.
     pub(crate) wire: VecDeque<Call>,
@@ -100,7 +99,7 @@ impl Client {
             sessions: 1,
             connected: true,
             touched: false,
-            machine: None,
+            contest: None,
             phase: Phase::Done,
             wire: VecDeque::new(),
             answers: Vec::new(),
@@ -125,14 +124,19 @@ impl Client {
         self.drop_contest();
         self.contests += 1;
         let id = contender_id(self.number, self.contests);
-        self.machine = Some(Machine::new(scenario, usize::from(self.number), id, self.session()));
+        let (wanted, session) = (&scenario.clients[usize::from(self.number)], self.session());
+        let contest = match wanted.leases {
+            0 => Contest::new(id, session, wanted.queues.len()),
+            quantity => Contest::for_leases(id, session, quantity, scenario.lease_limit()),
+        };
+        self.contest = Some(if wanted.waits { contest } else { contest.without_waiting() });
         self.was_first = false;
         self.robbed = [false; 2];
     }
 
     /// What the runner had to do with the contest is over. Requests that are sent stay sent.
     pub(crate) fn drop_contest(&mut self) {
-        self.machine = None;
+        self.contest = None;
         self.answers.clear();
         self.stop_watching();
         self.disown();

@@ -6,7 +6,7 @@ use curator_protocol::{Answer, Limit, Request};
 
 use super::client::{Call, Client, Phase, Watch};
 use super::defect::Defect;
-use super::scenario::Scenario;
+use super::scenario::{Fault, Scenario};
 use super::server::{Creator, DyingSession};
 use super::world::{Action, World};
 
@@ -19,11 +19,11 @@ impl World {
                 self.clients.iter_mut().for_each(|client| client.fire(scenario, false, |watch| *watch == Watch::Limit));
             }
             Action::Disconnect { who, done, lost } => {
-                self.faults.disconnects -= 1;
+                self.spend(Fault::Disconnect);
                 self.disconnect(scenario, who, done, lost);
             }
             Action::TimeOut(who) => {
-                self.faults.timeouts -= 1;
+                self.spend(Fault::TimeOut);
                 let client = &mut self.clients[who];
                 client.touched = true;
                 let calls = client.wire.clone();
@@ -31,23 +31,23 @@ impl World {
                 calls.iter().for_each(|call| self.leave_unanswered(scenario, who, call));
             }
             Action::LoseWatches(who) => {
-                self.faults.lost_watches -= 1;
+                self.spend(Fault::LostWatches);
                 self.interrupt(scenario, who);
             }
             Action::LoseSession(who) => {
-                self.faults.lost_sessions -= 1;
+                self.spend(Fault::LostSession);
                 self.lose_session(scenario, who);
             }
             Action::Cancel(who) => {
-                self.faults.cancels -= 1;
+                self.spend(Fault::Cancel);
                 self.cancel(scenario, who);
             }
             Action::Delete(dir, place) => {
-                self.faults.deletes -= 1;
+                self.spend(Fault::Delete);
                 self.rob(scenario, dir, place);
             }
             Action::Write(dir, place) => {
-                self.faults.writes -= 1;
+                self.spend(Fault::Write);
                 let node = &mut self.server.directories[dir].nodes[place];
                 // Nobody else asks for it.
                 node.version += i32::from(scenario.is_semaphore());
@@ -56,16 +56,22 @@ impl World {
                 }
             }
             Action::Reap(dir) => {
-                self.faults.reaps -= 1;
+                self.spend(Fault::Reap);
                 self.server.directories[dir].reap();
             }
             Action::DowngradeOther(dir, place) => {
-                self.faults.downgrades -= 1;
+                self.spend(Fault::Downgrade);
                 let directory = &mut self.server.directories[dir];
                 let sequence = directory.nodes[place].sequence;
                 directory.create_second(place, format!("{}{sequence:010}", scenario.downgraded_prefix()));
             }
             progress => unreachable!("{progress:?} is no fault"),
+        }
+    }
+
+    fn spend(&mut self, fault: Fault) {
+        if let Some(place) = self.faults.iter().position(|other| *other == fault) {
+            self.faults.remove(place);
         }
     }
 

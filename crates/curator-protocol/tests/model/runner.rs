@@ -1,10 +1,9 @@
 //! What the runners do: the simplest that can drive a contest.
 
-use curator_protocol::{Answer, ContestError, Event, Request, Step};
+use curator_protocol::{Answer, Contest, ContestError, Event, Pace, Request, Step};
 
 use super::client::{Call, Client, Phase, Watch};
 use super::defect::Defect;
-use super::machine::Machine;
 use super::scenario::{LEASES, Scenario};
 use super::world::{Action, World};
 
@@ -41,9 +40,26 @@ impl World {
     pub(super) fn begin(&mut self, scenario: &Scenario, who: usize) {
         let client = &mut self.clients[who];
         client.next_contest(scenario);
-        let Some(machine) = &mut client.machine else { return };
-        let step = machine.start();
+        let Some(contest) = &mut client.contest else { return };
+        let step = contest.start();
         self.perform(scenario, who, step);
+    }
+
+    /// Does what the contest wants after these answers, or none after an event. It goes on at once, unless something has
+    /// failed.
+    fn perform_in_pace(&mut self, scenario: &Scenario, who: usize, step: Step, answers: &[Answer]) {
+        let is_lost = |answer: &Answer| *answer == Answer::Unknown;
+        let has_failed = |answer: &Answer| is_lost(answer) || matches!(answer, Answer::NoParent | Answer::Missing);
+        let is_in_pace = match step {
+            Step::Send { pace: Pace::Now, .. } => answers.is_empty() || !answers.iter().all(is_lost),
+            Step::Send { pace: Pace::Retry, .. } => answers.iter().any(has_failed),
+            _ => true,
+        };
+        if is_in_pace {
+            self.perform(scenario, who, step);
+        } else {
+            self.clients[who].phase = Phase::Failed(format!("{step:?} after {answers:?}"));
+        }
     }
 
     /// Does what the contest wants.
@@ -72,9 +88,10 @@ impl World {
                     quantity => vec![LEASES; quantity],
                 };
                 let nodes: Vec<_> = directories.into_iter().zip(nodes.into_iter().map(|node| node.name)).collect();
-                let surplus = client.machine.iter().flat_map(Machine::surplus);
-                let surplus = surplus.map(|(number, name)| Call::Delete(scenario.directory(who, number), name));
-                client.wire.extend(surplus);
+                let surplus = client.contest.iter().flat_map(Contest::surplus);
+                let delete =
+                    |(number, name): (usize, &str)| Call::Delete(scenario.directory(who, number), name.to_owned());
+                client.wire.extend(surplus.map(delete));
                 // With one queue, the order of the events leaves no doubt.
                 let may_be_late = scenario.clients[who].queues.len() > 1;
                 let is_lost = |dir, name: &str| self.server.node(dir, name).is_none() && client.is_told(dir, name);
@@ -87,7 +104,9 @@ impl World {
                 let is_left = scenario.has(Defect::LeavesTheRefused);
                 self.end(scenario, who, Phase::Refused, is_left);
             }
-            Step::Restart(_) if scenario.has(Defect::LeavesTheOthers) => self.begin(scenario, who),
+            Step::Restart(_) if scenario.has(Defect::LeavesTheOthers) || scenario.has(Defect::ReentersAlone) => {
+                self.begin(scenario, who);
+            }
             Step::Restart(_) => {
                 let sweeps = self.clean_up(scenario, who);
                 self.begin(scenario, who);
@@ -145,38 +164,38 @@ impl World {
         let client = &mut self.clients[who];
         client.answers.extend(answers);
         if client.phase == Phase::InFlight(client.answers.len())
-            && let Some(machine) = &mut client.machine
+            && let Some(contest) = &mut client.contest
         {
             let answers = std::mem::take(&mut client.answers);
-            let step = machine.answered(scenario.clients[who].driver, answers);
-            self.perform(scenario, who, step);
+            let step = contest.answered(scenario.clients[who].driver, answers.clone());
+            self.perform_in_pace(scenario, who, step, &answers);
         }
     }
 
     fn look(&mut self, scenario: &Scenario, who: usize, event: usize) {
         let client = &mut self.clients[who];
         let Some(seen) = client.events.remove(event) else { return };
-        let Some(machine) = &mut client.machine else { return };
+        let Some(contest) = &mut client.contest else { return };
         if scenario.has(Defect::ForgetsOneOfTwoEvents) && matches!(seen.watch, Watch::Own(..)) && event > 0 {
             client.events.clear();
         }
         if scenario.has(Defect::TakesAnyDeletionForOwnership) && matches!(seen.watch, Watch::Ahead(..)) && seen.deleted
         {
-            let nodes = machine.nodes();
+            let nodes = contest.nodes().map(|(queue, node)| (queue, node.name.clone())).collect();
             client.phase = Phase::Owning { nodes, rightful: client.was_first };
             client.drop_contest();
             return;
         }
-        let step = machine.observed(seen.event(scenario.clients[who].queues));
-        self.perform(scenario, who, step);
+        let step = contest.observed(seen.event(scenario.clients[who].queues));
+        self.perform_in_pace(scenario, who, step, &[]);
     }
 
     pub(super) fn interrupt(&mut self, scenario: &Scenario, who: usize) {
         let client = &mut self.clients[who];
         client.stop_watching();
-        let Some(machine) = &mut client.machine else { return };
-        let step = machine.observed(Event::Interrupted);
-        self.perform(scenario, who, step);
+        let Some(contest) = &mut client.contest else { return };
+        let step = contest.observed(Event::Interrupted);
+        self.perform_in_pace(scenario, who, step, &[]);
     }
 
     /// An owner that learns that it has lost its lock does the same.
@@ -205,12 +224,12 @@ impl World {
     /// Deletes what the contest knows, and says what has to be looked for.
     fn clean_up(&mut self, scenario: &Scenario, who: usize) -> Vec<Call> {
         let client = &mut self.clients[who];
-        let (creator, Some(machine)) = (client.creator(), &client.machine) else { return Vec::new() };
+        let (creator, Some(contest)) = (client.creator(), &client.contest) else { return Vec::new() };
         let directory = |number| scenario.directory(who, number);
-        let nodes = machine.nodes().into_iter();
-        client.wire.extend(nodes.map(|(number, name)| Call::Delete(directory(number), name)));
+        let nodes = contest.nodes().map(|(number, node)| (number, node.name.as_str())).chain(contest.surplus());
+        client.wire.extend(nodes.map(|(number, name)| Call::Delete(directory(number), name.to_owned())));
         let is_left = |dir: &usize| scenario.is_semaphore() && *dir == LEASES && scenario.has(Defect::LeavesLeases);
-        let unknown = machine.unknown_nodes().into_iter().map(directory).filter(|dir| !is_left(dir));
+        let unknown = contest.unknown_nodes().map(directory).filter(|dir| !is_left(dir));
         unknown.map(|dir| Call::Sweep(dir, creator)).collect()
     }
 

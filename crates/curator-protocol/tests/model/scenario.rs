@@ -1,13 +1,14 @@
 //! What a run of the model is about: who contends for what, what may go wrong, and which defect is put in on purpose.
 
-use std::fmt;
-
 use curator_protocol::{
     LeaseLimit, LockInternalsDriver, ReadLockInternalsDriver, StandardLockInternalsDriver, Uuid,
     WriteLockInternalsDriver,
 };
 
 use super::defect::Defect;
+
+pub(crate) const READER: &dyn LockInternalsDriver = &ReadLockInternalsDriver;
+pub(crate) const WRITER: &dyn LockInternalsDriver = &WriteLockInternalsDriver;
 
 /// The directory of the leases. Semaphores have their queue in directory 0.
 pub(crate) const LEASES: usize = 1;
@@ -27,8 +28,8 @@ pub(crate) struct Scenario {
     pub(crate) limit: usize,
     /// Whether a node says so, or is to say so, and what it is changed to at some time.
     pub(crate) shared_limit: Option<SharedLimit>,
-    /// What may go wrong, and how often.
-    pub(crate) faults: Faults,
+    /// What may go wrong, each as often as it is here.
+    pub(crate) faults: Vec<Fault>,
     /// The defect of the runner, if any.
     pub(crate) defect: Option<Defect>,
     /// The lock name of the others' nodes.
@@ -55,55 +56,27 @@ pub(crate) struct SharedLimit {
     pub(crate) changed_to: Option<usize>,
 }
 
-/// How often each fault may happen. They happen at any time, to anybody, or not at all.
+/// What may go wrong, at any time, to anybody, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Faults {
+pub(crate) enum Fault {
     /// A connection is lost. What was under way may or may not have been done.
-    pub(crate) disconnects: u8,
+    Disconnect,
     /// The runner stops waiting for a pipeline, though the connection stands and the server will do it all.
-    pub(crate) timeouts: u8,
+    TimeOut,
     /// A runner cannot rely on its watches any more, and lets go of them.
-    pub(crate) lost_watches: u8,
+    LostWatches,
     /// A client is told that its session is lost. The server finds out later.
-    pub(crate) lost_sessions: u8,
+    LostSession,
     /// An acquire is cancelled.
-    pub(crate) cancels: u8,
+    Cancel,
     /// Somebody deletes a contender's node.
-    pub(crate) deletes: u8,
+    Delete,
     /// Somebody writes to a node (that is how Curator asks for a lock back).
-    pub(crate) writes: u8,
+    Write,
     /// The server removes an empty directory, and with it the counter.
-    pub(crate) reaps: u8,
+    Reap,
     /// One of the others puts a second node beside its own, with the same number: a write lock becomes a read lock.
-    pub(crate) downgrades: u8,
-}
-
-impl Faults {
-    pub(crate) const NONE: Self = Self {
-        disconnects: 0,
-        timeouts: 0,
-        lost_watches: 0,
-        lost_sessions: 0,
-        cancels: 0,
-        deletes: 0,
-        writes: 0,
-        reaps: 0,
-        downgrades: 0,
-    };
-
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self {
-            disconnects: self.disconnects + other.disconnects,
-            timeouts: self.timeouts + other.timeouts,
-            lost_watches: self.lost_watches + other.lost_watches,
-            lost_sessions: self.lost_sessions + other.lost_sessions,
-            cancels: self.cancels + other.cancels,
-            deletes: self.deletes + other.deletes,
-            writes: self.writes + other.writes,
-            reaps: self.reaps + other.reaps,
-            downgrades: self.downgrades + other.downgrades,
-        }
-    }
+    Downgrade,
 }
 
 /// The scenarios, all of them without faults at first.
@@ -111,6 +84,15 @@ impl Scenario {
     /// Contests for Curator's mutex.
     pub(crate) fn of(contenders: usize) -> Self {
         Self::of_each(vec![Wanted::MUTEX; contenders])
+    }
+
+    /// Every row of so many readers and writers.
+    ///
+    /// Contenders first act in the order of their numbers, so it takes all rows to have readers and writers come in any order.
+    pub(crate) fn rows_of_readers_and_writers(length: u32) -> impl Iterator<Item = Self> {
+        let driver = |writes| if writes { WRITER } else { READER };
+        let row = move |row| (0..length).map(|place| driver(row & (1 << place) != 0)).collect::<Vec<_>>();
+        (0..1_u32 << length).map(move |number| Self::of_readers_and_writers(&row(number)))
     }
 
     /// One contest for each driver, of readers and writers. Others are writers.
@@ -138,7 +120,7 @@ impl Scenario {
             counter: 0,
             limit: 0,
             shared_limit: None,
-            faults: Faults::NONE,
+            faults: Vec::new(),
             defect: None,
             lock_name: StandardLockInternalsDriver::LOCK_NAME,
         }
@@ -152,8 +134,8 @@ impl Scenario {
         Self { others, ..self }
     }
 
-    pub(crate) fn with(self, faults: Faults) -> Self {
-        Self { faults, ..self }
+    pub(crate) fn with(&self, faults: &[Fault]) -> Self {
+        Self { faults: faults.to_vec(), ..self.clone() }
     }
 
     pub(crate) fn in_directories(self, directories: [bool; 2]) -> Self {
@@ -248,44 +230,18 @@ impl Wanted {
     const MUTEX: Self = Self { queues: &[0], leases: 0, waits: true, driver: &StandardLockInternalsDriver::new() };
 }
 
-impl fmt::Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, client) in self.clients.iter().enumerate() {
-            let Wanted { queues, leases, waits, .. } = client;
-            let (comma, impatient) = (if i > 0 { ", " } else { "" }, if *waits { "" } else { " without waiting" });
-            match leases {
-                0 => write!(f, "{comma}{queues:?}{impatient}")?,
-                _ => write!(f, "{comma}{leases} of {} leases{impatient}", self.limit)?,
-            }
-        }
-        if self.others != [0, 0] {
-            write!(f, " behind {:?} others", self.others)?;
-        }
-        if self.is_near_the_end() {
-            write!(f, ", {} numbers left", i32::MAX - self.counter)?;
-        }
-        if let Some(SharedLimit { exists, changed_to }) = self.shared_limit {
-            f.write_str(if exists { ", as a node says" } else { ", as no node says yet" })?;
-            changed_to.map_or(Ok(()), |then| write!(f, ", then {then}"))?;
-        }
-        if self.directories == [true, true] { Ok(()) } else { write!(f, ", directories {:?}", self.directories) }
-    }
-}
-
-/// One of each kind that can happen to any lock.
-pub(crate) const KINDS: [(&str, Faults); 7] = [
-    ("a lost connection", Faults { disconnects: 1, ..Faults::NONE }),
-    ("a time-out", Faults { timeouts: 1, ..Faults::NONE }),
-    ("lost watches", Faults { lost_watches: 1, ..Faults::NONE }),
-    ("a lost session", Faults { lost_sessions: 1, ..Faults::NONE }),
-    ("a cancel", Faults { cancels: 1, ..Faults::NONE }),
-    ("a deleted node", Faults { deletes: 1, ..Faults::NONE }),
-    ("a write", Faults { writes: 1, ..Faults::NONE }),
+/// Those that can happen to any lock.
+pub(crate) const KINDS: [Fault; 7] = [
+    Fault::Disconnect,
+    Fault::TimeOut,
+    Fault::LostWatches,
+    Fault::LostSession,
+    Fault::Cancel,
+    Fault::Delete,
+    Fault::Write,
 ];
 
 /// Each pair of kinds, also of one with itself.
-pub(crate) fn pairs_of_kinds() -> impl Iterator<Item = (String, Faults)> {
-    (0..KINDS.len())
-        .flat_map(|one| (one..KINDS.len()).map(move |other| (KINDS[one], KINDS[other])))
-        .map(|((kind, faults), (other_kind, other))| (format!("{kind}, {other_kind}"), faults.and(other)))
+pub(crate) fn pairs_of_kinds() -> impl Iterator<Item = [Fault; 2]> {
+    (0..KINDS.len()).flat_map(|one| KINDS[one..].iter().map(move |other| [KINDS[one], *other]))
 }

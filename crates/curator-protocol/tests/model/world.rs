@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use super::client::{Client, Phase};
-use super::scenario::{Faults, LEASES, Scenario};
+use super::scenario::{Fault, LEASES, Scenario};
 use super::server::{Creator, OTHERS, Server};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,7 +11,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clients: Vec<Client>,
     /// What may still go wrong.
-    pub(crate) faults: Faults,
+    pub(crate) faults: Vec<Fault>,
     /// What the limit of the leases may still be changed to.
     pub(crate) change: Option<usize>,
 }
@@ -79,7 +79,7 @@ impl Model for Scenario {
     fn init_states(&self) -> Vec<World> {
         let clients = (0_u8..).zip(&self.clients).map(|(number, _)| Client::new(number)).collect();
         let change = self.shared_limit.and_then(|shared| shared.changed_to);
-        let mut world = World { server: Server::new(self), clients, faults: self.faults, change };
+        let mut world = World { server: Server::new(self), clients, faults: self.faults.clone(), change };
         for (dir, others) in self.others.into_iter().enumerate() {
             for i in 0..others {
                 let prefix = format!("_c_other{i}-{}", self.lock_name);
@@ -230,47 +230,47 @@ impl World {
     }
 
     fn possible_faults(&self, scenario: &Scenario, actions: &mut Vec<Action>) {
-        let faults = &self.faults;
+        let may = |fault| self.faults.contains(&fault);
         if self.change.is_some() && self.server.limit.is_some() {
             actions.push(Action::ChangeLimit);
         }
         for (who, client) in self.active(scenario) {
             let busy = !matches!(client.phase, Phase::Done | Phase::Failed(_));
-            if faults.disconnects > 0 && client.connected && busy {
+            if may(Fault::Disconnect) && client.connected && busy {
                 let under_way = client.wire.len();
                 let cuts = (0..=under_way).flat_map(|lost| (0..=lost).map(move |done| (done, lost)));
                 actions.extend(cuts.map(|(done, lost)| Action::Disconnect { who, done, lost }));
             }
-            if faults.timeouts > 0 && matches!(client.phase, Phase::InFlight(_)) {
+            if may(Fault::TimeOut) && matches!(client.phase, Phase::InFlight(_)) {
                 actions.push(Action::TimeOut(who));
             }
-            if faults.lost_watches > 0 && client.phase == Phase::Waiting {
+            if may(Fault::LostWatches) && client.phase == Phase::Waiting {
                 actions.push(Action::LoseWatches(who));
             }
-            if faults.lost_sessions > 0 && busy {
+            if may(Fault::LostSession) && busy {
                 actions.push(Action::LoseSession(who));
             }
-            if faults.cancels > 0 && client.contends() {
+            if may(Fault::Cancel) && client.contends() {
                 actions.push(Action::Cancel(who));
             }
         }
         for (dir, place, node) in self.server.nodes() {
             let (is_other, is_lease) = (node.creator == Creator::Other, scenario.is_semaphore() && dir == LEASES);
-            if faults.deletes > 0 && !is_other && !is_lease {
+            if may(Fault::Delete) && !is_other && !is_lease {
                 actions.push(Action::Delete(dir, place));
             }
             // A write matters to whoever watches the node; and to whoever takes leases for its place.
             let matters =
                 scenario.is_semaphore() || self.clients.iter().any(|client| client.watches_node(dir, &node.name));
-            if faults.writes > 0 && matters && !is_lease {
+            if may(Fault::Write) && matters && !is_lease {
                 actions.push(Action::Write(dir, place));
             }
-            if faults.downgrades > 0 && is_other {
+            if may(Fault::Downgrade) && is_other {
                 actions.push(Action::DowngradeOther(dir, place));
             }
         }
         for (dir, directory) in self.server.directories.iter().enumerate() {
-            if faults.reaps > 0 && directory.exists && directory.nodes.is_empty() {
+            if may(Fault::Reap) && directory.exists && directory.nodes.is_empty() {
                 actions.push(Action::Reap(dir));
             }
         }

@@ -1,6 +1,4 @@
-//! Each branch of the way to leases, for the first in the queue of a semaphore.
-
-mod misuse;
+//! The way to leases, for the first in the queue of a semaphore.
 
 use super::*;
 
@@ -8,7 +6,7 @@ const fn limit(leases: usize) -> Limit {
     Limit { leases, version: Some(3) }
 }
 
-fn says(leases: usize) -> Answer {
+pub(super) fn says(leases: usize) -> Answer {
     Answer::Limit(limit(leases))
 }
 
@@ -17,12 +15,12 @@ fn lease_name(number: usize) -> String {
 }
 
 /// Ours.
-fn leases(count: usize) -> Vec<OwnNode> {
+pub(super) fn leases(count: usize) -> Vec<OwnNode> {
     (0..count).map(|number| OwnNode { name: lease_name(number), czxid: 7 }).collect()
 }
 
 /// So many, with the names of ours, and whatever else somebody may have put there.
-fn names(count: usize) -> Answer {
+pub(super) fn names(count: usize) -> Answer {
     // The server promises no order.
     let mut names: Vec<_> = (0..count).rev().map(lease_name).collect();
     names.push("foreign".to_owned());
@@ -30,8 +28,12 @@ fn names(count: usize) -> Answer {
 }
 
 /// So many leases of others.
-fn others(count: usize) -> Answer {
+pub(super) fn others(count: usize) -> Answer {
     Answer::Children((0..count).map(|number| format!("_c_x-lease-{number:010}")).collect())
+}
+
+pub(super) fn lease(ephemeral_owner: i64) -> Answer {
+    Answer::Node { ephemeral_owner, czxid: 7, version: 0, is_ours: true }
 }
 
 fn of_leases<const N: usize>(requests: [Request; N]) -> [(usize, Request); N] {
@@ -46,32 +48,16 @@ fn recover() -> Step {
     retry(of_leases([Request::Sync, Request::List]))
 }
 
-fn take(quantity: usize, limit: Limit) -> Step {
-    take_place_of_version(quantity, limit, 0)
+fn take(with_directory: bool, quantity: usize, limit: Limit) -> Step {
+    take_place_of_version(0, with_directory, quantity, limit)
 }
 
-fn take_place_of_version(quantity: usize, limit: Limit, place_version: i32) -> Step {
-    now(of_leases([Request::Take { with_directory: false, quantity, limit, place: name(0), place_version }]))
+fn take_place_of_version(place_version: i32, with_directory: bool, quantity: usize, limit: Limit) -> Step {
+    now(of_leases([Request::Take { with_directory, quantity, limit, place: name(0), place_version }]))
 }
 
-fn take_with_directory(quantity: usize, limit: Limit) -> [(usize, Request); 1] {
-    of_leases([Request::Take { with_directory: true, quantity, limit, place: name(0), place_version: 0 }])
-}
-
-fn read_place() -> (usize, Request) {
-    (0, inspect(0))
-}
-
-fn place(version: i32) -> Answer {
-    Answer::Node { ephemeral_owner: SESSION, czxid: czxid(0), version, is_ours: true }
-}
-
-fn inspect_lease() -> Step {
-    now(of_leases([Request::Inspect { name: lease_name(0) }]))
-}
-
-fn lease(ephemeral_owner: i64) -> Answer {
-    Answer::Node { ephemeral_owner, czxid: 7, version: 0, is_ours: true }
+fn read_place() -> [(usize, Request); 1] {
+    [(0, inspect(0))]
 }
 
 const READ_LIMIT: [(usize, Request); 1] = [(LEASES, Request::WatchLimit)];
@@ -85,54 +71,58 @@ fn claiming(quantity: usize) -> Contest {
 impl Play {
     /// It is the first in its queue, and has read this beside its list.
     fn first(contest: Contest, leases: Answer, limit: Answer) -> (Self, Step) {
-        let mut play = Self::new(contest, DRIVER);
-        let _ = play.start();
+        let mut play = Self::new(contest, &DRIVER);
         let mut answers = vec![created(0), children([0]), leases];
-        if play.in_flight.contains(&(LEASES, Request::Limit)) {
-            answers.push(limit);
-        }
+        answers.extend(play.in_flight.contains(&(LEASES, Request::Limit)).then_some(limit));
         let step = play.answers(answers);
         (play, step)
     }
 
     /// It reads.
-    fn looking(quantity: usize) -> Self {
+    pub(super) fn reading(quantity: usize) -> Self {
         let (play, step) = Self::first(claiming(quantity), Answer::Unknown, Answer::Unknown);
         assert_eq!(step, now(look()));
         play
     }
 
+    pub(super) fn creating_limit() -> Self {
+        let mut play = Self::reading(1);
+        assert_eq!(play.answers([Answer::Missing, others(0)]), now(of_leases([Request::CreateLimit])));
+        play
+    }
+
     /// It has seen two leases of two.
-    fn waiting_for(quantity: usize) -> Self {
-        let mut play = Self::looking(quantity);
+    pub(super) fn waiting_for(quantity: usize) -> Self {
+        let mut play = Self::reading(quantity);
         assert_eq!(play.answers([says(2), others(2)]), Step::Wait);
         play
     }
 
-    fn taking(quantity: usize) -> Self {
+    pub(super) fn taking(quantity: usize) -> Self {
         let (play, step) = Self::first(claiming(quantity), others(0), says(quantity));
-        assert_eq!(step, take(quantity, limit(quantity)));
+        assert_eq!(step, take(false, quantity, limit(quantity)));
         assert_eq!(play.unknown_nodes(), [LEASES]);
         play
     }
 
-    fn recovering_leases(quantity: usize) -> Self {
+    pub(super) fn recovering_leases(quantity: usize) -> Self {
         let mut play = Self::taking(quantity);
         assert_eq!(play.answers([Answer::Unknown]), recover());
         assert_eq!(play.unknown_nodes(), [LEASES]);
         play
     }
 
-    fn inspecting(quantity: usize) -> Self {
+    pub(super) fn inspecting(quantity: usize) -> Self {
         let mut play = Self::recovering_leases(quantity);
-        assert_eq!(play.answers([Answer::Done, names(quantity)]), inspect_lease());
+        let inspect = Request::Inspect { name: lease_name(0) };
+        assert_eq!(play.answers([Answer::Done, names(quantity)]), now(of_leases([inspect])));
         play
     }
 
     /// Somebody has written to its place.
-    fn reading_place(quantity: usize) -> Self {
+    pub(super) fn reading_place(quantity: usize) -> Self {
         let mut play = Self::taking(quantity);
-        assert_eq!(play.answers([Answer::PlaceWritten]), now([read_place()]));
+        assert_eq!(play.answers([Answer::PlaceWritten]), now(read_place()));
         play
     }
 }
@@ -140,32 +130,30 @@ impl Play {
 #[test]
 fn what_was_read_beside_the_queue_is_enough_to_take() {
     let (mut play, step) = Play::first(claiming(3), others(2), says(5));
-    assert_eq!(step, take(3, limit(5)));
+    assert_eq!(step, take(false, 3, limit(5)));
     assert_eq!(play.answers([Answer::Taken(leases(3))]), won(leases(3)));
     // A fixed number has no version, and is not asked for.
-    for waits in [true, false] {
-        let contest = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(1));
-        let (play, step) =
-            Play::first(if waits { contest } else { contest.without_waiting() }, others(0), Answer::Unknown);
-        assert_eq!(step, take(1, Limit { leases: 1, version: None }));
+    let fixed = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(1));
+    for contest in [fixed.clone(), fixed.without_waiting()] {
+        let (play, step) = Play::first(contest, others(0), Answer::Unknown);
+        assert_eq!(step, take(false, 1, Limit { leases: 1, version: None }));
         assert_eq!(play.requests, 4);
     }
     // Children that are no leases use up nothing, and no directory is no leases.
     let (_, step) = Play::first(claiming(1), Answer::Children(vec!["foreign".to_owned()]), says(1));
-    assert_eq!(step, take(1, limit(1)));
+    assert_eq!(step, take(false, 1, limit(1)));
     let (_, step) = Play::first(claiming(1), Answer::NoParent, says(1));
-    assert_eq!(step, now(take_with_directory(1, limit(1))));
+    assert_eq!(step, take(true, 1, limit(1)));
+    assert_eq!(Play::reading(1).answers([says(1), Answer::NoParent]), take(true, 1, limit(1)));
+    // It was made before the second look.
+    let (mut play, _) = Play::first(claiming(1), Answer::NoParent, Answer::Unknown);
+    assert_eq!(play.answers([says(1), others(0)]), take(false, 1, limit(1)));
 }
 
 #[test]
 fn what_is_too_little_is_read_again_with_watches() {
-    let seen = [
-        (others(3), says(5)),
-        (Answer::Unknown, says(5)),
-        (others(0), Answer::Unknown),
-        (others(0), Answer::Missing),
-        (Answer::Unknown, Answer::Unknown),
-    ];
+    let seen =
+        [(others(3), says(5)), (Answer::Unknown, says(5)), (others(0), Answer::Unknown), (others(0), Answer::Missing)];
     for (leases, limit) in seen {
         let (mut play, step) = Play::first(claiming(3), leases.clone(), limit.clone());
         assert_eq!(step, now(look()), "{leases:?}, {limit:?}");
@@ -177,13 +165,12 @@ fn what_is_too_little_is_read_again_with_watches() {
     assert_eq!(step, now(READ_LEASES));
     assert_eq!(play.answers([others(1)]), Step::Wait);
     assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
-    assert_eq!(play.answers([others(0)]), take(1, Limit { leases: 1, version: None }));
+    assert_eq!(play.answers([others(0)]), take(false, 1, Limit { leases: 1, version: None }));
 }
 
 #[test]
 fn what_was_read_beside_a_list_that_did_not_show_it_as_the_first_is_forgotten() {
-    let mut play = Play::new(claiming(1), DRIVER);
-    let _ = play.start();
+    let mut play = Play::new(claiming(1), &DRIVER);
     let step = play.answers([created(1), children([0, 1]), others(0), says(1)]);
     assert_eq!(step, now([ahead(0), watch_own(1)]));
     assert_eq!(play.answers([node(0), node(1)]), Step::Wait);
@@ -191,7 +178,22 @@ fn what_was_read_beside_a_list_that_did_not_show_it_as_the_first_is_forgotten() 
 }
 
 #[test]
-fn whoever_may_not_wait_is_refused_and_watches_nothing() {
+fn an_event_is_followed_by_a_look_at_what_has_changed() {
+    let mut play = Play::waiting_for(1);
+    assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
+    assert_eq!(play.answers([Answer::Unknown]), retry(READ_LEASES));
+    assert_eq!(play.answers([others(1)]), take(false, 1, limit(2)));
+
+    let mut play = Play::waiting_for(1);
+    assert_eq!(play.event(Event::LimitChanged), now(READ_LIMIT));
+    assert_eq!(play.answers([Answer::Unknown]), retry(READ_LIMIT));
+    assert_eq!(play.answers([says(3)]), take(false, 1, limit(3)));
+
+    assert_eq!(Play::waiting_for(1).event(Event::OwnDeleted(0)), DELETED, "its place");
+}
+
+#[test]
+fn whoever_may_not_wait_for_leases_is_refused_and_watches_nothing() {
     let contest = || claiming(3).without_waiting();
     let (play, step) = Play::first(contest(), others(3), says(5));
     assert_eq!(step, Step::Refused);
@@ -200,161 +202,31 @@ fn whoever_may_not_wait_is_refused_and_watches_nothing() {
     let (mut play, step) = Play::first(contest(), others(3), Answer::Unknown);
     assert_eq!(step, now(of_leases([Request::Limit, Request::List])));
     assert_eq!(play.answers([says(5), others(3)]), Step::Refused);
-    assert!(is_failed(&play.answers([says(9), others(0)])), "it is over");
-    // It is not the first in the queue.
-    let mut play = Play::new(contest(), DRIVER);
-    let _ = play.start();
-    assert_eq!(play.answers([created(1), children([0, 1]), others(0), says(5)]), Step::Refused);
 }
 
 #[test]
 fn neither_a_limit_of_none_nor_more_leases_than_the_limit_give_any() {
     for (quantity, count, limit) in [(1, 0, 0), (1, 5, 2), (usize::MAX, 1, 2), (usize::MAX, 1, usize::MAX)] {
-        let mut play = Play::looking(quantity);
+        let mut play = Play::reading(quantity);
         assert_eq!(play.answers([says(limit), others(count)]), Step::Wait, "{quantity} beside {count} of {limit}");
     }
 }
 
 #[test]
-fn it_takes_all_that_it_wants_when_there_is_enough_and_nothing_before() {
-    let mut play = Play::looking(3);
-    assert_eq!(play.answers([says(3), others(2)]), Step::Wait);
-    assert_eq!(play.unknown_nodes(), [0; 0]);
-    assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
-    assert_eq!(play.answers([others(1)]), Step::Wait);
-    assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
-    assert_eq!(play.answers([others(0)]), take(3, limit(3)));
-}
-
-#[test]
-fn an_event_is_followed_by_a_look_at_what_has_changed() {
-    let mut play = Play::waiting_for(1);
-    assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
-    assert_eq!(play.answers([Answer::Unknown]), retry(READ_LEASES));
-    assert_eq!(play.answers([others(1)]), take(1, limit(2)));
-
-    let mut play = Play::waiting_for(1);
-    assert_eq!(play.event(Event::LimitChanged), now(READ_LIMIT));
-    assert_eq!(play.answers([Answer::Unknown]), retry(READ_LIMIT));
-    assert_eq!(play.answers([says(2)]), Step::Wait, "it was written, and not changed");
-    assert_eq!(play.event(Event::LimitChanged), now(READ_LIMIT));
-    assert_eq!(play.answers([says(3)]), take(1, limit(3)));
-}
-
-#[test]
-fn after_an_interruption_one_pipeline_reads_the_leases_and_the_limit() {
-    let mut play = Play::waiting_for(1);
-    assert_eq!(play.event(Event::Interrupted), now(look()));
-    assert_eq!(play.answers([Answer::Unknown, Answer::Unknown]), retry(look()));
-    assert_eq!(play.answers([says(2), others(2)]), Step::Wait);
-    assert_eq!(play.event(Event::Interrupted), now(look()));
-    assert_eq!(play.answers([says(2), others(1)]), take(1, limit(2)));
-}
-
-#[test]
-fn a_place_that_is_deleted_while_leases_are_waited_for_means_a_new_contest() {
-    let mut play = Play::waiting_for(1);
-    assert_eq!(play.event(Event::OwnDeleted(0)), DELETED);
-    assert_eq!(play.unknown_nodes(), [0; 0]);
-    // What else the watches in the queue see does not matter any more.
-    let mut play = Play::waiting_for(1);
-    for event in [Event::OwnChanged(0), gone(0), changed(0)] {
-        assert_eq!(play.event(event), Step::Wait);
-    }
-    assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
-}
-
-#[test]
-fn only_what_was_not_answered_is_asked_again() {
-    let cases = [
-        ([Answer::Unknown, others(0)], READ_LIMIT.to_vec()),
-        ([says(2), Answer::Unknown], READ_LEASES.to_vec()),
-        ([Answer::Unknown, Answer::Unknown], look().to_vec()),
-    ];
-    for (answers, again) in cases {
-        assert_eq!(Play::looking(1).answers(answers.clone()), retry(again), "{answers:?}");
-    }
-}
-
-#[test]
-fn a_limit_that_is_missing_is_made_and_read() {
-    let create = || now(of_leases([Request::CreateLimit]));
-    for second in [others(0), Answer::Unknown] {
-        let mut play = Play::looking(1);
-        assert_eq!(play.answers([Answer::Missing, second.clone()]), create());
-        let left = if second == Answer::Unknown { look().to_vec() } else { READ_LIMIT.to_vec() };
-        assert_eq!(play.answers([Answer::Done]), now(left));
-    }
-    let mut play = Play::looking(1);
-    let _ = play.answers([Answer::Missing, others(0)]);
-    assert_eq!(play.answers([Answer::Unknown]), retry(READ_LIMIT));
-    assert_eq!(play.answers([says(1)]), take(1, limit(1)));
-
-    // It was deleted while it was waited for.
-    let mut play = Play::waiting_for(1);
-    assert_eq!(play.event(Event::LimitChanged), now(READ_LIMIT));
-    assert_eq!(play.answers([Answer::Missing]), create());
-}
-
-#[test]
-fn a_limit_that_changed_before_the_take_is_read_again() {
-    let mut play = Play::taking(3);
-    assert_eq!(play.answers([Answer::LimitChanged]), now(look()));
-    assert_eq!(play.unknown_nodes(), [0; 0], "nothing was taken");
-    assert_eq!(play.answers([says(2), others(0)]), Step::Wait);
-    let mut play = Play::taking(3);
-    assert_eq!(play.answers([Answer::LimitChanged]), now(look()));
-    assert_eq!(play.answers([Answer::Missing, others(0)]), now(of_leases([Request::CreateLimit])));
-}
-
-#[test]
-fn whoever_has_lost_its_place_begins_anew() {
-    let mut play = Play::taking(1);
-    assert_eq!(play.answers([Answer::Missing]), MISSING);
-    assert_eq!(play.unknown_nodes(), [0; 0], "nothing was taken");
-}
-
-#[test]
-fn a_place_that_was_written_is_read_before_the_leases_are_taken() {
-    let mut play = Play::reading_place(2);
-    assert_eq!(play.answers([place(1)]), take_place_of_version(2, limit(2), 1), "it is still the first");
-    assert_eq!(play.answers([Answer::Taken(leases(2))]), won(leases(2)));
-    // Written again after it was read.
-    let mut play = Play::reading_place(2);
-    for version in [1, 4] {
-        assert_eq!(play.answers([place(version)]), take_place_of_version(2, limit(2), version));
-        assert_eq!(play.answers([Answer::PlaceWritten]), now([read_place()]));
-    }
-    // The number of leases was changed, too.
-    let mut play = Play::reading_place(2);
-    let _ = play.answers([place(1)]);
-    assert_eq!(play.answers([Answer::LimitChanged]), now(look()));
-    assert_eq!(play.answers([says(2), others(0)]), take_place_of_version(2, limit(2), 1), "it is not read again");
-}
-
-#[test]
-fn a_place_that_could_not_be_read_is_read_again_and_one_that_is_gone_is_lost() {
+fn a_place_is_read_until_that_is_answered_and_one_that_is_gone_is_lost() {
     let mut play = Play::reading_place(1);
     for _ in 0..2 {
-        assert_eq!(play.answers([Answer::Unknown]), retry([read_place()]));
+        assert_eq!(play.answers([Answer::Unknown]), retry(read_place()));
     }
-    assert_eq!(play.answers([place(0)]), take(1, limit(1)));
+    let place = Answer::Node { ephemeral_owner: SESSION, czxid: own(0).czxid, version: 4, is_ours: true };
+    assert_eq!(play.answers([place]), take_place_of_version(4, false, 1, limit(1)), "it is still the first");
     assert_eq!(Play::reading_place(1).answers([Answer::Missing]), MISSING);
     // Another node with its name: the directory was made anew.
     assert_eq!(Play::reading_place(1).answers([node(7)]), MISSING);
-}
-
-#[test]
-fn a_missing_directory_is_created_in_the_transaction_that_takes_the_leases() {
-    let mut play = Play::taking(2);
-    assert_eq!(play.answers([Answer::NoParent]), now(take_with_directory(2, limit(2))));
-    assert_eq!(play.unknown_nodes(), [LEASES]);
-    assert_eq!(play.answers([Answer::Taken(leases(2))]), won(leases(2)));
-    // Its outcome is not known.
-    let mut play = Play::taking(2);
-    let _ = play.answers([Answer::NoParent]);
-    assert_eq!(play.answers([Answer::Unknown]), recover());
-    assert_eq!(play.unknown_nodes(), [LEASES]);
+    // The take finds it gone.
+    let mut play = Play::taking(1);
+    assert_eq!(play.answers([Answer::Missing]), MISSING);
+    assert_eq!(play.unknown_nodes(), [0; 0], "nothing was taken");
 }
 
 #[test]
@@ -362,11 +234,11 @@ fn a_take_that_was_not_answered_is_looked_for_before_anything_else() {
     // It was done.
     assert_eq!(Play::inspecting(3).answers([lease(SESSION)]), won(leases(3)));
     // It was not done.
-    let mut play = Play::recovering_leases(3);
-    assert_eq!(play.answers([Answer::Done, others(3)]), now(look()), "there may be fewer by now");
-    assert_eq!(play.unknown_nodes(), [0; 0]);
-    let mut play = Play::recovering_leases(3);
-    assert_eq!(play.answers([Answer::Done, Answer::NoParent]), now(look()));
+    for listed in [others(3), Answer::NoParent] {
+        let mut play = Play::recovering_leases(3);
+        assert_eq!(play.answers([Answer::Done, listed]), now(look()), "there may be fewer by now");
+        assert_eq!(play.unknown_nodes(), [0; 0]);
+    }
     // It was done, and somebody has deleted some, or all after they were listed.
     for left in [1, 2] {
         let mut play = Play::recovering_leases(3);
@@ -374,16 +246,12 @@ fn a_take_that_was_not_answered_is_looked_for_before_anything_else() {
         assert_eq!(play.unknown_nodes(), [LEASES], "they are to be deleted");
     }
     assert_eq!(Play::inspecting(3).answers([Answer::Missing]), MISSING);
-}
-
-#[test]
-fn a_lease_of_another_session_is_not_adopted() {
+    // A lease of another session is not adopted.
     assert_eq!(Play::inspecting(1).answers([lease(OTHER_SESSION)]), MISSING);
-    assert_eq!(Play::inspecting(3).answers([lease(OTHER_SESSION)]), MISSING);
 }
 
 #[test]
-fn a_recovery_that_is_not_answered_is_tried_again_from_the_sync_on() {
+fn a_recovery_of_leases_that_is_not_answered_is_tried_again_from_the_sync_on() {
     let not_answered = [
         [Answer::Unknown, Answer::Unknown],
         [Answer::Done, Answer::Unknown],
@@ -414,8 +282,7 @@ fn whoever_is_the_first_is_not_queued_any_more_and_is_blocked_by_leases_only() {
     assert_eq!(blocked_by(2, &[(0, one.1), (LEASES, "foreign")]), None, "these are no leases");
     assert_eq!(Play::taking(1).contest.blocked_by(&DRIVER, &[one, two]), None, "it does not wait");
     // Not the first yet.
-    let mut play = Play::new(claiming(1), DRIVER);
-    let _ = play.start();
+    let mut play = Play::new(claiming(1), &DRIVER);
     let _ = play.answers([created(1), children([0, 1]), others(0), says(1)]);
     assert!(play.contest.is_queued());
     assert_eq!(play.contest.blocked_by(&DRIVER, &[one, (0, &name(0))]), Some(1));
@@ -437,46 +304,30 @@ fn a_contest_that_has_not_started_is_blocked_by_places_and_by_leases_that_leave_
 #[test]
 fn a_directory_that_comes_and_goes_is_created_at_the_pace_of_the_retry_policy() {
     let mut play = Play::taking(1);
-    assert_eq!(play.answers([Answer::NoParent]), now(take_with_directory(1, limit(1))));
+    assert_eq!(play.answers([Answer::NoParent]), take(true, 1, limit(1)));
     for _ in 0..2 {
         // By now it is there, and then it is not.
-        assert_eq!(play.answers([Answer::NoParent]), retry([read_place()]));
-        assert_eq!(play.answers([place(0)]), take(1, limit(1)));
-        assert_eq!(play.answers([Answer::NoParent]), retry([read_place()]));
-        assert_eq!(play.answers([place(0)]), now(take_with_directory(1, limit(1))));
+        assert_eq!(play.answers([Answer::NoParent]), retry(read_place()));
+        assert_eq!(play.answers([node(0)]), take(false, 1, limit(1)));
+        assert_eq!(play.answers([Answer::NoParent]), retry(read_place()));
+        assert_eq!(play.answers([node(0)]), take(true, 1, limit(1)));
     }
 }
 
 #[test]
-fn a_contest_starts_over_when_the_lock_was_deleted_as_a_whole() {
-    let mut play = Play::taking(1);
-    assert_eq!(play.answers([Answer::NoParent]), now(take_with_directory(1, limit(1))));
-    assert_eq!(play.answers([Answer::NoParent]), retry([read_place()]));
-    assert_eq!(play.answers([Answer::Missing]), Step::Restart(RestartReason::NodeMissing));
-}
-
-#[test]
-fn a_directory_that_the_list_has_not_found_is_created_by_the_first_take() {
-    let mut play = Play::looking(1);
-    assert_eq!(play.answers([says(1), Answer::NoParent]), now(take_with_directory(1, limit(1))));
-}
-
-#[test]
 fn a_limit_that_vanishes_again_is_made_again_at_the_pace_of_the_retry_policy() {
-    let create = |pace| Step::Send { requests: of_leases([Request::CreateLimit]).to_vec(), pace };
     let vanishes = |play: &mut Play, pace| {
-        assert_eq!(play.answers([Answer::Missing]), create(pace));
+        assert_eq!(play.answers([Answer::Missing]), send(of_leases([Request::CreateLimit]), pace));
         assert_eq!(play.answers([Answer::Done]), now(READ_LIMIT));
     };
-    let mut play = Play::looking(1);
-    assert_eq!(play.answers([Answer::Missing, others(0)]), create(Pace::Now));
+    let mut play = Play::creating_limit();
     assert_eq!(play.answers([Answer::Done]), now(READ_LIMIT));
     vanishes(&mut play, Pace::Retry);
     vanishes(&mut play, Pace::Retry);
     // Also if it lasts until the take.
-    assert_eq!(play.answers([says(1)]), take(1, limit(1)));
+    assert_eq!(play.answers([says(1)]), take(false, 1, limit(1)));
     assert_eq!(play.answers([Answer::LimitChanged]), now(look()));
-    assert_eq!(play.answers([Answer::Missing, others(1)]), create(Pace::Retry));
+    assert_eq!(play.answers([Answer::Missing, others(1)]), retry(of_leases([Request::CreateLimit])));
     assert_eq!(play.answers([Answer::Done]), now(READ_LIMIT));
     // It has lasted while there was something to wait for.
     assert_eq!(play.answers([says(1)]), Step::Wait);

@@ -1,5 +1,6 @@
 //! What should not happen, and must not do harm.
 
+use super::leases::{lease, leases, names, others, says};
 use super::*;
 
 fn overflow_of(name: String) -> Step {
@@ -8,212 +9,166 @@ fn overflow_of(name: String) -> Step {
 
 #[test]
 fn after_an_overflow_nobody_owns() {
-    let overflow = |number| overflow_of(name(number));
-    let mut play = Play::joining();
-    assert_eq!(play.answers([created(-5), children([-5])]), overflow(-5));
-    // It has to be cleaned up.
-    assert_eq!(play.node(), Some(own(-5)));
-    assert!(play.may_exist());
-    // The last number is given again and again.
-    let mut play = Play::joining();
-    assert_eq!(play.answers([created(i32::MAX), children([i32::MAX])]), overflow(i32::MAX));
-    assert!(play.may_exist());
-    // Ours came before the overflow, but whoever came after cannot know that.
-    for number in [i32::MIN, i32::MAX] {
-        let mut play = Play::joining();
-        assert_eq!(play.answers([created(5), children([5, number])]), overflow(number));
+    // Ours has the number, or another; it may have come after ours, but whoever came after it cannot know that.
+    for number in [-5, i32::MIN, i32::MAX] {
+        for (ours, listed) in [(number, children([number])), (5, children([5, number]))] {
+            let mut play = Play::joining();
+            assert_eq!(play.answers([created(ours), listed]), overflow_of(name(number)));
+            assert_eq!(play.nodes(), [(0, own(ours))], "it has to be cleaned up");
+        }
     }
     let mut play = Play::waiting(5);
     let _ = play.event(gone(3));
-    assert_eq!(play.answers([node(4), node(5), children([4, 5, -1])]), overflow(-1));
-    let mut play = Play::recovering();
-    assert_eq!(play.answers([Answer::Done, children([-1])]), overflow(-1));
+    assert_eq!(play.answers([node(4), node(5), children([4, 5, -1])]), overflow_of(name(-1)));
+    assert_eq!(Play::recovering().answers([Answer::Done, children([-1])]), overflow_of(name(-1)));
 }
 
 #[test]
 fn a_name_that_is_taken_is_an_overflow() {
-    let overflow = overflow_of;
-    let mut play = Play::joining();
-    assert_eq!(play.answers([Answer::NameTaken, children([3, i32::MAX])]), overflow(name(i32::MAX)));
-    assert!(!play.may_exist());
-    // Whoever had it has gone meanwhile, or it is a low number that somebody has put there.
-    for listed in [children([3]), Answer::NoParent, Answer::Unknown] {
+    let cases = [
+        (children([3, i32::MAX]), name(i32::MAX)),
+        // Whoever had it has gone meanwhile, or it is a low number that somebody has put there.
+        (children([3]), PREFIX.to_owned()),
+        (Answer::NoParent, PREFIX.to_owned()),
+        (Answer::Unknown, PREFIX.to_owned()),
+    ];
+    for (listed, name) in cases {
         let mut play = Play::joining();
-        assert_eq!(play.answers([Answer::NameTaken, listed]), overflow(PREFIX.to_owned()));
-        assert!(!play.may_exist());
+        assert_eq!(play.answers([Answer::NameTaken, listed]), overflow_of(name));
+        assert_eq!(play.unknown_nodes(), [0; 0]);
     }
 }
 
-#[test]
-fn a_number_that_comes_twice_is_an_overflow() {
-    let twice = |mut names: Vec<String>| {
-        names.push("another-lock-0000000003".to_owned());
-        Answer::Children(names)
-    };
-    let failed = |step: Step| matches!(step, Step::Failed { error: ContestError::SequenceOverflow(_), .. });
-    let mut play = Play::joining();
-    assert!(failed(play.answers([created(3), twice(vec![name(3)])])));
-    let mut play = Play::waiting(5);
-    let _ = play.event(gone(3));
-    assert!(failed(play.answers([node(4), node(5), twice(vec![name(3), name(4), name(5)])])));
+/// As the mutex, but everybody waits for the node at this place.
+#[derive(Debug)]
+struct WaitsFor(usize);
+
+impl LockInternalsDriver for WaitsFor {
+    fn node_prefix(&self, id: &Uuid) -> String {
+        DRIVER.node_prefix(id)
+    }
+
+    fn sequence(&self, child: &str) -> Option<i32> {
+        DRIVER.sequence(child)
+    }
+
+    fn verdict(&self, _queue: &Queue, _own: usize) -> Verdict {
+        Verdict::WaitsFor(self.0)
+    }
+
+    fn predecessors_are_final(&self) -> bool {
+        false
+    }
 }
 
 #[test]
 fn a_driver_that_makes_no_sense_is_an_error() {
-    for place in [5, 6, 99] {
-        let mut play = Play::driven_by(Peculiar { waits_for: Some(place), ..Peculiar::default() });
+    for driver in [&WaitsFor(5), &WaitsFor(6), &WaitsFor(99)] {
+        let mut play = Play::new(Contest::new(ID, SESSION, 1), driver);
         let step = play.answers([created(5), children(0..=6)]);
         assert!(is_failed(&step), "{step:?}");
-        assert!(play.may_exist());
+        assert_eq!(play.nodes(), [(0, own(5))]);
     }
-    let mut play = Play::joining();
     let stranger = Answer::Created(OwnNode { name: "stranger".to_owned(), czxid: 1 });
-    assert!(is_failed(&play.answers([stranger, children([])])));
+    assert!(is_failed(&Play::joining().answers([stranger, children([])])));
+}
+
+/// Whether this answer can come to this request.
+fn fits(request: &Request, answer: &Answer) -> bool {
+    matches!(
+        (request, answer),
+        (_, Answer::Unknown)
+            | (Request::Create | Request::CreateWithParents, Answer::Created(_) | Answer::NoParent | Answer::NameTaken)
+            | (Request::List | Request::WatchList, Answer::Children(_) | Answer::NoParent)
+            | (Request::Limit | Request::WatchLimit, Answer::Limit(_) | Answer::Missing)
+            | (Request::CreateLimit | Request::Sync, Answer::Done)
+            | (
+                Request::Inspect { .. } | Request::WatchAhead { .. } | Request::WatchOwn { .. },
+                Answer::Node { .. } | Answer::Missing
+            )
+            | (
+                Request::Take { .. },
+                Answer::Taken(_) | Answer::LimitChanged | Answer::PlaceWritten | Answer::Missing | Answer::NoParent
+            )
+    )
+}
+
+/// A contest in each state in which it is owed answers, and answers that fit.
+fn in_flight() -> Vec<(Play, Vec<Answer>)> {
+    let after = |mut play: Play, answers: Vec<Answer>| {
+        let _ = play.answers(answers);
+        play
+    };
+    let mut guarding = Play::owning_the_first_and_waiting();
+    let _ = guarding.event(Event::OwnChanged(0));
+    vec![
+        (Play::joining(), vec![created(1), children([0, 1])]),
+        (after(Play::joining(), vec![Answer::NoParent; 2]), vec![created(1), children([0, 1])]),
+        (Play::joining_two(), vec![created(1), created(0), children([0, 1]), children([0])]),
+        (Play::recovering(), vec![Answer::Done, children([3])]),
+        (after(Play::recovering(), vec![Answer::Done, children([3])]), vec![node(3)]),
+        (Play::queued(1).0, vec![node(0), node(1)]),
+        (Play::interrupted(1), vec![node(0), node(1), children([0, 1])]),
+        (guarding, vec![node(0)]),
+        (Play::reading(2), vec![says(2), others(2)]),
+        (Play::creating_limit(), vec![Answer::Done]),
+        (Play::taking(2), vec![Answer::Taken(leases(2))]),
+        (after(Play::taking(2), vec![Answer::NoParent]), vec![Answer::Taken(leases(2))]),
+        (Play::reading_place(2), vec![node(0)]),
+        (Play::recovering_leases(2), vec![Answer::Done, names(2)]),
+        (Play::inspecting(2), vec![lease(SESSION)]),
+    ]
 }
 
 #[test]
-fn answers_that_do_not_fit_are_errors() {
-    let joining = || Play::joining().contest;
-    let joining_with_parents = || {
-        let mut play = Play::joining();
-        let _ = play.answers([Answer::NoParent, Answer::NoParent]);
-        play.contest
-    };
-    let recovering = || Play::recovering().contest;
-    let identifying = || {
-        let mut play = Play::recovering();
-        let _ = play.answers([Answer::Done, children([3])]);
-        play.contest
-    };
-    let placing = || Play::queued(1).0.contest;
-    let looking = || {
-        let mut play = Play::waiting(1);
-        let _ = play.event(Event::Interrupted);
-        play.contest
-    };
-    let cases: [(Contest, Vec<Answer>); 23] = [
-        (joining(), vec![]),
-        (joining(), vec![created(0)]),
-        (joining(), vec![created(0), children([0]), children([0])]),
-        (joining(), vec![created(0), created(0)]),
-        (joining(), vec![children([0]), created(0)]),
-        (joining(), vec![Answer::Missing, Answer::Missing]),
-        (joining_with_parents(), vec![]),
-        (joining_with_parents(), vec![children([])]),
-        (recovering(), vec![Answer::Done]),
-        (recovering(), vec![Answer::Done, Answer::Done]),
-        (recovering(), vec![children([]), children([])]),
-        (identifying(), vec![]),
-        (identifying(), vec![created(3)]),
-        (identifying(), vec![node(3), node(3)]),
-        (placing(), vec![node(0)]),
-        (placing(), vec![Answer::NoParent, node(1)]),
-        (placing(), vec![node(0), Answer::Done]),
-        (looking(), vec![]),
-        (looking(), vec![node(0)]),
-        (looking(), vec![node(0), node(1), node(1)]),
-        (looking(), vec![Answer::Done, node(1), children([0, 1])]),
-        (looking(), vec![node(0), created(1), children([0, 1])]),
-        (Play::waiting(1).contest, vec![node(0)]),
-    ];
-    for (mut contest, answers) in cases {
-        let before = contest.clone();
-        let step = contest.answered(&DRIVER, answers.clone());
-        assert!(is_failed(&step), "{before:?}: {answers:?}: {step:?}");
-        assert_eq!(contest.stage, Stage::Over);
+fn every_answer_in_every_state_goes_on_if_it_fits_and_fails_if_not() {
+    let mut all: Vec<_> = in_flight().into_iter().flat_map(|(_, answers)| answers).collect();
+    all.extend([Answer::LimitChanged, Answer::PlaceWritten, Answer::Missing, Answer::NameTaken]);
+    all.extend([Answer::NoParent, node_of(OTHER_SESSION, 0), Answer::Unknown]);
+    for (play, answers) in in_flight() {
+        let fails = |answers: &[Answer]| is_failed(&play.contest.clone().answered(play.driver, answers.to_vec()));
+        for (place, (_, request)) in play.in_flight.iter().enumerate() {
+            for answer in &all {
+                let mut answers = answers.clone();
+                answers[place] = answer.clone();
+                assert_eq!(fails(&answers), !fits(request, answer), "{answers:?} in {play:?}");
+            }
+        }
+        assert!(fails(&answers[1..]), "fewer than {answers:?} in {play:?}");
+        assert!(fails(&[&answers[..], &[Answer::Unknown]].concat()), "{answers:?} and more in {play:?}");
     }
+    // Another number of leases than was asked for.
+    assert!(is_failed(&Play::taking(2).answers([Answer::Taken(leases(1))])));
 }
 
 #[test]
 fn calls_out_of_turn_are_errors() {
-    let new = || Play::new(Contest::new(Uuid::new_v4(), SESSION, 1), DRIVER);
-    assert!(is_failed(&new().event(Event::OwnDeleted(0))));
-    assert!(is_failed(&new().answers([])));
-    assert!(is_failed(&Play::joining().start()));
-    assert!(is_failed(&Play::joining().event(gone(0))));
-    assert!(is_failed(&Play::waiting(1).event(Event::LeasesChanged)));
-    assert!(is_failed(&Play::waiting(1).event(Event::LimitChanged)));
-    let (mut owned, _) = Play::queued(0);
-    assert!(is_failed(&owned.answers([])));
-    assert!(is_failed(&owned.event(Event::OwnDeleted(0))));
-}
+    let events = [Event::OwnDeleted(0), gone(0), Event::Interrupted, Event::LeasesChanged, Event::LimitChanged];
+    let observes =
+        |contest: &Contest| events.clone().into_iter().any(|event| !is_failed(&contest.clone().observed(event)));
+    let starts = |contest: &Contest| !is_failed(&contest.clone().start());
+    let takes = |contest: &Contest| !is_failed(&contest.clone().answered(&DRIVER, vec![]));
 
-fn any_answer() -> impl Strategy<Value = Answer> {
-    let number = -1..6_i32;
-    prop_oneof![
-        number.clone().prop_map(created),
-        Just(Answer::NameTaken),
-        Just(Answer::NoParent),
-        Just(Answer::Done),
-        prop::collection::vec(number.clone(), 0..6).prop_map(children),
-        (number, any::<bool>(), any::<bool>()).prop_map(|(number, ours, is_ours)| Answer::Node {
-            ephemeral_owner: if ours { SESSION } else { OTHER_SESSION },
-            czxid: czxid(number),
-            version: 0,
-            is_ours,
-        }),
-        Just(Answer::Missing),
-        Just(Answer::Unknown),
-    ]
-}
-
-proptest! {
-    #[test]
-    fn no_answer_and_no_event_makes_it_panic(
-        answers in prop::collection::vec(prop::collection::vec(any_answer(), 0..4), 0..12),
-        events in prop::collection::vec(any_event(1), 12),
-    ) {
-        let mut play = Play::joining();
-        let mut events = events.into_iter();
-        for answers in answers {
-            let mut step = play.answers(answers);
-            while step == Step::Wait {
-                let Some(event) = events.next() else { return Ok(()) };
-                step = play.event(event);
-            }
-        }
+    let new = Contest::new(ID, SESSION, 1);
+    assert!(!takes(&new) && !observes(&new));
+    for (play, _) in in_flight() {
+        assert!(!starts(&play.contest) && !observes(&play.contest), "{play:?}");
     }
-
-    /// Whatever the server says, no node is watched twice, and nothing follows an end.
-    #[test]
-    fn every_run_is_orderly(seeds: Vec<u8>, events in prop::collection::vec(any_event(1), 0..20)) {
-        let mut play = Play::joining();
-        let mut step = now(JOIN);
-        let (mut seeds, mut events) = (seeds.into_iter(), events.into_iter());
-        loop {
-            step = match step {
-                Step::Send { requests, .. } => {
-                    let watches = &play.contest.entries[0].watches;
-                    for (_, request) in &requests {
-                        match request {
-                            Request::WatchAhead { name } => prop_assert!(!watches.ahead.contains(name)),
-                            Request::WatchOwn { .. } => prop_assert!(!watches.own),
-                            _ => {}
-                        }
-                    }
-                    let answers = requests.iter().map(|(_, request)| fitting(request, seeds.next().unwrap_or(7)));
-                    let answers: Vec<_> = answers.collect();
-                    if seeds.len() == 0 {
-                        return Ok(());
-                    }
-                    play.answers(answers)
-                }
-                Step::Wait => match events.next() {
-                    Some(event) => play.event(event),
-                    None => return Ok(()),
-                },
-                Step::Won(nodes) => {
-                    prop_assert_eq!(play.nodes(), nodes.into_iter().map(|node| (0, node)).collect::<Vec<_>>());
-                    break;
-                }
-                Step::Restart(_) => {
-                    prop_assert!(!play.may_exist());
-                    break;
-                }
-                Step::Refused => return Err(TestCaseError::fail("it may wait")),
-                Step::Failed { error, .. } => return Err(TestCaseError::fail(error.to_string())),
-            };
-        }
-        prop_assert!(is_failed(&play.answers([])));
+    for Play { contest, .. } in [Play::waiting(1), Play::owning_the_first_and_waiting(), Play::waiting_for(1)] {
+        assert!(!starts(&contest) && !takes(&contest), "{contest:?}");
+    }
+    for event in [Event::LeasesChanged, Event::LimitChanged, Event::OwnDeleted(2), gone_in(2, 0)] {
+        assert!(is_failed(&Play::owning_the_first_and_waiting().event(event)));
+    }
+    // Whatever the end was.
+    let (owned, _) = Play::queued(0);
+    let mut deleted = Play::owning_the_first_and_waiting();
+    assert_eq!(deleted.event(Event::OwnDeleted(1)), DELETED);
+    let mut missing = Play::queued(1).0;
+    assert_eq!(missing.answers([node(0), Answer::Missing]), MISSING);
+    let mut failed = Play::waiting(1);
+    assert!(is_failed(&failed.event(Event::OwnDeleted(2))));
+    for over in [owned, deleted, missing, failed] {
+        assert!(!starts(&over.contest) && !takes(&over.contest) && !observes(&over.contest), "{over:?}");
     }
 }

