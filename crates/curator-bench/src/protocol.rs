@@ -354,22 +354,4 @@ mod tests {
         let done = "done nanoseconds=7 operations=2 gc=1".parse();
         assert_eq!(done, Ok(Answer::Done(Done { operations: 2, nanoseconds: 7 })));
     }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let wrong = |line: &str| line.parse::<Request>().unwrap_err().to_string();
-        assert!(wrong("stop").contains("\"stop\""));
-        assert!(wrong("open").contains("no sessions"));
-        assert!(wrong("run case=none lock=mutex path=/p").contains("no case"));
-        assert!(wrong("run case=cycle lock=mutex").contains("no path"));
-        assert!(wrong("run case=cycle lock=mutex path=/p seconds=-1").contains("no seconds"));
-        assert!(wrong("run case=crowd lock=mutex path=/p waiters=many").contains("no waiters"));
-        assert!("done operations=1".parse::<Answer>().unwrap_err().to_string().contains("no nanoseconds"));
-    }
-
-    #[test]
-    fn all_names_are_written() {
-        assert!(ACTS.iter().all(|(act, name)| act.to_string() == *name));
-        assert!(LOCKS.iter().all(|(lock, name)| lock.to_string() == *name));
-    }
 }

@@ -7,10 +7,8 @@ mod support;
 
 use curator_jepsen::history::{Event, What};
 use curator_jepsen::peer::Peer;
-use curator_recipes::InterProcessMutex;
 use curator_recipes::client::CuratorClient;
-use curator_recipes::driver::StandardLockInternalsDriver;
-use curator_test::{FaultProxy, TestingServer, close_session, until};
+use curator_test::{FaultProxy, TestingServer, close_session};
 use support::{Run, Worker, acknowledged, check_holds, check_sets, lock_nodes};
 
 fn start(run: &Run, peer: Peer, number: u32, connect_string: String) -> Worker {
@@ -87,32 +85,4 @@ async fn a_worker_with_kazoo_that_loses_its_session_goes_on_in_the_next() {
 #[tokio::test]
 async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
     one_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
-}
-
-/// Its locks are named as the peer's, so they exclude each other.
-async fn one_that_waits_for_the_lock_can_finish(peer: Peer, lock_name: &'static str) {
-    let server = TestingServer::start().await.unwrap();
-    let run = Run::start().await;
-    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
-    let path = format!("/jepsen/{}", peer.key());
-    let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
-    let held =
-        InterProcessMutex::non_reentrant(&client, path).unwrap().with_driver(driver).unwrap().acquire().await.unwrap();
-    let worker = start(&run, peer, 0, server.connect_string());
-    // It watches the node of the holder.
-    let node = held.node().as_str();
-    until(async || server.watches_by_path().await.unwrap().contains_key(node)).await;
-    let history = worker.finish().await;
-    assert_eq!(acknowledged(&history, &peer.key()), 0);
-    assert_eq!(lock_nodes(&client).await, [node]);
-}
-
-#[tokio::test]
-async fn a_worker_with_kazoo_that_waits_for_the_lock_can_finish() {
-    one_that_waits_for_the_lock_can_finish(Peer::Kazoo, "__lock__").await;
-}
-
-#[tokio::test]
-async fn a_worker_with_curator_that_waits_for_the_lock_can_finish() {
-    one_that_waits_for_the_lock_can_finish(Peer::Curator, "lock-").await;
 }

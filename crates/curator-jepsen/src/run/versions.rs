@@ -126,22 +126,4 @@ mod tests {
         assert!(versions.contains(&("curator-recipes", env!("CARGO_PKG_VERSION").to_owned())), "{versions:?}");
         assert!(!versions.contains(&("zookeeper-client", UNKNOWN.to_owned())), "{versions:?}");
     }
-
-    #[test]
-    fn curators_version_is_that_of_its_jar() {
-        let directory = tempfile::tempdir().unwrap();
-        for name in ["curator-client-5.9.0.jar", "curator-recipes-5.9.0.jar", "zookeeper-3.9.3.jar"] {
-            fs::write(directory.path().join(name), "").unwrap();
-        }
-        let classpath =
-            |jars: &str| std::env::join_paths([Path::new("/classes"), &directory.path().join(jars)]).unwrap();
-        assert_eq!(curator_version(&classpath("*")).as_deref(), Some("5.9.0"));
-        assert_eq!(curator_version(&classpath("curator-recipes-5.8.0.jar")).as_deref(), Some("5.8.0"));
-        assert_eq!(curator_version(&classpath("zookeeper-3.9.3.jar")), None);
-    }
-
-    #[test]
-    fn a_program_that_is_not_there_says_nothing() {
-        assert_eq!(said(&mut Command::new("/nonexistent/java")), None);
-    }
 }

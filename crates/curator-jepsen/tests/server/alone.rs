@@ -1,14 +1,11 @@
 //! One worker, to which something happens.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use curator_jepsen::history::{Event, What};
 use curator_jepsen::work::{LockKind, Part, REST, Variant};
 use curator_recipes::client::CuratorClient;
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session, until};
 
-use crate::support::{Run, acknowledged, check_holds, check_sets, lock_nodes};
+use crate::support::{LOCKS, Run, acknowledged, check_holds, check_sets, lock_nodes};
 
 const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
 
@@ -78,8 +75,7 @@ async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_o
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
-    let parts = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Multi];
-    let parts = parts.map(|lock| Part { lock, ..PLAIN });
+    let parts = LOCKS.map(|lock| Part { lock, ..PLAIN });
     let mut workers = [0, 1].map(|number| run.worker(number, proxy.connect_string(), &parts));
     for worker in &mut workers {
         worker.until(|history| parts.iter().all(|part| acknowledged(history, &part.key()) > 3)).await;
@@ -106,19 +102,5 @@ async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_o
         assert_eq!(history.last().unwrap().what, What::Closed { error: None });
         assert!(rests(&history[history.len() - 2..]), "it has done something since");
         assert!(!server.sessions().await.unwrap().iter().any(|it| it.session_id == session));
-    }
-}
-
-#[test]
-fn a_worker_that_is_told_nonsense_says_so() {
-    for line in ["", "{}\n", "do something\n"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_curator-jepsen"));
-        command.arg("worker").stdin(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        process.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
-        let output = process.wait_with_output().unwrap();
-        assert!(!output.status.success());
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("is not a `Work` as JSON"), "{line:?}: {said}");
     }
 }

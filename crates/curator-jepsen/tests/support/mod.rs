@@ -9,13 +9,19 @@ use std::time::Duration;
 
 use curator_jepsen::history::{Event, Outcome, What};
 use curator_jepsen::store::Store;
-use curator_jepsen::work::{Part, Work};
+use curator_jepsen::work::{LockKind, Part, Variant, Work};
 use curator_recipes::client::{ClockInstant, CuratorClient};
 use curator_test::until;
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 /// Every server grants it.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
+/// Of a server that grants shorter ones.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+pub(crate) const LOCKS: [LockKind; 4] = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Multi];
+pub(crate) const VARIANTS: [Variant; 4] = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
 
 /// A store, and a directory for the histories.
 pub(crate) struct Run {
@@ -119,6 +125,10 @@ impl Worker {
     /// Writes a line to its standard input.
     pub(crate) fn tell(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
     pub(crate) fn kill(&mut self) {
