@@ -51,19 +51,3 @@ impl Directory {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_temporary_directory_is_kept_if_something_was_found() {
-        for is_clean in [true, false] {
-            let directory = Directory::prepare(None).unwrap();
-            let path = directory.path().to_owned();
-            directory.close(is_clean).unwrap();
-            assert_eq!(path.exists(), !is_clean);
-            drop(fs::remove_dir_all(path));
-        }
-    }
-}

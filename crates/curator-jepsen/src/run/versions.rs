@@ -93,37 +93,3 @@ fn answer(program: &mut Command) -> Option<String> {
     let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn git(tree: &Path, arguments: &[&str]) {
-        let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"];
-        let mut git = Command::new("git");
-        assert!(answer(git.env_remove("GIT_DIR").arg("-C").arg(tree).args(identity).args(arguments)).is_some());
-    }
-
-    #[test]
-    fn a_commit_is_that_of_the_tree_and_says_if_there_is_more() {
-        let tree = tempfile::tempdir().unwrap();
-        assert_eq!(commit(tree.path()), UNKNOWN);
-        git(tree.path(), &["init", "--quiet"]);
-        git(tree.path(), &["commit", "--quiet", "--allow-empty", "--message", "One"]);
-        let clean = commit(tree.path());
-        assert!(clean.len() >= 4 && clean.chars().all(|c| c.is_ascii_hexdigit()), "{clean}");
-        fs::write(tree.path().join("file"), "more").unwrap();
-        assert_eq!(commit(tree.path()), format!("{clean}+"));
-    }
-
-    #[test]
-    fn versions_of_crates_are_those_that_cargo_has_chosen() {
-        let lock_file =
-            "[[package]]\nname = \"a-b\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"a\"\nversion = \"0.2.1\"\n";
-        assert_eq!(["a", "a-b", "b"].map(|name| locked(lock_file, name)), [Some("0.2.1"), Some("1.0.0"), None]);
-        // The crates of the workspace have one version.
-        let versions = versions(&[]);
-        assert!(versions.contains(&("curator-recipes", env!("CARGO_PKG_VERSION").to_owned())), "{versions:?}");
-        assert!(!versions.contains(&("zookeeper-client", UNKNOWN.to_owned())), "{versions:?}");
-    }
-}

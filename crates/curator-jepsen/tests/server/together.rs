@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use curator_jepsen::checker::check;
 use curator_jepsen::history::{Event, READERS, What};
 use curator_jepsen::nemesis::REQUESTS;
 use curator_jepsen::work::{LockKind, Part, Variant};
@@ -64,15 +63,11 @@ async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_
     let mut sets = run.store.stop().await;
     assert!(in_nodes.keys().all(|set| set.contains("-transaction") && !sets.contains_key(set)), "{in_nodes:?}");
     sets.extend(in_nodes);
-    check_sets(&histories, &sets);
-    // The checker understands what workers write, and agrees.
-    let findings = check(&histories.concat(), &sets);
-    assert_eq!(findings.violations, []);
+    let findings = check_sets(&histories, &sets);
     for part in &parts {
         let tally = findings.parts[&part.key()];
         let reads = part.lock == LockKind::ReadWrite;
         assert!(tally.acknowledged >= 6 && (tally.reread > 0) == reads, "{}: {tally:?}", part.key());
-        assert_eq!((tally.lost, tally.changed), (0, 0), "{}: {tally:?}", part.key());
     }
     assert_eq!(lock_nodes(&client).await, [""; 0]);
 }

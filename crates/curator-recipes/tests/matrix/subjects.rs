@@ -9,52 +9,27 @@ use curator_recipes::{
     InterProcessSemaphoreV2, LockGuard, OwnerId, ReadLock, Result, SemaphoreLease, SharedCount, WriteGuard,
 };
 
-/// Which lock. Locks that send the same are here once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Mutex,
-    SemaphoreMutex,
-    /// With one lease.
-    Semaphore,
-    /// Two of three leases.
-    Leases,
-    /// One lease, and a node says that there is one.
-    SharedLimit,
-    Read,
-    Write,
-    /// A multi-lock of three paths.
-    Paths,
-    /// A multi-lock of a mutex, a write lock and a semaphore mutex.
-    Locks,
+named! {
+    /// Which lock. Locks that send the same are here once.
+    enum Kind {
+        Mutex => "mutex",
+        SemaphoreMutex => "semaphore mutex",
+        /// With one lease.
+        Semaphore => "semaphore",
+        /// Two of three leases.
+        Leases => "semaphore, two of three leases",
+        /// One lease, and a node says that there is one.
+        SharedLimit => "semaphore with a shared count",
+        Read => "read lock",
+        Write => "write lock",
+        /// A multi-lock of three paths.
+        Paths => "multi-lock of paths",
+        /// A multi-lock of a mutex, a write lock and a semaphore mutex.
+        Locks => "multi-lock of locks",
+    }
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Mutex,
-        Self::SemaphoreMutex,
-        Self::Semaphore,
-        Self::Leases,
-        Self::SharedLimit,
-        Self::Read,
-        Self::Write,
-        Self::Paths,
-        Self::Locks,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::SemaphoreMutex => "semaphore mutex",
-            Self::Semaphore => "semaphore",
-            Self::Leases => "semaphore, two of three leases",
-            Self::SharedLimit => "semaphore with a shared count",
-            Self::Read => "read lock",
-            Self::Write => "write lock",
-            Self::Paths => "multi-lock of paths",
-            Self::Locks => "multi-lock of locks",
-        }
-    }
-
     pub(crate) fn lock(self, client: &CuratorClient, path: &str) -> Lock {
         let exclusive = |lock: Arc<dyn InterProcessLock>| Lock::Exclusive(lock);
         let read_write = |path: &str| InterProcessReadWriteLock::new(client, path).unwrap();
