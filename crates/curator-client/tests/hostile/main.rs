@@ -45,7 +45,7 @@ fn write_frame(stream: &mut TcpStream, parts: &[&[u8]]) -> std::io::Result<()> {
 /// A server for one connection: nobody else is accepted. Its address, and what it has come to.
 fn serve<T: Send + 'static>(
     talk: impl FnOnce(TcpStream) -> T + Send + 'static,
-) -> (SocketAddr, impl Future<Output = T> + use<T>) {
+) -> (SocketAddr, impl Future<Output = T>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = thread::spawn(move || {

@@ -136,8 +136,7 @@ pub(crate) struct Course {
 impl Course {
     /// All that there are.
     pub(crate) fn all() -> Vec<Self> {
-        let phases =
-            |kind| Phase::all().filter(move |phase| phase.is_of(kind)).map(move |phase| (kind, phase));
+        let phases = |kind| Phase::all().filter(move |phase| phase.is_of(kind)).map(move |phase| (kind, phase));
         let positions = |(kind, phase): (_, Phase)| {
             phase.positions().iter().map(move |position| Self { kind, phase, position: *position })
         };

@@ -13,9 +13,8 @@ named! {
     /// Which lock. Locks that send the same are here once.
     enum Kind {
         Mutex => "mutex",
+        /// A semaphore with one lease is this.
         SemaphoreMutex => "semaphore mutex",
-        /// With one lease.
-        Semaphore => "semaphore",
         /// Two of three leases.
         Leases => "semaphore, two of three leases",
         /// One lease, and a node says that there is one.
@@ -33,12 +32,10 @@ impl Kind {
     pub(crate) fn lock(self, client: &CuratorClient, path: &str) -> Lock {
         let exclusive = |lock: Arc<dyn InterProcessLock>| Lock::Exclusive(lock);
         let read_write = |path: &str| InterProcessReadWriteLock::new(client, path).unwrap();
-        let semaphore = |leases| InterProcessSemaphoreV2::new(client, path, leases).unwrap();
         match self {
             Self::Mutex => exclusive(Arc::new(InterProcessMutex::new(client, path).unwrap())),
             Self::SemaphoreMutex => exclusive(Arc::new(InterProcessSemaphoreMutex::new(client, path).unwrap())),
-            Self::Semaphore => Lock::Semaphore(semaphore(1), 1),
-            Self::Leases => Lock::Semaphore(semaphore(3), 2),
+            Self::Leases => Lock::Semaphore(InterProcessSemaphoreV2::new(client, path, 3).unwrap(), 2),
             Self::SharedLimit => {
                 let limit = SharedCount::new(client, member(path, "limit"), 1).unwrap();
                 Lock::Semaphore(InterProcessSemaphoreV2::with_shared_count(client, path, limit).unwrap(), 1)
@@ -83,7 +80,7 @@ impl Kind {
 
     /// Whether its courses are also played with a cut. Of locks that recover in the same way, one stands for all.
     pub(crate) fn stands_for_recovery(self) -> bool {
-        !matches!(self, Self::SemaphoreMutex | Self::Semaphore)
+        self != Self::SemaphoreMutex
     }
 
     /// All directories that may have nodes of the lock.
@@ -91,7 +88,7 @@ impl Kind {
         let semaphore = |path: &str| [member(path, "locks"), member(path, "leases")];
         match self {
             Self::Mutex | Self::Write | Self::Read => vec![path.to_owned()],
-            Self::SemaphoreMutex | Self::Semaphore | Self::Leases | Self::SharedLimit => semaphore(path).into(),
+            Self::SemaphoreMutex | Self::Leases | Self::SharedLimit => semaphore(path).into(),
             Self::Paths => MEMBERS.map(|name| member(path, name)).into(),
             Self::Locks => {
                 let [first, second, third] = MEMBERS.map(|name| member(path, name));

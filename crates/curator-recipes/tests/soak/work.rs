@@ -31,15 +31,7 @@ impl Done {
 
 const LOCKS: usize = 20;
 /// All but that whose limit is a node, as it stays.
-const KINDS: [Kind; 7] = [
-    Kind::Mutex,
-    Kind::Write,
-    Kind::Semaphore,
-    Kind::Leases,
-    Kind::SemaphoreMutex,
-    Kind::Paths,
-    Kind::Locks,
-];
+const KINDS: [Kind; 6] = [Kind::Mutex, Kind::Write, Kind::Leases, Kind::SemaphoreMutex, Kind::Paths, Kind::Locks];
 
 /// Some of those that write only read.
 fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
