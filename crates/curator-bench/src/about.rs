@@ -71,31 +71,3 @@ fn value_of(text: &str, name: &str) -> String {
     let mut lines = text.lines().filter_map(|line| line.split_once(':')).filter(|(key, _)| key.trim() == name);
     lines.next().map_or(UNKNOWN, |(_, value)| value.trim()).to_owned()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gos_version_is_that_of_the_module() {
-        let text = "/target/go/bench: go1.26.1\n\tpath\tbench\n\tmod\tbench\t(devel)\n\tdep\tgithub.com/go-zookeeper/zk\tv1.0.4\th1:x=\n";
-        assert_eq!(go_module(text).as_deref(), Some("v1.0.4, go1.26.1"));
-        assert_eq!(go_module("/other: go1.26.1\n"), None);
-    }
-
-    #[test]
-    fn a_value_is_found_by_its_whole_name() {
-        assert_eq!(value_of("model\t: 1\nmodel name\t: A B\nmodel name\t: C\n", "model name"), "A B");
-        assert_eq!(value_of("", "model name"), UNKNOWN);
-    }
-
-    #[test]
-    fn a_run_is_about_what_it_ran_on() {
-        let about = about(&[Peer::Ours, Peer::Kazoo], &Prepared::default());
-        let value = |name: &str| about.iter().find(|(what, _)| what == name).map(|(_, value)| value.as_str());
-        assert_eq!(value("kazoo"), Some(UNKNOWN));
-        assert_eq!(value("curator-recipes"), Some(env!("CARGO_PKG_VERSION")));
-        assert!(value("cores").is_some_and(|cores| cores.parse::<usize>().is_ok()));
-        assert!(value("date").is_some_and(|date| date.starts_with("20")));
-    }
-}

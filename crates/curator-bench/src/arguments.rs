@@ -149,27 +149,12 @@ impl RunArguments {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn options(arguments: &[&str]) -> Result<Options, String> {
         let arguments = ["curator-bench"].iter().chain(arguments);
         let arguments = Arguments::try_parse_from(arguments).map_err(|error| error.to_string())?;
         arguments.run.options("program".into())
-    }
-
-    #[test]
-    fn the_command_line_is_well_defined() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn all_peers_are_measured_on_loopback_by_default() {
-        let options = options(&[]).unwrap();
-        assert_eq!(options.peers, Peer::ALL);
-        assert_eq!(options.places, [Wanted::Loopback]);
-        assert_eq!((options.rounds, options.time, options.kind), (3, Duration::from_secs(1), ServerKind::Real));
     }
 
     #[test]
@@ -192,11 +177,5 @@ mod tests {
             let error = options(line).unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
-    }
-
-    #[test]
-    fn a_smoke_run_is_short() {
-        let options = options(&["--quick", "--rounds", "9"]).unwrap();
-        assert_eq!((options.rounds, options.time), (1, QUICK));
     }
 }

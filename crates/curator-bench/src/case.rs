@@ -203,33 +203,4 @@ mod tests {
         assert_eq!(chosen(&[]).unwrap().len(), all(false).len());
         assert_eq!(chosen(&["cycle", "wheel"]).unwrap_err(), "wheel");
     }
-
-    #[test]
-    fn a_smoke_run_is_small_and_has_all_kinds() {
-        let quick = all(true);
-        assert!(quick.iter().all(|case| case.processes <= QUICK_SESSIONS && case.play.sessions <= QUICK_SESSIONS));
-        assert!(quick.iter().all(|case| case.play.waiters <= QUICK_WAITERS));
-        let acts = |cases: Vec<Case>| cases.iter().map(|case| case.play.act).collect::<BTreeSet<_>>();
-        assert_eq!(acts(quick), acts(all(false)));
-    }
-
-    #[test]
-    fn what_takes_long_is_played_on_the_first_servers_only() {
-        let all = all(false);
-        let far = |peer: Peer| all.iter().filter(|case| case.is_for(peer) && case.is_for_far(peer)).collect::<Vec<_>>();
-        assert_eq!((all.iter().filter(|case| case.is_for(Peer::Ours)).count(), far(Peer::Ours).len()), (25, 18));
-        assert!(far(Peer::Ours).iter().any(|case| case.name == "reconnect-1000"));
-        let of_kazoo = far(Peer::Kazoo);
-        assert!(of_kazoo.iter().filter(|case| case.play.act == Act::Cycle).all(|case| case.name == "cycle-mutex"));
-        let shared = |quick| super::all(quick).into_iter().filter(|case| case.is_for(Peer::CuratorShared)).count();
-        assert_eq!((shared(false), shared(true), far(Peer::CuratorShared).len()), (1, 1, 0));
-    }
-
-    #[test]
-    fn a_crowd_warms_up_in_small() {
-        let large = chosen(&["crowd-10000".to_owned()], false).unwrap().remove(0);
-        assert_eq!(warm_up(&large.play).waiters, 500);
-        let cycle = chosen(&["cycle-mutex".to_owned()], false).unwrap().remove(0);
-        assert_eq!(warm_up(&cycle.play), cycle.play);
-    }
 }

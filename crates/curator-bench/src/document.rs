@@ -209,23 +209,4 @@ mod tests {
         let counts = Counts { operations: 10, requests, ..Counts::default() };
         assert_eq!(counts.per_operation(counts.requests()), 2.0);
     }
-
-    #[test]
-    fn a_document_is_read_as_it_is_written() {
-        let case = CaseResults {
-            name: "c".to_owned(),
-            title: "C".to_owned(),
-            is_crowd: true,
-            peers: vec![PeerResults {
-                counts: Some(Counts::default()),
-                note: Some("slow".to_owned()),
-                ..results(Peer::ZookeeperClient, &[(1, 2)])
-            }],
-        };
-        let place =
-            PlaceResults { name: "p".to_owned(), description: "P".to_owned(), left_out: Vec::new(), cases: vec![case] };
-        let document = Document { about: vec![("date".to_owned(), "2026-11-22".to_owned())], places: vec![place] };
-        let text = serde_json::to_string(&document).unwrap();
-        assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
-    }
 }

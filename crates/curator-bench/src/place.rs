@@ -174,26 +174,3 @@ fn kind_of<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
     });
     mounts.filter(|(path, _)| directory.starts_with(path)).max_by_key(|(path, _)| path.len()).map(|(_, kind)| kind)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_is_on_the_innermost_mount() {
-        let mounts = "a / ext4 rw 0 0\nb /dev/shm tmpfs rw 0 0\nc / overlay rw 0 0\n";
-        let kind = |path: &str| kind_of(mounts, Path::new(path));
-        assert_eq!(kind("/dev/shm/x"), Some("tmpfs"));
-        assert_eq!(kind("/dev/shmx"), Some("overlay"));
-        assert_eq!(kind("relative"), None);
-    }
-
-    #[test]
-    fn only_a_delayed_place_delays() {
-        let delay = Duration::from_millis(5);
-        assert_eq!(
-            [Wanted::Loopback, Wanted::Delayed(delay), Wanted::Ensemble(3)].map(Wanted::delay),
-            [Duration::ZERO, delay, Duration::ZERO]
-        );
-    }
-}

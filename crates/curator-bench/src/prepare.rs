@@ -70,15 +70,3 @@ fn listen(output: impl BufRead, prepared: &mut Prepared) -> io::Result<()> {
 fn variable(line: &str) -> Option<(&str, &str)> {
     line.split_once('=').filter(|(name, _)| name.starts_with("CURATOR_TEST_") && !name.contains(' '))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_are_found_between_other_lines() {
-        let text = "xtask: fetching a=b\nPATH=/bin\nCURATOR_TEST_GO_BENCH=/target/go/bench\nCURATOR_TEST_X=a=b\nCURATOR_TEST_ y=1\n";
-        let found: Vec<_> = text.lines().filter_map(variable).collect();
-        assert_eq!(found, [("CURATOR_TEST_GO_BENCH", "/target/go/bench"), ("CURATOR_TEST_X", "a=b")]);
-    }
-}

@@ -18,7 +18,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
     let (json, markdown, svg) = (file("run.json"), file("run.md"), file("plots"));
     let cases = [
         "--cases",
-        "cycle-floor,cycle-mutex,cycle-semaphore-mutex,reentry-mutex,distinct,handover,readers,crowd,reconnect",
+        "cycle-floor,cycle-mutex,cycle-semaphore-mutex,cycle-multi,reentry-mutex,distinct,handover,readers,crowd,reconnect",
     ];
     let files = ["--json", &json, "--markdown", &markdown, "--svg", &svg];
     let (is_done, text) = bench(PEER, &[&["--quick", "--seconds", "0.15"][..], &cases, &files].concat());

@@ -97,30 +97,3 @@ impl fmt::Display for Peer {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_peer_that_is_not_there_says_how_to_get_it() {
-        let missing = PeerMissing { peer: Peer::Curator, variable: CURATOR_CLASSPATH }.to_string();
-        assert!(missing.contains("CURATOR_TEST_CURATOR_CLASSPATH is not set"), "{missing}");
-        assert!(missing.contains("cargo xtask jepsen --peers curator"), "{missing}");
-    }
-
-    #[test]
-    fn peers_are_named_as_on_the_command_line() {
-        for peer in Peer::value_variants() {
-            assert_eq!(Peer::from_str(&peer.to_string(), false).as_ref(), Ok(peer));
-        }
-        assert_eq!(Peer::Kazoo.key(), "kazoo-plain");
-    }
-
-    #[test]
-    fn javas_class_path_is_passed_on() {
-        let command = curator(&"/classes:/jars/*".into(), "/bin/java".into());
-        let arguments: Vec<_> = command.get_args().collect();
-        assert!(arguments.ends_with(&["-cp".as_ref(), "/classes:/jars/*".as_ref(), "CuratorWorker".as_ref()]));
-    }
-}

@@ -5,21 +5,15 @@
 
 mod support;
 
-use curator_jepsen::history::{Event, What};
+use curator_jepsen::history::What;
 use curator_jepsen::peer::Peer;
-use curator_recipes::InterProcessMutex;
 use curator_recipes::client::CuratorClient;
-use curator_recipes::driver::StandardLockInternalsDriver;
-use curator_test::{FaultProxy, TestingServer, close_session, until};
-use support::{Run, Worker, acknowledged, check_holds, check_sets, lock_nodes};
+use curator_test::TestingServer;
+use support::{Run, Worker, acknowledged, check_holds, check_sets, lock_nodes, lose_session, sessions};
 
 fn start(run: &Run, peer: Peer, number: u32, connect_string: String) -> Worker {
     let command = peer.command().unwrap_or_else(|missing| panic!("{missing}"));
     Worker::start(command, &run.work(number, connect_string, &[]))
-}
-
-fn sessions(history: &[Event]) -> usize {
-    history.iter().filter(|event| matches!(event.what, What::Session { .. })).count()
 }
 
 async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
@@ -34,7 +28,7 @@ async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
     let histories = [a.finish().await, b.finish().await];
     for history in &histories {
         check_holds(history);
-        assert_eq!(sessions(history), 1);
+        assert_eq!(sessions(history).len(), 1);
         for event in history {
             assert!(!matches!(event.what, What::Invalid { .. } | What::Released { error: Some(_), .. }), "{event:?}");
             if let What::Acquired { claims, part, .. } = &event.what {
@@ -49,24 +43,7 @@ async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
 }
 
 async fn one_that_loses_its_session_goes_on_in_the_next(peer: Peer) {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let run = Run::start().await;
-    let mut worker = start(&run, peer, 0, proxy.connect_string());
-    worker.until(|history| acknowledged(history, &peer.key()) > 0).await;
-    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
-    let in_the_next = |history: &[Event]| {
-        let next = history.iter().filter(|event| matches!(event.what, What::Session { .. })).nth(1);
-        next.is_some_and(|next| {
-            let later: Vec<_> = history.iter().filter(|event| event.at > next.at).cloned().collect();
-            acknowledged(&later, &peer.key()) > 0
-        })
-    };
-    worker.until(in_the_next).await;
-    let history = worker.finish().await;
-    check_holds(&history);
-    assert_eq!(sessions(&history), 2);
-    check_sets(&[history], &run.store.stop().await);
+    lose_session(|run, connect_string| start(run, peer, 0, connect_string), &[peer.key()]).await;
 }
 
 #[tokio::test]
@@ -87,32 +64,4 @@ async fn a_worker_with_kazoo_that_loses_its_session_goes_on_in_the_next() {
 #[tokio::test]
 async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
     one_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
-}
-
-/// Its locks are named as the peer's, so they exclude each other.
-async fn one_that_waits_for_the_lock_can_finish(peer: Peer, lock_name: &'static str) {
-    let server = TestingServer::start().await.unwrap();
-    let run = Run::start().await;
-    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
-    let path = format!("/jepsen/{}", peer.key());
-    let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
-    let held =
-        InterProcessMutex::non_reentrant(&client, path).unwrap().with_driver(driver).unwrap().acquire().await.unwrap();
-    let worker = start(&run, peer, 0, server.connect_string());
-    // It watches the node of the holder.
-    let node = held.node().as_str();
-    until(async || server.watches_by_path().await.unwrap().contains_key(node)).await;
-    let history = worker.finish().await;
-    assert_eq!(acknowledged(&history, &peer.key()), 0);
-    assert_eq!(lock_nodes(&client).await, [node]);
-}
-
-#[tokio::test]
-async fn a_worker_with_kazoo_that_waits_for_the_lock_can_finish() {
-    one_that_waits_for_the_lock_can_finish(Peer::Kazoo, "__lock__").await;
-}
-
-#[tokio::test]
-async fn a_worker_with_curator_that_waits_for_the_lock_can_finish() {
-    one_that_waits_for_the_lock_can_finish(Peer::Curator, "lock-").await;
 }

@@ -292,11 +292,4 @@ mod tests {
         assert_eq!(ours[3..8], ["80.0", "1,000", "500 to 1,500", "2.00", "3.00"]);
         assert_eq!((ours[12], ours[13]), ("40.0", "7.00"));
     }
-
-    #[test]
-    fn a_terminal_gets_the_same() {
-        let text = text(&document());
-        assert!(text.contains("2026-11-22") && text.contains("### loopback"), "{text}");
-        assert!(!text.contains('|'), "{text}");
-    }
 }

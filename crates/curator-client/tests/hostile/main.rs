@@ -1,7 +1,5 @@
 //! A server that is broken, or not one at all.
 //!
-//! Only this suite finds a client that waits or listens for as long as such a server wants.
-//!
 //! In a process of its own: a server that sends without a pause holds up the thread that reads for all sessions of the process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
@@ -9,12 +7,13 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use curator_client::{Error, RetryNTimes, ZPath};
+use curator_client::ConnectionState::Lost;
+use curator_client::{Error, RetryNTimes, SessionEnd, ZPath};
 use tokio::runtime::Builder;
 use tokio::sync::RwLock;
 
@@ -43,6 +42,20 @@ fn write_frame(stream: &mut TcpStream, parts: &[&[u8]]) -> std::io::Result<()> {
     stream.write_all(&frame)
 }
 
+/// A server for one connection: nobody else is accepted. Its address, and what it has come to.
+fn serve<T: Send + 'static>(
+    talk: impl FnOnce(TcpStream) -> T + Send + 'static,
+) -> (SocketAddr, impl Future<Output = T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        drop(listener);
+        talk(stream)
+    });
+    (address, async { soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap() })
+}
+
 /// Grants a session with this timeout, and answers the first ping and the first probe.
 fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
     read_frame(stream)?;
@@ -60,10 +73,9 @@ fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
 }
 
 /// Opens a session, and then never comes to the end of an answer. How it is ended by the client.
-fn talk_for_ever(stream: &mut TcpStream) -> std::io::Error {
+fn talk_for_ever(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     let mut talk = || -> std::io::Result<()> {
-        // 24 days.
-        open_session(stream, i32::MAX)?;
+        open_session(stream, timeout)?;
         stream.write_all(&i32::MAX.to_be_bytes())?;
         // For ten seconds, and never silent for so long that a client would notice.
         for _ in 0..2_000 {
@@ -99,21 +111,26 @@ fn talk_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std:
     Ok(has_hung_up)
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
+    let _alone = ALONE.read().await;
+    let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap();
+    let (address, server) = serve(move |mut stream| talk_for_ever(&mut stream, timeout));
+    let client = builder(address.to_string()).session_timeout(TIMEOUT).connect().await.unwrap();
+    let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
+    assert!(soon(states.wait_for(Lost)).await);
+    assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
+    let hung_up = server.await;
+    assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
+}
+
 /// On one thread: nothing that runs there could do anything against it.
 #[tokio::test]
 async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
     let _alone = ALONE.write().await;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        // Nobody is accepted any more.
-        drop(listener);
-        talk_without_a_pause(stream, &mpsc::channel().0)
-    });
+    let (address, server) = serve(|stream| talk_without_a_pause(stream, &mpsc::channel().0));
     let client = builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap();
-    let has_hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
-    assert!(has_hung_up.unwrap(), "the client has listened to the end");
+    assert!(server.await.unwrap(), "the client has listened to the end");
     // Whether there was a session by then, whose end nobody can confirm any more, is a matter of luck.
     let _closed = soon(client.close()).await;
 }
@@ -122,15 +139,8 @@ async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
 #[tokio::test]
 async fn the_end_of_a_runtime_does_not_wait_for_a_server_that_sends_without_a_pause() {
     let _alone = ALONE.write().await;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
     let (begun, has_begun) = mpsc::channel();
-    let server = thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        // Nobody is accepted any more.
-        drop(listener);
-        talk_without_a_pause(stream, &begun)
-    });
+    let (address, server) = serve(move |stream| talk_without_a_pause(stream, &begun));
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = {
         let _inside = runtime.enter();
@@ -139,20 +149,16 @@ async fn the_end_of_a_runtime_does_not_wait_for_a_server_that_sends_without_a_pa
     let ended = tokio::task::spawn_blocking(move || {
         has_begun.recv().unwrap();
         drop(runtime);
-        server.join().unwrap().unwrap()
     });
-    assert!(soon(ended).await.unwrap(), "the client has listened to the end");
+    soon(ended).await.unwrap();
+    assert!(server.await.unwrap(), "the client has listened to the end");
     drop(client);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_that_long() {
     let _alone = ALONE.read().await;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        drop(listener);
+    let (address, server) = serve(|mut stream| {
         // 24 days.
         open_session(&mut stream, i32::MAX)?;
         // The requests, and the end: nothing is answered any more.
@@ -166,7 +172,7 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_tha
     assert!(matches!(request, Error::ConnectionLost { .. } | Error::OperationTimeout { .. }), "{request}");
     soon(client.get_data("/")).await.unwrap_err();
     soon(client.close()).await.unwrap_err();
-    let hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
+    let hung_up = server.await;
     assert!(hung_up.is_ok(), "{hung_up:?}");
 }
 
@@ -174,16 +180,10 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_tha
 async fn a_server_that_grants_more_time_than_was_asked_for_is_not_listened_to_that_long() {
     let _alone = ALONE.read().await;
     listen();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        drop(listener);
-        talk_for_ever(&mut stream)
-    });
+    let (address, server) = serve(|mut stream| talk_for_ever(&mut stream, i32::MAX));
     let client = builder(address.to_string()).name("patient").session_timeout(TIMEOUT).connect().await.unwrap();
     let session = client.session().await.unwrap();
-    let hung_up = soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap();
+    let hung_up = server.await;
     assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
     // The session is alive: the server has said so.
     assert_eq!(session.end(), None);

@@ -215,9 +215,4 @@ mod tests {
         let HistoryError::Line { path, line, text, .. } = error else { panic!("{error}") };
         assert_eq!((path.file_name().unwrap(), line, &*text), ("b.jsonl".as_ref(), 2, "{\"at\":2}"));
     }
-
-    #[test]
-    fn a_directory_without_histories_is_no_clean_run() {
-        assert!(matches!(read(&[("final.json", String::new())]), Err(HistoryError::None { .. })));
-    }
 }

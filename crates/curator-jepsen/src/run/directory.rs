@@ -51,31 +51,3 @@ impl Directory {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_empty_directory_is_taken() {
-        let outer = tempfile::tempdir().unwrap();
-        let inner = outer.path().join("a/b");
-        let directory = Directory::prepare(Some(&inner)).unwrap();
-        assert_eq!(directory.path(), inner.canonicalize().unwrap());
-        directory.close(true).unwrap();
-        assert!(inner.is_dir());
-        let taken = Directory::prepare(Some(outer.path()));
-        assert!(matches!(taken, Err(RunError::NotEmpty { .. })), "{taken:?}");
-    }
-
-    #[test]
-    fn a_temporary_directory_is_kept_if_something_was_found() {
-        for is_clean in [true, false] {
-            let directory = Directory::prepare(None).unwrap();
-            let path = directory.path().to_owned();
-            directory.close(is_clean).unwrap();
-            assert_eq!(path.exists(), !is_clean);
-            drop(fs::remove_dir_all(path));
-        }
-    }
-}

@@ -151,30 +151,4 @@ mod tests {
             assert!(!nemeses.contains(&Nemesis::ClockRate));
         }
     }
-
-    #[test]
-    fn what_is_named_strikes_alone_and_nothing_else_does() {
-        let named = [Choice::One(Nemesis::KillLeader), Choice::One(Nemesis::ClockRate)];
-        let strikes = of(&named, 1, 20);
-        assert!(strikes.iter().all(|(nemeses, _)| nemeses.len() == 1));
-        let seen: BTreeSet<_> = strikes.iter().map(|(nemeses, _)| nemeses[0]).collect();
-        assert_eq!(seen, [Nemesis::KillLeader, Nemesis::ClockRate].into());
-        // Both together, if they can be.
-        let mixed = of(&[named[0], named[1], Choice::Mixed], 1, 20);
-        assert!(mixed.iter().all(|(nemeses, _)| nemeses.len() == 2));
-    }
-
-    #[test]
-    fn nothing_may_be_asked_for() {
-        assert!(Schedule::new(&[Choice::None], 1).is_none());
-        assert!(Schedule::new(&[], 1).is_none());
-    }
-
-    #[test]
-    fn choices_are_read_as_they_are_printed() {
-        for choice in [Choice::All, Choice::Mixed, Choice::None, Choice::One(Nemesis::PauseClientLong)] {
-            assert_eq!(choice.to_string().parse(), Ok(choice));
-        }
-        assert!("kill".parse::<Choice>().unwrap_err().contains("kill-leader"));
-    }
 }

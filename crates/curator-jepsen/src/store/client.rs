@@ -107,35 +107,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_one_client_has_written_another_one_reads() {
-        let store = Store::start().await.unwrap();
-        let (mut a, mut b) = (client(&store), client(&store));
-        assert_eq!(a.ask(&write("x")).await.unwrap(), Answer::Written);
-        let read = Request::Read { set: "s".to_owned(), token: None };
-        for _ in 0..2 {
-            assert_eq!(b.ask(&read).await.unwrap(), Answer::Elements { elements: vec!["x".to_owned()] });
-        }
-        assert_eq!(store.stop().await, [("s".to_owned(), vec!["x".to_owned()])].into());
-    }
-
-    #[tokio::test]
-    async fn a_line_that_is_no_request_is_answered_so_and_one_that_is_cut_off_does_nothing() {
-        let store = Store::start().await.unwrap();
-        let mut raw = BufReader::new(TcpStream::connect(store.address()).await.unwrap());
-        raw.get_mut().write_all(b"{\"do\":\"forget\"}\n").await.unwrap();
-        let mut answer = String::new();
-        raw.read_line(&mut answer).await.unwrap();
-        assert!(matches!(serde_json::from_str(&answer).unwrap(), Answer::Invalid { why } if why.contains("forget")));
-        // All but the end of the line.
-        raw.get_mut().write_all(&serde_json::to_vec(&write("half")).unwrap()).await.unwrap();
-        raw.get_mut().shutdown().await.unwrap();
-        answer.clear();
-        // The store has seen the end.
-        assert_eq!(raw.read_line(&mut answer).await.unwrap(), 0);
-        assert_eq!(store.sets(), [].into());
-    }
-
-    #[tokio::test]
     async fn a_store_that_is_gone_has_got_nothing_and_one_that_is_silent_may_have() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -68,17 +68,6 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_empty_until_it_is_written_and_each_write_replaces_it() {
-        let sets = Sets::default();
-        assert_eq!(read(&sets, None), elements(&[]));
-        assert_eq!(write(&sets, &["b", "a"], None), Answer::Written);
-        assert_eq!(read(&sets, None), elements(&["b", "a"]));
-        // Without tokens nobody is too late.
-        assert_eq!(write(&sets, &["c"], None), Answer::Written);
-        assert_eq!(sets.all(), [("s".to_owned(), vec!["c".to_owned()])].into());
-    }
-
-    #[test]
     fn a_holder_who_has_read_shuts_out_the_one_before() {
         let sets = Sets::default();
         assert_eq!(read(&sets, Some(33)), elements(&[]));
@@ -95,12 +84,5 @@ mod tests {
         assert_eq!(read(&sets, Some(34)), elements(&[]));
         let other = Request::Write { set: "t".to_owned(), elements: Vec::new(), token: Some(33) };
         assert_eq!(sets.apply(other), Answer::Written);
-    }
-
-    #[test]
-    fn what_is_no_token_is_refused_and_does_nothing() {
-        let sets = Sets::default();
-        assert!(matches!(write(&sets, &["a"], Some(0)), Answer::Invalid { why } if why.contains('0')));
-        assert_eq!(read(&sets, None), elements(&[]));
     }
 }

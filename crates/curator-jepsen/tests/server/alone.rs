@@ -1,53 +1,25 @@
 //! One worker, to which something happens.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use curator_jepsen::history::{Event, What};
 use curator_jepsen::work::{LockKind, Part, REST, Variant};
 use curator_recipes::client::CuratorClient;
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session, until};
+use curator_test::{FaultProxy, OpCode, TestingServer, until};
 
-use crate::support::{Run, acknowledged, check_holds, check_sets, lock_nodes};
+use crate::support::{LOCKS, Run, acknowledged, lock_nodes, lose_session, sessions};
 
 const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
 
-fn sessions(history: &[Event]) -> Vec<i64> {
-    let sessions = history.iter().filter_map(|event| match event.what {
-        What::Session { session, .. } => Some(session),
-        _ => None,
-    });
-    sessions.collect()
-}
-
 #[tokio::test]
 async fn a_worker_that_loses_its_session_says_so_and_goes_on_in_the_next() {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let run = Run::start().await;
-    let guarded = Part { variant: Variant::Guarded, ..PLAIN };
-    let mut worker = run.worker(0, proxy.connect_string(), &[PLAIN, guarded]);
-    worker.until(|history| acknowledged(history, "mutex-plain") > 0).await;
-    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
-    let in_the_next = |history: &[Event], key: &str| {
-        let next = history.iter().filter(|event| matches!(event.what, What::Session { .. })).nth(1);
-        next.is_some_and(|next| {
-            let later: Vec<_> = history.iter().filter(|event| event.at > next.at).cloned().collect();
-            acknowledged(&later, key) > 0
-        })
-    };
-    worker.until(|history| ["mutex-plain", "mutex-guarded"].iter().all(|key| in_the_next(history, key))).await;
-    let history = worker.finish().await;
-    check_holds(&history);
+    let parts = [PLAIN, Part { variant: Variant::Guarded, ..PLAIN }];
+    let start = |run: &Run, connect_string| run.worker(0, connect_string, &parts);
+    let history = lose_session(start, &parts.map(|part| part.key())).await;
     let sessions = sessions(&history);
-    assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
     let of_holds = history.iter().filter_map(|event| match event.what {
         What::Acquired { session, .. } => Some(session),
         _ => None,
     });
     assert!(of_holds.collect::<Vec<_>>().iter().all(|session| sessions.contains(session)));
-    // There was nobody else.
-    check_sets(&[history], &run.store.stop().await);
 }
 
 #[tokio::test]
@@ -78,8 +50,7 @@ async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_o
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
-    let parts = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Multi];
-    let parts = parts.map(|lock| Part { lock, ..PLAIN });
+    let parts = LOCKS.map(|lock| Part { lock, ..PLAIN });
     let mut workers = [0, 1].map(|number| run.worker(number, proxy.connect_string(), &parts));
     for worker in &mut workers {
         worker.until(|history| parts.iter().all(|part| acknowledged(history, &part.key()) > 3)).await;
@@ -106,19 +77,5 @@ async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_o
         assert_eq!(history.last().unwrap().what, What::Closed { error: None });
         assert!(rests(&history[history.len() - 2..]), "it has done something since");
         assert!(!server.sessions().await.unwrap().iter().any(|it| it.session_id == session));
-    }
-}
-
-#[test]
-fn a_worker_that_is_told_nonsense_says_so() {
-    for line in ["", "{}\n", "do something\n"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_curator-jepsen"));
-        command.arg("worker").stdin(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        process.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
-        let output = process.wait_with_output().unwrap();
-        assert!(!output.status.success());
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("is not a `Work` as JSON"), "{line:?}: {said}");
     }
 }

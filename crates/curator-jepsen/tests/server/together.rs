@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use curator_jepsen::checker::check;
 use curator_jepsen::history::{Event, READERS, What};
 use curator_jepsen::nemesis::REQUESTS;
 use curator_jepsen::work::{LockKind, Part, Variant};
@@ -10,10 +9,7 @@ use curator_jepsen::worker::node_sets;
 use curator_recipes::client::CuratorClient;
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{Run, acknowledged, check_holds, check_sets, lock_nodes};
-
-const LOCKS: [LockKind; 4] = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Multi];
-const VARIANTS: [Variant; 4] = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
+use crate::support::{LOCKS, Run, VARIANTS, acknowledged, check_holds, check_sets, lock_nodes};
 
 fn has(history: &[Event], wanted: impl Fn(&What) -> bool) -> bool {
     history.iter().any(|event| wanted(&event.what))
@@ -67,14 +63,11 @@ async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_
     let mut sets = run.store.stop().await;
     assert!(in_nodes.keys().all(|set| set.contains("-transaction") && !sets.contains_key(set)), "{in_nodes:?}");
     sets.extend(in_nodes);
-    check_sets(&histories, &sets);
-    // The checker understands what workers write, and agrees.
-    let findings = check(&histories.concat(), &sets);
-    assert_eq!(findings.violations, []);
+    let findings = check_sets(&histories, &sets);
     for part in &parts {
         let tally = findings.parts[&part.key()];
         let reads = part.lock == LockKind::ReadWrite;
-        assert!(tally.acknowledged >= 6 && tally.lost == 0 && (tally.reread > 0) == reads, "{}: {tally:?}", part.key());
+        assert!(tally.acknowledged >= 6 && (tally.reread > 0) == reads, "{}: {tally:?}", part.key());
     }
     assert_eq!(lock_nodes(&client).await, [""; 0]);
 }
@@ -106,40 +99,6 @@ async fn swallow_answers_knows_what_workers_send_and_nothing_else() {
     for worker in workers {
         worker.finish().await;
     }
-}
-
-#[tokio::test]
-async fn readers_read_twice_what_no_writer_changes_meanwhile() {
-    let server = TestingServer::start().await.unwrap();
-    let run = Run::start().await;
-    let parts = VARIANTS.map(|variant| Part { lock: LockKind::ReadWrite, variant });
-    let mut workers = [0, 1].map(|number| run.worker(number, server.connect_string(), &parts));
-    // What the reads of one hold have in common.
-    let reads = |history: &[Event], key: &str| {
-        let read = history.iter().filter_map(|event| match &event.what {
-            What::Read { hold, part, set, elements, digest, .. } if part == key => {
-                Some((*hold, (set.clone(), *elements, *digest)))
-            }
-            _ => None,
-        });
-        read.collect::<Vec<_>>()
-    };
-    for worker in &mut workers {
-        let not_empty =
-            |history: &[Event], key: &str| reads(history, key).iter().filter(|(_, read)| read.1 > 0).count() > 4;
-        worker.until(|history| parts.iter().all(|part| not_empty(history, &part.key()))).await;
-    }
-    let mut pairs = 0;
-    for worker in workers {
-        let history = worker.finish().await;
-        for part in &parts {
-            for pair in reads(&history, &part.key()).windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-                assert_eq!(pair[0].1, pair[1].1, "{}", part.key());
-                pairs += 1;
-            }
-        }
-    }
-    assert!(pairs > 0);
 }
 
 #[tokio::test]

@@ -7,15 +7,22 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
+use curator_jepsen::checker::{FinalSets, Findings, check};
 use curator_jepsen::history::{Event, Outcome, What};
 use curator_jepsen::store::Store;
-use curator_jepsen::work::{Part, Work};
+use curator_jepsen::work::{LockKind, Part, Variant, Work};
 use curator_recipes::client::{ClockInstant, CuratorClient};
-use curator_test::until;
+use curator_test::{FaultProxy, TestingServer, close_session, until};
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 /// Every server grants it.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
+/// Of a server that grants shorter ones.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+pub(crate) const LOCKS: [LockKind; 4] = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Multi];
+pub(crate) const VARIANTS: [Variant; 4] = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
 
 /// A store, and a directory for the histories.
 pub(crate) struct Run {
@@ -121,6 +128,10 @@ impl Worker {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -151,18 +162,15 @@ pub(crate) fn acknowledged(history: &[Event], key: &str) -> usize {
     history.iter().filter(is_one).count()
 }
 
-/// Checks that the sets have what was acknowledged, and nothing else but what was perhaps written.
+/// Has the checker look for broken rules and lost updates, those of plain variants too. There must be none.
 #[track_caller]
-pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &BTreeMap<String, Vec<String>>) {
-    let all = histories.concat();
-    let has = sets.iter().flat_map(|(set, elements)| elements.iter().map(move |e| (set.clone(), e.clone())));
-    let has: Vec<_> = has.collect();
-    let in_sets: BTreeSet<_> = has.iter().cloned().collect();
-    assert_eq!(has.len(), in_sets.len(), "an element is there twice");
-    let (sure, unknown) = (elements(&all, &[Outcome::Acknowledged]), elements(&all, &[Outcome::Unknown]));
-    let lost: Vec<_> = sure.difference(&in_sets).collect();
-    let unwanted: Vec<_> = in_sets.difference(&sure).filter(|element| !unknown.contains(*element)).collect();
-    assert!(lost.is_empty() && unwanted.is_empty(), "lost: {lost:?}; unwanted: {unwanted:?}");
+pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings {
+    let findings = check(&histories.concat(), sets);
+    assert_eq!([&findings.violations[..], &findings.of_peers].concat(), []);
+    for (part, tally) in &findings.parts {
+        assert_eq!((tally.lost, tally.changed), (0, 0), "{part}: {tally:?}");
+    }
+    findings
 }
 
 /// Checks that each hold begins, is asked, and ends, in this order.
@@ -212,4 +220,38 @@ pub(crate) async fn lock_nodes(client: &CuratorClient) -> Vec<String> {
         }
     }
     left
+}
+
+pub(crate) fn sessions(history: &[Event]) -> Vec<i64> {
+    let sessions = history.iter().filter_map(|event| match event.what {
+        What::Session { session, .. } => Some(session),
+        _ => None,
+    });
+    sessions.collect()
+}
+
+/// Ends the session of a worker that was started with this run and connect string, and lets it go on in the next one until
+/// each of these parts has written. Returns its history.
+pub(crate) async fn lose_session(start: impl FnOnce(&Run, String) -> Worker, parts: &[String]) -> Vec<Event> {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let run = Run::start().await;
+    let mut worker = start(&run, proxy.connect_string());
+    worker.until(|history| acknowledged(history, &parts[0]) > 0).await;
+    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    let has_gone_on = |history: &[Event]| {
+        let next = history.iter().filter(|event| matches!(event.what, What::Session { .. })).nth(1);
+        next.is_some_and(|next| {
+            let later: Vec<_> = history.iter().filter(|event| event.at > next.at).cloned().collect();
+            parts.iter().all(|part| acknowledged(&later, part) > 0)
+        })
+    };
+    worker.until(has_gone_on).await;
+    let history = worker.finish().await;
+    check_holds(&history);
+    let sessions = sessions(&history);
+    assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
+    // There was nobody else.
+    check_sets(std::slice::from_ref(&history), &run.store.stop().await);
+    history
 }

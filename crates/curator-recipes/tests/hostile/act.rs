@@ -2,62 +2,46 @@
 
 use super::Numbers;
 
-/// One of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Act {
-    /// The answer with some bits, bytes or lengths changed.
-    Spoiled,
-    /// A length that is not that of the frame.
-    WrongLength,
-    /// The xid of nobody, of another request, of an answer before it, or one with a meaning.
-    WrongXid,
-    WrongZxid,
-    /// An error code, known or not.
-    WrongCode,
-    /// The answer to another request, under this one's header.
-    OtherBody,
-    /// A list that is said to be long.
-    LongList,
-    Twice,
-    /// After the answer that comes after it.
-    OutOfOrder,
-    /// Events that nobody has asked for, of nodes that cannot exist.
-    Events,
-    /// An answer to a request that nobody made.
-    Unrequested,
-    Garbage,
-    /// A part of the frame, and then nothing.
-    Partial,
-    Silence,
-    /// A frame without an end.
-    EndlessFrame,
-    /// Events without an end.
-    EndlessEvents,
-    Close,
-    Reset,
+named! {
+    /// One of them.
+    enum Act {
+        /// The answer with some bits, bytes or lengths changed.
+        Spoiled => "spoiled",
+        /// A length that is not that of the frame.
+        WrongLength => "wrong length",
+        /// The xid of nobody, of another request, of an answer before it, or one with a meaning.
+        WrongXid => "wrong xid",
+        WrongZxid => "wrong zxid",
+        /// An error code, known or not.
+        WrongCode => "wrong code",
+        /// The answer to another request, under this one's header.
+        OtherBody => "other body",
+        /// A list that is said to be long.
+        LongList => "long list",
+        Twice => "twice",
+        /// After the answer that comes after it.
+        OutOfOrder => "out of order",
+        /// Events that nobody has asked for, of nodes that cannot exist.
+        Events => "events",
+        /// An answer to a request that nobody made.
+        Unrequested => "unrequested",
+        Garbage => "garbage",
+        /// A part of the frame, and then nothing.
+        Partial => "partial",
+        Silence => "silence",
+        /// A frame without an end.
+        EndlessFrame => "endless frame",
+        /// Events without an end.
+        EndlessEvents => "endless events",
+        Close => "close",
+        Reset => "reset",
+    }
 }
 
 impl Act {
-    pub(crate) const ALL: [Self; 18] = [
-        Self::Spoiled,
-        Self::WrongLength,
-        Self::WrongXid,
-        Self::WrongZxid,
-        Self::WrongCode,
-        Self::OtherBody,
-        Self::LongList,
-        Self::Twice,
-        Self::OutOfOrder,
-        Self::Events,
-        Self::Unrequested,
-        Self::Garbage,
-        Self::Partial,
-        Self::Silence,
-        Self::EndlessFrame,
-        Self::EndlessEvents,
-        Self::Close,
-        Self::Reset,
-    ];
+    fn any(numbers: &mut Numbers) -> Self {
+        Self::all().nth(numbers.below(Self::all().len())).expect("one of them")
+    }
 }
 
 /// What a server does on one connection: it behaves until `at` answers have been given, does something hostile to the next
@@ -71,14 +55,14 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(mut numbers: Numbers) -> Self {
-        let act = Act::ALL[numbers.below(Act::ALL.len())];
+        let act = Act::any(&mut numbers);
         let at = Self::pause(&mut numbers);
         Self { numbers, act, at }
     }
 
     /// What comes next on the same connection.
     pub(crate) fn next(&mut self) {
-        self.act = Act::ALL[self.numbers.below(Act::ALL.len())];
+        self.act = Act::any(&mut self.numbers);
         self.at += 1 + Self::pause(&mut self.numbers);
     }
 

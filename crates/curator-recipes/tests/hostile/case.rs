@@ -1,7 +1,6 @@
 //! What a client does while its server is hostile, and how long that may take.
 
-use std::collections::BTreeMap;
-use std::future::Future;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use curator_recipes::{
 };
 use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::{join, try_join};
 
 use super::Numbers;
 use super::act::Act;
@@ -64,10 +63,9 @@ pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Ended 
     let mut ended = Ended::default();
     for (name, took, outcome) in operations(&client, seed).await {
         match outcome {
-            Outcome::Well => ended.well += 1,
-            Outcome::Ill => ended.ill += 1,
-            Outcome::Panicked => ended.wrong.push(format!("{name} has panicked")),
-            Outcome::NotAtAll => ended.wrong.push(format!("{name} has not ended within {BOUND:?}")),
+            Ok(true) => ended.well += 1,
+            Ok(false) => ended.ill += 1,
+            Err(wrong) => ended.wrong.push(format!("{name} {wrong}")),
         }
         ended.took(name, took);
     }
@@ -96,9 +94,9 @@ pub(crate) async fn get_acquainted(servers: &Handle, good: SocketAddr) {
     for path in ["/hostile", "/hostile-acl"] {
         client.create().for_path(path, "").await.unwrap();
     }
-    let ill: Vec<_> =
-        operations(&client, u64::MAX).await.into_iter().filter(|(.., outcome)| *outcome != Outcome::Well).collect();
-    assert!(ill.is_empty(), "{ill:?} with a good server");
+    for (name, _, outcome) in operations(&client, u64::MAX).await {
+        assert_eq!(outcome, Ok(true), "{name} with a good server");
+    }
     client.close().await.unwrap();
 }
 
@@ -128,39 +126,22 @@ fn builder(server: &HostileServer, numbers: &mut Numbers) -> CuratorClientBuilde
     if numbers.below(3) == 0 { builder } else { builder.operation_timeout(OPERATION_TIMEOUT) }
 }
 
-/// How an operation has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Well,
-    Ill,
-    Panicked,
-    NotAtAll,
-}
-
-/// The name of each operation, how long it took, and how it has ended.
-async fn operations(client: &CuratorClient, seed: u64) -> Vec<(&'static str, Duration, Outcome)> {
-    let mut tasks = JoinSet::new();
-    let mut started = BTreeMap::new();
-    for name in NAMES {
+/// The name of each operation, how long it took, and whether it went well; or what should not have happened.
+async fn operations(client: &CuratorClient, seed: u64) -> Vec<(&'static str, Duration, Result<bool, String>)> {
+    let tasks = NAMES.map(|name| {
         let work = operation(name, client.clone(), format!("/hostile/{seed}"));
-        let task = tasks.spawn(async move {
+        tokio::spawn(async move {
             let begun = Instant::now();
-            let outcome = match tokio::time::timeout(BOUND, work).await {
-                Ok(true) => Outcome::Well,
-                Ok(false) => Outcome::Ill,
-                Err(_) => Outcome::NotAtAll,
-            };
-            (name, begun.elapsed(), outcome)
-        });
-        started.insert(task.id(), name);
-    }
+            let ended = tokio::time::timeout(BOUND, work).await;
+            let outcome = ended.map(|done| done.is_ok()).map_err(|_| format!("has not ended within {BOUND:?}"));
+            (begun.elapsed(), outcome)
+        })
+    });
     let mut all = Vec::new();
-    while let Some(ended) = tasks.join_next().await {
-        match ended {
-            Ok(ended) => all.push(ended),
-            // The panic hook has its place.
-            Err(error) => all.push((started[&error.id()], Duration::ZERO, Outcome::Panicked)),
-        }
+    for (name, task) in NAMES.into_iter().zip(tasks) {
+        // The panic hook has its place.
+        let (took, outcome) = task.await.unwrap_or_else(|_| (Duration::ZERO, Err("has panicked".to_owned())));
+        all.push((name, took, outcome));
     }
     all
 }
@@ -182,118 +163,84 @@ const NAMES: [&str; 14] = [
     "multi-lock",
 ];
 
-/// Whether it went well.
-async fn operation(name: &str, client: CuratorClient, root: String) -> bool {
+/// What is returned has the form that was asked for, whatever the server has answered.
+async fn operation(name: &str, client: CuratorClient, root: String) -> Result<(), Box<dyn Error + Send + Sync>> {
+    const MISSED: &str = "not acquired in time";
     let path = |leaf: &str| format!("{root}-{leaf}");
     let timeout = ACQUIRE_TIMEOUT;
-    let done = match name {
-        "create" => {
-            let create = client.create().with_mode(CreateMode::EphemeralSequential);
-            create.for_path(path("n-"), "data").await.map(drop).map_err(drop)
-        }
+    let sequential = || client.create().with_mode(CreateMode::EphemeralSequential);
+    match name {
+        "create" => drop(sequential().for_path(path("n-"), "data").await?),
+        "create, protected" => drop(sequential().with_protection().for_path(path("p-"), "data").await?),
         "create with parents" => {
-            let create = client.create().creating_parent_containers();
-            create.for_path(path("parent/child"), "data").await.map(drop).map_err(drop)
+            client.create().creating_parent_containers().for_path(path("parent/child"), "data").await?;
         }
-        "create, protected" => {
-            let create = client.create().with_mode(CreateMode::EphemeralSequential).with_protection();
-            create.for_path(path("p-"), "data").await.map(drop).map_err(drop)
-        }
-        "read" => both(client.get_data("/zookeeper").await, client.check_exists("/zookeeper").await),
-        "list" => both(client.get_children("/zookeeper").await, client.sync("/").await),
+        "read" => drop(try_join!(client.get_data("/zookeeper"), client.check_exists("/zookeeper"))?),
+        "list" => drop(try_join!(client.get_children("/zookeeper"), client.sync("/"))?),
         "watch" => {
-            let watched = client.watch_data("/zookeeper").await;
-            let listed = client.watch_children("/zookeeper").await;
-            if let Ok((_, _, mut watch)) = watched {
-                // Nobody writes there: only a lie lets it fire.
-                let _fired = tokio::time::timeout(Duration::from_millis(100), watch.fired()).await;
-            }
-            listed.map(drop).map_err(drop)
+            let (watched, listed) = join!(client.watch_data("/zookeeper"), client.watch_children("/zookeeper"));
+            let (_, _, mut watch) = watched?;
+            // Nobody writes there: only a lie lets it fire.
+            let _fired = tokio::time::timeout(Duration::from_millis(100), watch.fired()).await;
+            drop(listed?);
         }
         "access list" => {
             let anyone = [Acl::new(Permission::ALL, AuthId::anyone())];
-            let read = client.get_acl("/zookeeper").await;
-            both(read, client.set_acl("/hostile-acl", anyone, None).await)
+            try_join!(client.get_acl("/zookeeper"), client.set_acl("/hostile-acl", anyone, None))?;
         }
-        "transaction" => transaction(&client, &path("t")).await,
-        "several reads" => several_reads(&client).await,
+        "transaction" => {
+            let path = &path("t");
+            let transaction = client.transaction().create(path, "data", CreateMode::Ephemeral)?;
+            let transaction = transaction.set_data(path, "more", None)?.check(path, None)?.delete(path, None)?;
+            let results = transaction.commit().await?;
+            assert_eq!(results.len(), 4, "a transaction has one result for each operation");
+        }
+        "several reads" => {
+            let (session, path) = (client.session().await?, client.resolve("/zookeeper")?);
+            let reads = vec![ReadOperation::Children(path.clone()), ReadOperation::Data(path)];
+            let results = session.read_all(reads).await?;
+            assert_eq!(results.len(), 2, "there is one result for each read");
+        }
         "delete a tree" => {
             let created = client.create().creating_parent_containers().for_path(path("tree/a/b"), "").await;
-            both(created, client.delete().deleting_children_if_needed().for_path(path("tree")).await)
+            client.delete().deleting_children_if_needed().for_path(path("tree")).await?;
+            created?;
         }
-        "mutex" => match InterProcessMutex::new(&client, path("mutex")).unwrap().acquire_timeout(timeout).await {
-            Ok(Some(guard)) => {
-                let written = guard.transaction().set_data("/hostile-acl", "x", None).unwrap().commit().await;
-                both(written, guard.release().await)
-            }
-            _ => Err(()),
-        },
+        "mutex" => {
+            let mutex = InterProcessMutex::new(&client, path("mutex"))?;
+            let guard = mutex.acquire_timeout(timeout).await?.ok_or(MISSED)?;
+            let written = guard.transaction().set_data("/hostile-acl", "x", None)?.commit().await;
+            guard.release().await?;
+            written?;
+        }
         "read-write lock" => {
-            let lock = InterProcessReadWriteLock::new(&client, path("rw")).unwrap();
-            match lock.write().acquire_timeout_as(&OwnerId::new(), timeout).await {
-                Ok(Some(guard)) => match guard.downgrade().await {
-                    Ok(guard) => guard.release().await.map_err(drop),
-                    Err(_) => Err(()),
-                },
-                _ => Err(()),
-            }
+            let lock = InterProcessReadWriteLock::new(&client, path("rw"))?;
+            let guard = lock.write().acquire_timeout_as(&OwnerId::new(), timeout).await?.ok_or(MISSED)?;
+            guard.downgrade().await?.release().await?;
         }
         "semaphore" => {
-            let semaphore = InterProcessSemaphoreV2::new(&client, path("semaphore"), 3).unwrap();
-            match semaphore.acquire_many_timeout(2, timeout).await {
-                // Dropped: the janitor gives them back.
-                Ok(Some(leases)) => both(Ok::<_, ()>(leases.len()), Ok::<_, ()>(())),
-                _ => Err(()),
-            }
+            let semaphore = InterProcessSemaphoreV2::new(&client, path("semaphore"), 3)?;
+            // Dropped: the janitor gives them back.
+            drop(semaphore.acquire_many_timeout(2, timeout).await?.ok_or(MISSED)?);
         }
         _ => {
-            let lock = InterProcessMultiLock::new(&client, [path("x"), path("y")]).unwrap();
-            match lock.acquire_timeout(timeout).await {
-                Ok(Some(guard)) => guard.release().await.map_err(drop),
-                _ => Err(()),
-            }
+            let lock = InterProcessMultiLock::new(&client, [path("x"), path("y")])?;
+            lock.acquire_timeout(timeout).await?.ok_or(MISSED)?.release().await?;
         }
-    };
-    done.is_ok()
-}
-
-fn both<A, B, E, F>(one: Result<A, E>, other: Result<B, F>) -> Result<(), ()> {
-    one.map_err(drop)?;
-    other.map(drop).map_err(drop)
-}
-
-/// What is returned for it has the form that was asked for, whatever the server has answered.
-async fn transaction(client: &CuratorClient, path: &str) -> Result<(), ()> {
-    let transaction = client.transaction().create(path, "data", CreateMode::Ephemeral).unwrap();
-    let transaction = transaction.set_data(path, "more", None).unwrap().check(path, None).unwrap();
-    let results = transaction.delete(path, None).unwrap().commit().await.map_err(drop)?;
-    assert_eq!(results.len(), 4, "a transaction has one result for each operation");
-    Ok(())
-}
-
-async fn several_reads(client: &CuratorClient) -> Result<(), ()> {
-    let session = client.session().await.map_err(drop)?;
-    let path = client.resolve("/zookeeper").unwrap();
-    let reads = vec![ReadOperation::Children(path.clone()), ReadOperation::Data(path)];
-    let results = session.read_all(reads).await.map_err(drop)?;
-    assert_eq!(results.len(), 2, "there is one result for each read");
+    }
     Ok(())
 }
 
 /// Tries until everything works that a lock needs. The server is good by now, or soon.
 async fn recover(client: &CuratorClient, seed: u64) {
-    let attempt = |number: usize| {
+    for number in 0.. {
         let mutex = InterProcessMutex::new(client, format!("/hostile/{seed}-recovered-{number}")).unwrap();
-        async move {
-            let guard = mutex.acquire_timeout_as(&OwnerId::new(), ACQUIRE_TIMEOUT).await.ok().flatten()?;
-            guard.release().await.ok()
+        let acquired = mutex.acquire_timeout_as(&OwnerId::new(), ACQUIRE_TIMEOUT).await;
+        if let Ok(Some(guard)) = acquired
+            && guard.release().await.is_ok()
+        {
+            return;
         }
-    };
-    let mut attempts: std::pin::Pin<Box<dyn Future<Output = Option<()>> + Send>> = Box::pin(attempt(0));
-    let mut number = 0;
-    while attempts.await.is_none() {
-        number += 1;
-        attempts = Box::pin(attempt(number));
         // What fails at once must not be tried a thousand times a second.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -5,9 +5,15 @@
 //! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, a new one each
 //! time by default: with one case, that is the one that is done again.
 //!
+//! Only here: answers that no server gives, and what memory and panics they cost.
+//!
 //! The clients are in a process of their own, whose memory is limited.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+#[macro_use]
+#[path = "../support/named.rs"]
+mod named;
 
 mod act;
 mod answer;

@@ -19,13 +19,6 @@ pub(crate) fn limit_memory() {
     setrlimit(Resource::Data, limit).unwrap();
 }
 
-/// One field of `/proc/self/status`, in bytes.
-pub(crate) fn status(field: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
-    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
-}
-
 /// How many descriptors are open.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()

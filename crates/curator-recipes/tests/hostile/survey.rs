@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use curator_test::EmbeddedServer;
+use curator_test::{DEFAULT_TIMEOUT, EmbeddedServer};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::act::Act;
 use super::case::{self, Ended};
-use super::environment::say;
-use super::process::{Panics, descriptors, is_ours, status};
+use super::environment::{say, status};
+use super::process::{Panics, descriptors, is_ours};
 
-/// How much memory the process has at most while it runs, beyond what it had before, in bytes. An endless frame is buffered
+/// How much memory the process has at most while it runs, beyond what it had before, in KiB. An endless frame is buffered
 /// until a second or so after its session is over: that is the larger part of it.
-const MOST_RESIDENT: u64 = 400 << 20;
+const MOST_RESIDENT: u64 = 400 << 10;
 
 /// What became of the cases.
 #[derive(Debug, Default)]
@@ -24,10 +23,10 @@ pub(crate) struct Survey {
     took: Duration,
     well: usize,
     ill: usize,
-    acts: BTreeMap<Act, usize>,
-    longest: (Duration, &'static str, u64),
+    acts: BTreeMap<&'static str, usize>,
+    longest: (Duration, &'static str),
     recovered: u64,
-    longest_recovery: (Duration, u64),
+    longest_recovery: Duration,
     resident: (u64, u64),
     wrong: Vec<String>,
 }
@@ -61,8 +60,12 @@ impl Survey {
         survey.resident.1 = status("VmHWM");
         let now = || (Handle::current().metrics().num_alive_tasks(), descriptors());
         // All clients are closed, and nothing is left of them.
-        let gone = within_a_minute(async || now().0 <= before.0 && now().1 <= before.1).await;
-        if !gone {
+        let gone = async {
+            while now().0 > before.0 || now().1 > before.1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(DEFAULT_TIMEOUT, gone).await.is_err() {
             survey.wrong.push(format!("(tasks, descriptors) were {before:?}, and are {:?} when all is over", now()));
         }
         survey
@@ -73,12 +76,12 @@ impl Survey {
         self.well += ended.well;
         self.ill += ended.ill;
         for act in ended.acts {
-            *self.acts.entry(act).or_default() += 1;
+            *self.acts.entry(act.name()).or_default() += 1;
         }
-        self.longest = self.longest.max((ended.longest.0, ended.longest.1, seed));
+        self.longest = self.longest.max(ended.longest);
         if let Some(recovery) = ended.recovery {
             self.recovered += 1;
-            self.longest_recovery = self.longest_recovery.max((recovery, seed));
+            self.longest_recovery = self.longest_recovery.max(recovery);
         }
         self.wrong.extend(ended.wrong.into_iter().map(|wrong| format!("HOSTILE_SEED={seed} HOSTILE_CASES=1: {wrong}")));
     }
@@ -87,15 +90,12 @@ impl Survey {
         let Self { cases, took, well, ill, acts, longest, recovered, longest_recovery, resident, .. } = self;
         let done: usize = acts.values().sum();
         say(&format!("hostile servers: {cases} cases in {took:.0?}; {done} hostile acts: {acts:?}"));
-        let (time, what, seed) = longest;
+        let ((time, what), [before, most]) = (longest, [resident.0, resident.1].map(|memory| memory >> 10));
         say(&format!(
-            "hostile servers: {well} operations succeeded, {ill} ended with an error; the longest took {time:.1?} ({what}, \
-             seed {seed})"
+            "hostile servers: {well} operations succeeded, {ill} ended with an error; the longest took {time:.1?} ({what}); \
+             {recovered} clients recovered, the slowest within {longest_recovery:.1?}; {before} MiB of memory at the beginning, \
+             {most} MiB at most"
         ));
-        let (time, seed) = longest_recovery;
-        say(&format!("hostile servers: {recovered} clients recovered, the slowest within {time:.1?} (seed {seed})"));
-        let [before, most] = [resident.0, resident.1].map(|bytes| bytes >> 20);
-        say(&format!("hostile servers: {before} MiB of memory at the beginning, {most} MiB at most"));
         for (place, count) in &*panics.lock().unwrap() {
             say(&format!("hostile servers: {count} panics at {place}"));
         }
@@ -104,21 +104,10 @@ impl Survey {
     pub(crate) fn judge(self, panics: &Panics) {
         assert!(self.wrong.is_empty(), "{:#?}", self.wrong);
         let most = self.resident.1 - self.resident.0;
-        assert!(most <= MOST_RESIDENT, "{} MiB more than at the beginning", most >> 20);
+        assert!(most <= MOST_RESIDENT, "{} MiB more than at the beginning", most >> 10);
         let panics = panics.lock().unwrap();
         let ours: Vec<_> = panics.keys().filter(|place| is_ours(place)).collect();
         assert!(ours.is_empty(), "panics at {ours:?}");
         assert!(self.well > 0 && self.ill > 0 && self.recovered > 0, "one kind of outcome has not come up");
     }
-}
-
-/// Whether a condition becomes true soon.
-async fn within_a_minute(mut condition: impl AsyncFnMut() -> bool) -> bool {
-    for _ in 0..6_000 {
-        if condition().await {
-            return true;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    false
 }

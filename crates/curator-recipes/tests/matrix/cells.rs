@@ -58,7 +58,7 @@ impl Cell {
         let mut cells = Vec::new();
         for (op, count) in requests {
             for nth in 1..=*count {
-                let faults = Fault::ALL.into_iter().filter(|fault| fault.fits(self.course.phase));
+                let faults = Fault::all().filter(|fault| fault.fits(self.course.phase));
                 let strike = |fault| Some(Strike { op: *op, nth, fault });
                 cells.extend(faults.map(|fault| Self { strike: strike(fault), ..self }));
             }
@@ -107,7 +107,7 @@ impl Choice {
         let parts = cell.parts();
         let may_come = |part: &str| {
             let is_request = part.rsplit_once(' ').is_some_and(|(_, nth)| nth.parse::<u64>().is_ok());
-            let is_of_a_strike = is_request || Fault::ALL.iter().any(|fault| fault.name() == part);
+            let is_of_a_strike = is_request || Fault::all().any(|fault| fault.name() == part);
             cell.strike.is_none() && (is_of_a_strike || cell.cut.is_none() && part.starts_with(AFTER))
         };
         self.0.iter().all(|part| parts.contains(part) || may_come(part))

@@ -9,42 +9,28 @@ use curator_test::{FaultProxy, OpCode};
 
 use super::phase::Phase;
 
-/// What happens at one request of a contender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fault {
-    /// The answer is late, and all behind it on this connection: later than a request may take.
-    Late,
-    /// The answer is lost, and the connection stays.
-    Lost,
-    /// The connection breaks, and the server never sees the request.
-    CutBefore,
-    /// The server does what was asked for, and the connection breaks before the answer.
-    CutAfter,
-    /// The server ends the session when it has done what was asked for, and before anything more comes to the client.
-    Expired,
-    /// The future is dropped when the server has done what was asked for, and before anything more comes to the client.
-    Dropped,
+named! {
+    /// What happens at one request of a contender.
+    enum Fault {
+        /// The answer is late, and all behind it on this connection: later than a request may take.
+        Late => "3 s late",
+        /// The answer is lost, and the connection stays.
+        Lost => "answer lost",
+        /// The connection breaks, and the server never sees the request.
+        CutBefore => "cut before",
+        /// The server does what was asked for, and the connection breaks before the answer.
+        CutAfter => "cut after",
+        /// The server ends the session when it has done what was asked for, and before anything more comes to the client.
+        Expired => "session expired",
+        /// The future is dropped when the server has done what was asked for, and before anything more comes to the client.
+        Dropped => "future dropped",
+    }
 }
 
 /// How late an answer is.
 pub(crate) const LATE: Duration = Duration::from_secs(3);
 
 impl Fault {
-    /// The slow ones first: what is slow sleeps, and can do so at the same time.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Late, Self::Lost, Self::CutBefore, Self::CutAfter, Self::Expired, Self::Dropped];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Late => "3 s late",
-            Self::Lost => "answer lost",
-            Self::CutBefore => "cut before",
-            Self::CutAfter => "cut after",
-            Self::Expired => "session expired",
-            Self::Dropped => "future dropped",
-        }
-    }
-
     pub(crate) fn fits(self, phase: Phase) -> bool {
         self != Self::Dropped || phase.has_future()
     }

@@ -14,7 +14,6 @@ pub(crate) enum Position {
 }
 
 impl Position {
-    const ALL: [Self; 3] = [Self::First, Self::Middle, Self::Last];
     const WAITING: [Self; 2] = [Self::Middle, Self::Last];
 
     pub(crate) fn name(self) -> &'static str {
@@ -39,72 +38,39 @@ impl Position {
     }
 }
 
-/// A part of what a contender does. Its requests are those that the faults strike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// An acquire, up to the lock; the directories are not there.
-    NewDirectory,
-    /// An acquire, up to the lock or until it waits for those before it.
-    Acquire,
-    /// Those before it leave, up to the lock.
-    Turn,
-    /// An acquire that waits for nobody, up to the lock or to its refusal.
-    Try,
-    /// An acquire whose time runs out while it waits.
-    TimeOut,
-    /// An acquire is dropped while it waits.
-    Abandon,
-    /// The holder waits for the loss of its lock.
-    Loss,
-    /// The holder writes by a guarded transaction.
-    Transaction,
-    /// The holder of the write lock takes the read lock too.
-    ReadToo,
-    /// The holder of the write lock becomes a reader.
-    Downgrade,
-    /// The holder enters again, gives that back, and releases.
-    ReEntry,
-    /// The holder releases.
-    Release,
-    /// The holder drops its guard.
-    Drop,
+named! {
+    /// A part of what a contender does. Its requests are those that the faults strike.
+    enum Phase {
+        /// An acquire, up to the lock; the directories are not there.
+        NewDirectory => "acquire, no directory",
+        /// An acquire, up to the lock or until it waits for those before it.
+        Acquire => "acquire",
+        /// Those before it leave, up to the lock.
+        Turn => "its turn",
+        /// An acquire that waits for nobody, up to the lock or to its refusal.
+        Try => "try_acquire",
+        /// An acquire whose time runs out while it waits.
+        TimeOut => "acquire_timeout",
+        /// An acquire is dropped while it waits.
+        Abandon => "acquire dropped",
+        /// The holder waits for the loss of its lock.
+        Loss => "lost",
+        /// The holder writes by a guarded transaction.
+        Transaction => "transaction",
+        /// The holder of the write lock takes the read lock too.
+        ReadToo => "read beside write",
+        /// The holder of the write lock becomes a reader.
+        Downgrade => "downgrade",
+        /// The holder enters again, gives that back, and releases.
+        ReEntry => "re-entry and release",
+        /// The holder releases.
+        Release => "release",
+        /// The holder drops its guard.
+        Drop => "guard dropped",
+    }
 }
 
 impl Phase {
-    pub(crate) const ALL: [Self; 13] = [
-        Self::NewDirectory,
-        Self::Acquire,
-        Self::Turn,
-        Self::Try,
-        Self::TimeOut,
-        Self::Abandon,
-        Self::Loss,
-        Self::Transaction,
-        Self::ReadToo,
-        Self::Downgrade,
-        Self::ReEntry,
-        Self::Release,
-        Self::Drop,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::NewDirectory => "acquire, no directory",
-            Self::Acquire => "acquire",
-            Self::Turn => "its turn",
-            Self::Try => "try_acquire",
-            Self::TimeOut => "acquire_timeout",
-            Self::Abandon => "acquire dropped",
-            Self::Loss => "lost",
-            Self::Transaction => "transaction",
-            Self::ReadToo => "read beside write",
-            Self::Downgrade => "downgrade",
-            Self::ReEntry => "re-entry and release",
-            Self::Release => "release",
-            Self::Drop => "guard dropped",
-        }
-    }
-
     fn positions(self) -> &'static [Position] {
         match self {
             // Who is before others has made the directories.
@@ -112,7 +78,7 @@ impl Phase {
             Self::Turn | Self::Abandon => &Position::WAITING,
             // What it sends before its time is over, an acquire sends in all positions.
             Self::TimeOut => &[Position::Middle],
-            _ => &Position::ALL,
+            _ => &[Position::First, Position::Middle, Position::Last],
         }
     }
 
@@ -170,12 +136,11 @@ pub(crate) struct Course {
 impl Course {
     /// All that there are.
     pub(crate) fn all() -> Vec<Self> {
-        let phases =
-            |kind| Phase::ALL.into_iter().filter(move |phase| phase.is_of(kind)).map(move |phase| (kind, phase));
+        let phases = |kind| Phase::all().filter(move |phase| phase.is_of(kind)).map(move |phase| (kind, phase));
         let positions = |(kind, phase): (_, Phase)| {
             phase.positions().iter().map(move |position| Self { kind, phase, position: *position })
         };
-        Kind::ALL.into_iter().flat_map(phases).flat_map(positions).collect()
+        Kind::all().flat_map(phases).flat_map(positions).collect()
     }
 
     /// Whether the phase ends while the contender waits for those before it.

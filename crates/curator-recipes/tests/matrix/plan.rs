@@ -75,7 +75,7 @@ impl Sent {
         let found: Vec<_> = self.requests.iter().filter(|(cell, _)| cell.finds_its_node()).collect();
         let mut gaps: Vec<_> =
             found.iter().filter_map(|(cell, requests)| Some(format!("{cell}: no {}", missing(requests)?))).collect();
-        let kinds = Kind::ALL.into_iter().filter(|kind| kind.stands_for_recovery());
+        let kinds = Kind::all().filter(|kind| kind.stands_for_recovery());
         let uncut = kinds.filter(|kind| !found.iter().any(|(cell, _)| cell.course.kind == *kind));
         gaps.extend(uncut.map(|kind| format!("{}: its acquire is not cut", kind.name())));
         gaps
@@ -98,7 +98,7 @@ impl Sent {
         let struck: BTreeSet<_> =
             self.strikes().into_iter().map(|cell| (Self::kind_and_phase(&cell), fault(&cell))).collect();
         for (kind, phase) in self.requests.keys().map(Self::kind_and_phase).collect::<BTreeSet<_>>() {
-            let fitting = Fault::ALL.into_iter().filter(|fault| fault.fits(phase));
+            let fitting = Fault::all().filter(|fault| fault.fits(phase));
             let missing = fitting.filter(|fault| !struck.contains(&((kind, phase), Some(*fault))));
             gaps.extend(missing.map(|fault| format!("{} / {}: no {}", kind.name(), phase.name(), fault.name())));
         }

@@ -26,6 +26,7 @@ const QUIET_AFTER_CUT: usize = 60;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// What all cells share.
 #[derive(Debug)]
@@ -276,9 +277,12 @@ impl Stage {
 
     /// Waits until it has as many as are right.
     pub(crate) async fn until_nodes(&self, are_right: impl Fn(usize) -> bool + Send) {
-        // Not by `until`: the compiler could not tell that the future is `Send`.
+        // Not by `until`: the compiler could not tell that the future is `Send`. A hundred cells look at a time, and what
+        // takes seconds need not be seen at once.
+        let mut pause = PAUSE;
         while !are_right(self.nodes().await) {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 

@@ -9,61 +9,33 @@ use curator_recipes::{
     InterProcessSemaphoreV2, LockGuard, OwnerId, ReadLock, Result, SemaphoreLease, SharedCount, WriteGuard,
 };
 
-/// Which lock. Locks that send the same are here once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Mutex,
-    SemaphoreMutex,
-    /// With one lease.
-    Semaphore,
-    /// Two of three leases.
-    Leases,
-    /// One lease, and a node says that there is one.
-    SharedLimit,
-    Read,
-    Write,
-    /// A multi-lock of three paths.
-    Paths,
-    /// A multi-lock of a mutex, a write lock and a semaphore mutex.
-    Locks,
+named! {
+    /// Which lock. Locks that send the same are here once.
+    enum Kind {
+        Mutex => "mutex",
+        /// A semaphore with one lease is this.
+        SemaphoreMutex => "semaphore mutex",
+        /// Two of three leases.
+        Leases => "semaphore, two of three leases",
+        /// One lease, and a node says that there is one.
+        SharedLimit => "semaphore with a shared count",
+        Read => "read lock",
+        Write => "write lock",
+        /// A multi-lock of three paths.
+        Paths => "multi-lock of paths",
+        /// A multi-lock of a mutex, a write lock and a semaphore mutex.
+        Locks => "multi-lock of locks",
+    }
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Mutex,
-        Self::SemaphoreMutex,
-        Self::Semaphore,
-        Self::Leases,
-        Self::SharedLimit,
-        Self::Read,
-        Self::Write,
-        Self::Paths,
-        Self::Locks,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::SemaphoreMutex => "semaphore mutex",
-            Self::Semaphore => "semaphore",
-            Self::Leases => "semaphore, two of three leases",
-            Self::SharedLimit => "semaphore with a shared count",
-            Self::Read => "read lock",
-            Self::Write => "write lock",
-            Self::Paths => "multi-lock of paths",
-            Self::Locks => "multi-lock of locks",
-        }
-    }
-
     pub(crate) fn lock(self, client: &CuratorClient, path: &str) -> Lock {
         let exclusive = |lock: Arc<dyn InterProcessLock>| Lock::Exclusive(lock);
         let read_write = |path: &str| InterProcessReadWriteLock::new(client, path).unwrap();
-        let semaphore = |leases| InterProcessSemaphoreV2::new(client, path, leases).unwrap();
         match self {
             Self::Mutex => exclusive(Arc::new(InterProcessMutex::new(client, path).unwrap())),
             Self::SemaphoreMutex => exclusive(Arc::new(InterProcessSemaphoreMutex::new(client, path).unwrap())),
-            Self::Semaphore => Lock::Semaphore(semaphore(1), 1),
-            Self::Leases => Lock::Semaphore(semaphore(3), 2),
+            Self::Leases => Lock::Semaphore(InterProcessSemaphoreV2::new(client, path, 3).unwrap(), 2),
             Self::SharedLimit => {
                 let limit = SharedCount::new(client, member(path, "limit"), 1).unwrap();
                 Lock::Semaphore(InterProcessSemaphoreV2::with_shared_count(client, path, limit).unwrap(), 1)
@@ -108,7 +80,7 @@ impl Kind {
 
     /// Whether its courses are also played with a cut. Of locks that recover in the same way, one stands for all.
     pub(crate) fn stands_for_recovery(self) -> bool {
-        !matches!(self, Self::SemaphoreMutex | Self::Semaphore)
+        self != Self::SemaphoreMutex
     }
 
     /// All directories that may have nodes of the lock.
@@ -116,7 +88,7 @@ impl Kind {
         let semaphore = |path: &str| [member(path, "locks"), member(path, "leases")];
         match self {
             Self::Mutex | Self::Write | Self::Read => vec![path.to_owned()],
-            Self::SemaphoreMutex | Self::Semaphore | Self::Leases | Self::SharedLimit => semaphore(path).into(),
+            Self::SemaphoreMutex | Self::Leases | Self::SharedLimit => semaphore(path).into(),
             Self::Paths => MEMBERS.map(|name| member(path, name)).into(),
             Self::Locks => {
                 let [first, second, third] = MEMBERS.map(|name| member(path, name));

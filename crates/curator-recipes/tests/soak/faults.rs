@@ -7,7 +7,7 @@ use std::time::Duration;
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer, close_session};
 use tokio::time::sleep;
 
-use super::clients::SESSION_TIMEOUT;
+use super::SESSION_TIMEOUT;
 use super::support::Numbers;
 
 /// Requests whose answers get lost.
@@ -21,17 +21,22 @@ const OPS: [OpCode; 7] = [
     OpCode::CreateSession,
 ];
 
-/// The faults of a soak, one after another.
+/// How many kinds there are, of which two end a session.
+const KINDS: usize = 12;
+
+/// The faults of a soak: each once, and then each once more.
 pub(crate) struct Faults {
     proxies: Vec<FaultProxy>,
     server: SocketAddr,
     numbers: Numbers,
+    /// What is still to come before everything comes again.
+    bag: Vec<usize>,
     done: BTreeMap<&'static str, u64>,
 }
 
 impl Faults {
     pub(crate) fn new(proxies: Vec<FaultProxy>, server: &TestingServer, seed: u64) -> Self {
-        Self { proxies, server: server.address(), numbers: Numbers(seed), done: BTreeMap::new() }
+        Self { proxies, server: server.address(), numbers: Numbers(seed), bag: Vec::new(), done: BTreeMap::new() }
     }
 
     /// What was done, and how often.
@@ -42,9 +47,13 @@ impl Faults {
 
     /// One fault, and then a pause. Takes a second or so; seldom longer.
     pub(crate) async fn do_some(&mut self) {
+        if self.bag.is_empty() {
+            self.bag = (0..KINDS).collect();
+        }
+        let fault = self.bag.swap_remove(self.numbers.below(self.bag.len()));
         let which = self.numbers.below(self.proxies.len());
         let (proxy, op) = (&self.proxies[which], OPS[self.numbers.below(OPS.len())]);
-        let what = match self.numbers.below(12) {
+        let what = match fault {
             0 => {
                 proxy.cut();
                 "cut"

@@ -1,81 +1,114 @@
 //! Two hundred tasks acquire, release, cancel and time out on twenty locks, through connections that break all the time: nothing
 //! grows. At the end, all that was there at the beginning is there, and no more.
 //!
-//! `SOAK_SECONDS` says for how long, 30 if it is not set; `SOAK_SEED` the seed of the faults and of the work, a new one
-//! each time by default; `SOAK_TABLE` names a file for the table, in Markdown. `cargo xtask soak` does all of this.
+//! Only here: what is left behind by many operations and faults that meet each other, in the client's process too.
 //!
-//! The clients are in a process of their own, which is what is measured; server, proxies and faults are in the test's.
+//! `SOAK_SECONDS` says for how long, 15 if it is not set, in which each fault strikes; `SOAK_SEED` the seed of the faults and of
+//! the work, a new one each time by default; `SOAK_TABLE` names a file for the table, in Markdown. `cargo xtask soak` does all
+//! of this.
+//!
+//! The clients are in the test's process, which is what is measured; server, proxies and faults are in one of their own.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
-mod clients;
+#[macro_use]
+#[path = "../support/named.rs"]
+mod named;
+
 mod faults;
-mod process;
+mod network;
 mod sample;
+#[path = "../matrix/subjects.rs"]
+#[allow(dead_code, reason = "the matrix uses all of it")]
+mod subjects;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
 mod work;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curator_test::{FaultProxy, ServerKind, TestingServer};
+use curator_recipes::client::Error;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
 
-use self::faults::Faults;
-use self::process::Clients;
-use self::sample::{Sample, of_server};
-use self::support::{new_seed, number, say};
+use self::network::Network;
+use self::sample::{Sample, Source};
+use self::support::{builder, new_seed, number, say};
 use self::table::Record;
+use self::work::{Done, task, use_each};
 
-/// The name of the test, which starts itself once more as the process with the clients.
+/// The name of the test, which starts itself once more as the process with the server.
 const TEST: &str = "nothing_grows_while_locks_are_used_and_connections_break";
-/// Set in that process: the addresses of the proxies.
-const CLIENTS: &str = "SOAK_CLIENTS";
 const SEED: &str = "SOAK_SEED";
 /// Each has a proxy of its own.
 const CLIENT_COUNT: usize = 4;
+/// As many for each client.
+const TASKS: usize = 200;
+/// Short, as some sessions are lost; and long enough for a server of any kind.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long it may take until all is as it was: a session that nobody could close lasts for its timeout.
 const TO_SETTLE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_grows_while_locks_are_used_and_connections_break() {
     let seed = number(SEED, new_seed());
-    if let Ok(addresses) = std::env::var(CLIENTS) {
-        return clients::run(&addresses, seed).await;
+    if Network::is_this_process() {
+        return network::run(seed).await;
     }
-    let seconds = number("SOAK_SECONDS", 30).max(12);
-    // Directories without locks are to be seen to go.
-    let server = TestingServer::builder().container_check_interval(Duration::from_secs(1)).start().await.unwrap();
-    let proxies: Vec<_> = (0..CLIENT_COUNT).map(|_| FaultProxy::start(server.address()).unwrap()).collect();
-    let addresses: Vec<_> = proxies.iter().map(FaultProxy::connect_string).collect();
+    let seconds = number("SOAK_SECONDS", 15).max(12);
     // Now, as it may fail at any time from now on.
     say(&format!("soak: {SEED}={seed}"));
-    let mut clients = Clients::start(&addresses.join(" "), seed);
-    let mut record = Record::new(seconds, seed, &about(&server));
+    let mut network = Network::start(seed);
+    let mut record = Record::new(seconds, seed, &network.about);
+    let (done, mut clients) = (Arc::new(Done::default()), Vec::new());
+    for proxy in &network.proxies {
+        clients.push(builder(proxy, SESSION_TIMEOUT).connect().await.unwrap());
+    }
+    let source = Source { clients: clients.clone(), done: Arc::clone(&done), server: network.server };
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first is at once, and the clients have just begun.
+    ticks.tick().await;
+    ticks.tick().await;
+    record.idle = source.sample().await;
 
-    record.idle = whole(clients.says("idle").await, &server).await;
-    clients.tell("work").await;
     say(&format!("soak: {seconds} seconds on {}, seed {seed}", record.server));
-    let mut faults = Faults::new(proxies, &server, seed);
-    let begun = Instant::now();
+    let (rest, resting) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    for number in 0..TASKS {
+        let client = clients[number % CLIENT_COUNT].clone();
+        let seed = seed.wrapping_add(number as u64);
+        tasks.spawn(task(client, number / CLIENT_COUNT, seed, Arc::clone(&done), resting.clone()));
+    }
+    network.begin();
     while record.samples.len() < seconds as usize {
-        faults.do_some().await;
-        while let Some(sample) = clients.has_said("sample") {
-            record.samples.push(whole(sample, &server).await);
-            if record.samples.len().is_multiple_of(10) {
-                say(&format!("soak: {:.0?}: {}", begun.elapsed(), record.samples[record.samples.len() - 1]));
-            }
+        ticks.tick().await;
+        record.samples.push(source.sample().await);
+        if record.samples.len().is_multiple_of(10) {
+            say(&format!("soak: {}", record.samples[record.samples.len() - 1]));
         }
     }
-    faults.heal();
-    clients.tell("rest").await;
-    record.rest = settled(&mut clients, &server, "rest", |rest| Record::is_at_rest(&record.idle, rest)).await;
-    clients.tell("close").await;
-    record.closed = settled(&mut clients, &server, "closed", |closed| record.is_given_back(closed)).await;
-    clients.tell("end").await;
-    clients.finish().await;
+    record.faults = network.heal();
+    rest.send_replace(true);
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    use_each(&clients[0]).await;
+    record.rest = settled(&source, |rest| Record::is_at_rest(&record.idle, rest)).await;
+    for client in &clients {
+        match client.close().await {
+            // What that leaves on the server is counted.
+            Ok(()) | Err(Error::CloseUnconfirmed { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    record.closed = settled(&source, |closed| record.is_given_back(closed)).await;
 
-    record.faults = faults.done();
+    network.end();
+
     let table = record.table();
     say(&table);
     if let Some(file) = std::env::var_os("SOAK_TABLE") {
@@ -84,31 +117,14 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     assert_eq!(record.problems(), [""; 0], "{SEED}={seed}");
 }
 
-/// The sample of a kind at which everything is as it should be, or the one at which the patience ends.
-async fn settled(
-    clients: &mut Clients,
-    server: &TestingServer,
-    kind: &str,
-    is_good: impl Fn(&Sample) -> bool,
-) -> Sample {
+/// The sample at which everything is as it should be, or the one at which the patience ends.
+async fn settled(source: &Source, is_good: impl Fn(&Sample) -> bool) -> Sample {
     let patience = Instant::now() + TO_SETTLE;
     loop {
-        let sample = whole(clients.says(kind).await, server).await;
+        let sample = source.sample().await;
         if is_good(&sample) || Instant::now() > patience {
             return sample;
         }
-    }
-}
-
-/// What the clients say of themselves, with what the server says.
-async fn whole(mut sample: Sample, server: &TestingServer) -> Sample {
-    of_server(&mut sample, &server.four_letter_word("mntr").await.unwrap());
-    sample
-}
-
-fn about(server: &TestingServer) -> String {
-    match (server.kind(), server.version()) {
-        (ServerKind::Real, Some(version)) => format!("ZooKeeper {version}"),
-        (kind, _) => format!("{kind} server"),
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
-pub(crate) use self::environment::{new_seed, number, say};
+pub(crate) use self::environment::{new_seed, number, say, status};
 #[cfg(unix)]
 pub(crate) use self::fork::in_forked_child;
 pub(crate) use self::left::{free, nothing_left};

@@ -1,0 +1,81 @@
+//! Workers that are stopped while they hold the lock, until it is somebody else's.
+
+use curator_jepsen::checker::check;
+use curator_jepsen::history::{Event, Outcome, What};
+use curator_jepsen::work::{LockKind, Part, Variant, Work};
+use curator_jepsen::worker::node_sets;
+use curator_recipes::client::CuratorClient;
+use curator_test::TestingServer;
+use rustix::process::Signal;
+
+use crate::support::{Run, TICK, VARIANTS, acknowledged, check_holds, elements};
+
+/// After so many pauses, each of a holder that was between its read and its write in all likelihood, there is a defect.
+const PAUSES: usize = 10;
+
+fn key(variant: Variant) -> String {
+    Part { lock: LockKind::Mutex, variant }.key()
+}
+
+/// Whether a hold of this part has begun, and has not ended.
+fn holds(history: &[Event], key: &str) -> bool {
+    let begun = history.iter().rev().find_map(|event| match &event.what {
+        What::Acquired { hold, part, reentry: false, .. } if part == key => Some(*hold),
+        _ => None,
+    });
+    begun.is_some_and(|hold| !history.iter().any(|event| event.what == What::Releasing { hold }))
+}
+
+/// What has become of an update when its writer had come back: in the plain variant, one is lost; in others, it was kept out.
+fn has_shown(variant: Variant, run: &Run, history: &[Event]) -> bool {
+    let of = |outcome| elements(history, &[outcome]).into_iter().filter(|(set, _)| set.starts_with(&key(variant)));
+    match variant {
+        // Asked later, so the store has them all.
+        Variant::Plain => {
+            let (acknowledged, sets) = (of(Outcome::Acknowledged).collect::<Vec<_>>(), run.store.sets());
+            acknowledged.iter().any(|(set, element)| !sets[set].contains(element))
+        }
+        Variant::Guarded => of(Outcome::NotSent).next().is_some(),
+        Variant::Transaction | Variant::Token => of(Outcome::Refused).next().is_some(),
+    }
+}
+
+#[tokio::test]
+async fn who_ignores_the_guard_loses_updates_when_clients_are_paused_and_who_does_not_loses_none() {
+    let server = TestingServer::builder().tick_time(TICK).start().await.unwrap();
+    let run = Run::start().await;
+    let start = |number, think_ms| {
+        let parts = VARIANTS.map(|variant| Part { lock: LockKind::Mutex, variant });
+        let (session_timeout_ms, set_ms) = (2_000, 3_600_000);
+        run.start_worker(&Work {
+            session_timeout_ms,
+            set_ms,
+            think_ms,
+            ..run.work(number, server.connect_string(), &parts)
+        })
+    };
+    // Most of a hold is between the read and the write.
+    let (mut away, mut other) = (start(0, 2_000), start(1, 20));
+    for variant in VARIANTS {
+        let (key, mut pauses) = (key(variant), 0);
+        while !has_shown(variant, &run, &[away.history(), other.history()].concat()) {
+            pauses += 1;
+            assert!(pauses <= PAUSES, "{key}: nothing shows after {PAUSES} pauses");
+            away.until(|history| holds(history, &key)).await;
+            away.signal(Signal::STOP);
+            let before = acknowledged(&other.history(), &key);
+            other.until(|history| acknowledged(history, &key) > before).await;
+            away.signal(Signal::CONT);
+            away.until(|history| !holds(history, &key)).await;
+        }
+    }
+    let histories = [away.finish().await, other.finish().await];
+    histories.iter().for_each(|history| check_holds(history));
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let mut sets = run.store.stop().await;
+    sets.extend(node_sets(&client).await.unwrap());
+    // Among others: no update was lost where something stood between.
+    let findings = check(&histories.concat(), &sets);
+    assert_eq!(findings.violations, []);
+    assert!(findings.parts[&key(Variant::Plain)].lost > 0);
+}
