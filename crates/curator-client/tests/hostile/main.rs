@@ -1,5 +1,7 @@
 //! A server that is broken, or not one at all.
 //!
+//! Only this suite finds a client that waits or listens for as long as such a server wants.
+//!
 //! In a process of its own: a server that sends without a pause holds up the thread that reads for all sessions of the process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
