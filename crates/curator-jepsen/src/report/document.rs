@@ -57,27 +57,17 @@ impl Report {
     /// The report as plain text.
     #[must_use]
     pub fn text(&self) -> String {
-        self.sections(Table::text, |line| format!("  {line}\n"))
-    }
-
-    /// The report in Markdown.
-    #[must_use]
-    pub fn markdown(&self) -> String {
-        self.sections(Table::markdown, |line| format!("    {line}\n"))
-    }
-
-    fn sections(&self, render: fn(&Table) -> String, event: fn(&str) -> String) -> String {
         let mut sections = Vec::new();
         if !self.about.is_empty() {
             let mut about = Table::of_words(&["Run", ""]);
             for (what, value) in &self.about {
                 about.row([what.clone(), value.clone()]);
             }
-            sections.push(render(&about));
+            sections.push(about.text());
         }
-        sections.push(render(&parts::table(&self.findings.parts)));
+        sections.push(parts::table(&self.findings.parts).text());
         if !self.recovery.is_empty() {
-            sections.push(render(&recovery::table(&self.recovery)));
+            sections.push(recovery::table(&self.recovery).text());
         }
         if let Some(left) = &self.left {
             sections.push(recovery::lines(left));
@@ -90,7 +80,7 @@ impl Report {
             let Violation { kind, part, at, detail, .. } = violation;
             let at = history::seconds(at.saturating_sub(self.findings.began));
             let mut text = format!("{at}, {kind}, {part}: {detail}\n\n");
-            text.extend(events.iter().map(|it| event(&line::line(self.findings.began, it))));
+            text.extend(events.iter().map(|it| format!("  {}\n", line::line(self.findings.began, it))));
             sections.push(text);
         }
         if !self.findings.of_peers.is_empty() {

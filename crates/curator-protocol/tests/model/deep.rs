@@ -51,7 +51,7 @@ fn more_readers_and_writers_with_one_fault() {
 #[test]
 fn more_readers_and_writers_with_two_faults() {
     // The largest by far; `main.rs` has them with two contenders.
-    let is_large = |faults: &_| matches!(faults, [Fault::LostSession | Fault::Disconnect, Fault::LostSession]);
+    let is_large = |faults: &[Fault; 2]| matches!(faults, [Fault::LostSession | Fault::Disconnect, Fault::LostSession]);
     for faults in pairs_of_kinds().filter(|faults| !is_large(faults)) {
         hold(Scenario::rows_of_readers_and_writers(3).map(|row| row.with(&faults)));
     }

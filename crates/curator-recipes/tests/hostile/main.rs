@@ -25,6 +25,8 @@ mod lies;
 mod numbers;
 mod process;
 mod server;
+#[path = "../support/status.rs"]
+mod status;
 mod survey;
 
 use curator_test::EmbeddedServer;

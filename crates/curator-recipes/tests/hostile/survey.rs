@@ -9,8 +9,9 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::case::{self, Ended};
-use super::environment::{say, status};
+use super::environment::say;
 use super::process::{Panics, descriptors, is_ours};
+use super::status::status;
 
 /// How much memory the process has at most while it runs, beyond what it had before, in KiB. An endless frame is buffered
 /// until a second or so after its session is over: that is the larger part of it.

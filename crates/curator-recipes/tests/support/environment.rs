@@ -14,13 +14,6 @@ pub(crate) fn new_seed() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |time| time.as_millis() as u64)
 }
 
-/// One number of `/proc/self/status`; of memory, in KiB.
-pub(crate) fn status(field: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
-}
-
 /// Prints a line that is seen even if the test passes, unlike that of `println`.
 pub(crate) fn say(line: &str) {
     writeln!(std::io::stdout(), "{line}").expect("a place to print to");

@@ -13,6 +13,7 @@ mod log;
 mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
+mod status;
 mod still_waits;
 mod witness;
 
@@ -26,13 +27,14 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
-pub(crate) use self::environment::{new_seed, number, say, status};
+pub(crate) use self::environment::{new_seed, number, say};
 #[cfg(unix)]
 pub(crate) use self::fork::in_forked_child;
 pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::log::Line;
 pub(crate) use self::logs::Logs;
 pub(crate) use self::numbers::Numbers;
+pub(crate) use self::status::status;
 pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
