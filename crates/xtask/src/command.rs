@@ -21,6 +21,14 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{} failed ({status})", name(command))) }
 }
 
+/// Runs a program, and returns its output. What it says on standard error is passed on.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let child = command.stdout(Stdio::piped()).spawn().map_err(|e| format!("cannot start {}: {e}", name(command)))?;
+    let output = child.wait_with_output().map_err(|e| format!("cannot read from {}: {e}", name(command)))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(text) } else { Err(format!("{} failed ({})", name(command), output.status)) }
+}
+
 /// Whether a program runs and succeeds. Does not show its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())

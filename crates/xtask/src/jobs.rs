@@ -2,10 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    fs,
-    io::{self, Read as _, Write as _},
+    fs::{self, File},
+    io::{self, Write as _},
     path::Path,
-    process::{Command, id},
+    process::{Command, ExitStatus, id},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::Instant,
@@ -23,11 +23,13 @@ pub(crate) struct Job {
     pub(crate) command: Command,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) struct Outcome {
+    pub(crate) title: String,
     pub(crate) row: String,
-    pub(crate) good: bool,
+    /// How it failed, if it did.
+    pub(crate) failed: Option<String>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
 }
@@ -35,31 +37,32 @@ pub(crate) struct Outcome {
 type Queue = VecDeque<(usize, Job)>;
 
 /// Runs all jobs: one after the other from the front of the list, where those stand that compute, and at the same time from
-/// its end, where those stand that wait. Prints the output of each when it is over. Needs a directory for temporary files.
+/// its end, where those stand that wait. Prints the output of each when it is over; until then it is in a file in this
+/// directory.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path) -> Result<Vec<Outcome>, String> {
+    let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
+    fs::create_dir_all(directory).map_err(unwritable)?;
     let count = jobs.len();
-    let numbered = jobs.into_iter().enumerate();
-    let (queue, outcomes) = (Mutex::new(numbered.collect::<Queue>()), Mutex::new(Vec::new()));
-    let lane = |take: fn(&mut Queue) -> Option<(usize, Job)>| -> Result<(), String> {
+    let (queue, outcomes) = (Mutex::new(jobs.into_iter().enumerate().collect::<Queue>()), Mutex::new(Vec::new()));
+    let lane = |take: fn(&mut Queue) -> Option<(usize, Job)>| {
         let next = || take(&mut locked(&queue));
         while let Some((number, job)) = next() {
-            let title = job.title.clone();
-            say(&format!("{title} begins"));
-            let (outcome, output) = job.run(&directory.join(format!("servers-{}-{number}.txt", id())))?;
+            let log = directory.join(format!("{}-{number}.txt", id()));
+            say(&format!("{} begins; its output is in {}", job.title, log.display()));
+            let (outcome, output) = job.run(&log);
             let mut outcomes = locked(&outcomes);
-            let mut console = io::stdout().lock();
-            let line = format!("\nxtask: {title}, {} of {count}: {}\n", outcomes.len() + 1, outcome.tally);
-            let written = console.write_all(line.as_bytes()).and_then(|()| console.write_all(&output));
-            written.map_err(|e| format!("cannot print the output of {title}: {e}"))?;
+            let Outcome { title, tally, failed, .. } = &outcome;
+            let failed = failed.as_ref().map_or(String::new(), |how| format!("; FAILED: {how}"));
+            say(&format!("{title}, {} of {count}: {tally}{failed}", outcomes.len() + 1));
+            // If nobody reads it, the tests are run all the same.
+            drop(io::stdout().lock().write_all(&output));
             outcomes.push(outcome);
         }
-        Ok(())
     };
     thread::scope(|scope| {
-        let computing = scope.spawn(|| lane(VecDeque::pop_front));
-        let waiting = lane(VecDeque::pop_back);
-        computing.join().unwrap_or_else(|_| Err("a thread that runs tests panicked".to_owned())).and(waiting)
-    })?;
+        scope.spawn(|| lane(VecDeque::pop_front));
+        lane(VecDeque::pop_back);
+    });
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -68,26 +71,26 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Job {
-    /// Runs it to its end. Returns what it printed, too.
-    fn run(mut self, report: &Path) -> Result<(Outcome, Vec<u8>), String> {
-        let broken = |e: io::Error| format!("cannot run {}: {e}", self.title);
-        // Left by an old run with the same id.
-        drop(fs::remove_file(report));
-        // One pipe, so that both outputs stay in order.
-        let (mut both, input) = io::pipe().map_err(broken)?;
-        self.command.env(REPORT_VARIABLE, report).stderr(input.try_clone().map_err(broken)?).stdout(input);
+    /// Runs it to its end, with its output in this file. Returns that, too.
+    fn run(mut self, log: &Path) -> (Outcome, Vec<u8>) {
+        let report = log.with_extension("servers");
         let begin = Instant::now();
-        let mut child = self.command.spawn().map_err(broken)?;
-        // It holds our ends of the pipe, without which the pipe would never end.
-        drop(self.command);
-        let mut output = Vec::new();
-        both.read_to_end(&mut output).map_err(broken)?;
-        let good = child.wait().map_err(broken)?.success();
+        let failed = match self.status(log, &report) {
+            Ok(status) => (!status.success()).then(|| status.to_string()),
+            Err(error) => Some(format!("it could not be run: {error}")),
+        };
+        let output = fs::read(log).unwrap_or_default();
         let tally = Tally { time: begin.elapsed(), ..Tally::read(&String::from_utf8_lossy(&output)) };
-        let servers = Servers::read(&fs::read_to_string(report).unwrap_or_default());
-        // It is only a file for this run.
-        drop(fs::remove_file(report));
-        Ok((Outcome { row: self.row, good, tally, servers }, output))
+        let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
+        // They are only files for this run.
+        drop((fs::remove_file(log), fs::remove_file(report)));
+        (Outcome { title: self.title, row: self.row, failed, tally, servers }, output)
+    }
+
+    fn status(&mut self, log: &Path, report: &Path) -> io::Result<ExitStatus> {
+        // One file, so that both outputs stay in order.
+        let both = File::create(log)?;
+        self.command.env(REPORT_VARIABLE, report).stderr(both.try_clone()?).stdout(both).status()
     }
 }
 
@@ -106,11 +109,16 @@ mod tests {
         let good = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo x >&2";
         let bad = "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 3";
         let on_a_server = "echo embedded 1 curator-test 1200 >> $CURATOR_TEST_REPORT";
-        let outcomes = run(vec![job(good), job(bad), job(on_a_server)], &std::env::temp_dir()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let lost = Job { command: Command::new("no-such-program"), ..job("lost") };
+        let jobs = vec![job(good), job(bad), job(on_a_server), lost];
+        let outcomes = run(jobs, &directory.path().join("new")).unwrap();
         let of = |row| outcomes.iter().find(|outcome| outcome.row == row).unwrap();
-        assert_eq!((of(good).good, of(good).tally.passed), (true, 2));
-        assert_eq!((of(bad).good, of(bad).tally.failed), (false, 1));
-        assert!(of(on_a_server).good && of(on_a_server).servers.to_string().contains("1 embedded server"));
+        assert_eq!((of(good).failed.as_deref(), of(good).tally.passed), (None, 2));
+        assert_eq!((of(bad).failed.as_deref(), of(bad).tally.failed), (Some("exit status: 3"), 1));
+        assert!(of("lost").failed.as_ref().unwrap().starts_with("it could not be run"), "{outcomes:?}");
+        assert!(of(on_a_server).servers.to_string().contains("1 embedded server"), "{outcomes:?}");
+        assert_eq!(fs::read_dir(directory.path().join("new")).unwrap().count(), 0);
     }
 
     #[test]
@@ -121,6 +129,6 @@ mod tests {
             job(&format!("cd '{}'; touch {mine}; {wait}", directory.path().display()))
         };
         let outcomes = run(vec![meet("a", "b"), job("true"), meet("b", "a")], directory.path()).unwrap();
-        assert!(outcomes.len() == 3 && outcomes.iter().all(|outcome| outcome.good));
+        assert!(outcomes.len() == 3 && outcomes.iter().all(|outcome| outcome.failed.is_none()));
     }
 }

@@ -1,8 +1,8 @@
-//! Builds all test programs of the workspace, once and with one set of features, and knows which they are.
+//! Builds all test programs of the workspace, once, and knows which they are.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
-    io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -11,22 +11,8 @@ use serde_json::Value;
 
 use crate::{
     command,
-    targets::{Needs, UNIT, needs},
+    targets::{KERBEROS, Needs, UNIT, needs},
 };
-
-/// What cargo builds of every package: also the test programs that plain `cargo test` leaves out, and the examples, which
-/// tests run as programs.
-const EVERYTHING: [&str; 9] = [
-    "test",
-    "--workspace",
-    "--no-run",
-    "--message-format=json-render-diagnostics",
-    "--lib",
-    "--bins",
-    "--examples",
-    "--test",
-    "*",
-];
 
 /// A program that runs tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,18 +26,34 @@ pub(crate) struct Program {
     executable: PathBuf,
 }
 
-/// Builds every test program, with these features besides the default ones.
-pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
-    let mut cargo = command::cargo();
-    cargo.args(EVERYTHING).args(features.iter().flat_map(|feature| ["--features", feature]));
-    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|e| format!("cannot start cargo: {e}"))?;
-    let mut programs = Vec::new();
-    for line in BufReader::new(child.stdout.take().ok_or("cargo has no output")?).lines() {
-        let line = line.map_err(|e| format!("cannot read what cargo says: {e}"))?;
-        programs.extend(Program::read(&line)?);
+/// Builds every test program: those of plain `cargo test --workspace`, which also builds the examples as programs; those that
+/// it leaves out, with the same features; and with a feature more, where it can be built, those with Kerberos tickets.
+pub(crate) fn build(has_gssapi: bool) -> Result<Vec<Program>, String> {
+    let left_out = left_out(&command::output(command::cargo().args(["metadata", "--no-deps", "--format-version=1"]))?)?;
+    let wanted = left_out.iter().filter(|target| !matches!(needs(target), Some(Needs::Kerberos | Needs::Time)));
+    let named: Vec<_> = wanted.flat_map(|target| ["--test", target]).collect();
+    let mut programs = [cargo(&[])?, cargo(&named)?].concat();
+    if has_gssapi {
+        programs.extend(cargo(&["--features", "curator-client/sasl-gssapi", "--test", KERBEROS])?);
     }
-    let status = child.wait().map_err(|e| format!("cannot wait for cargo: {e}"))?;
-    if status.success() { Ok(programs) } else { Err("the tests could not be built; what is wrong is above".to_owned()) }
+    Ok(programs)
+}
+
+/// The test targets that plain `cargo test` leaves out, by what `cargo metadata` says.
+fn left_out(metadata: &str) -> Result<BTreeSet<String>, String> {
+    let metadata: Value = serde_json::from_str(metadata).map_err(|e| format!("cannot read cargo's metadata: {e}"))?;
+    let targets =
+        metadata["packages"].as_array().into_iter().flatten().filter_map(|package| package["targets"].as_array());
+    let tests = targets.flatten().filter(|target| target["kind"][0] == "test" && target["test"] == false);
+    Ok(tests.filter_map(|target| target["name"].as_str()).map(str::to_owned).collect())
+}
+
+/// Builds the test programs of all packages that these arguments select.
+fn cargo(arguments: &[&str]) -> Result<Vec<Program>, String> {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
+    let messages = command::output(&mut cargo).map_err(|e| format!("the tests could not be built: {e}"))?;
+    messages.lines().map(Program::read).filter_map(Result::transpose).collect()
 }
 
 impl Program {
@@ -76,8 +78,6 @@ impl Program {
                 })?;
                 (target, needs)
             }
-            // Examples have no tests; they are built as programs.
-            "example" => return Ok(None),
             _ => (UNIT.to_owned(), Needs::Nothing),
         };
         Ok(Some(Self { package, target, needs, directory, executable: executable.into() }))
@@ -124,10 +124,18 @@ mod tests {
         assert_eq!(read("test", "server", true), Ok(Some(("server".to_owned(), Needs::Either))));
         assert_eq!(read("lib", "a", true), Ok(Some(("unit".to_owned(), Needs::Nothing))));
         assert_eq!(read("bin", "a", false), Ok(None));
-        assert_eq!(read("example", "mutex", true), Ok(None));
         assert_eq!(Program::read(r#"{"reason":"build-finished","success":true}"#), Ok(None));
         assert!(read("test", "serve", true).unwrap_err().contains("the test target serve of a needs is not in"));
         assert!(Program::read("warning: x").unwrap_err().contains("cargo says `warning: x`"));
+    }
+
+    #[test]
+    fn targets_that_are_left_out_are_found() {
+        let target =
+            |kind: &str, name: &str, test: bool| format!(r#"{{"kind":["{kind}"],"name":"{name}","test":{test}}}"#);
+        let targets = [target("test", "real", false), target("test", "server", true), target("example", "x", false)];
+        let metadata = format!(r#"{{"packages":[{{"targets":[{}]}}]}}"#, targets.join(","));
+        assert_eq!(left_out(&metadata), Ok(["real".to_owned()].into()));
     }
 
     #[test]

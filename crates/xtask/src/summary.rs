@@ -5,7 +5,7 @@ use std::{ffi::OsStr, fmt::Write};
 use crate::{kind::ServerKind, not_run::NotRun, servers::Servers, tally::Tally};
 
 /// The tests on one server, or those without.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Run {
     /// Which server: `embedded`, `ZooKeeper 3.9.5`.
     pub(crate) title: String,
@@ -13,8 +13,8 @@ pub(crate) struct Run {
     pub(crate) meant_for: Option<ServerKind>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
-    /// Whether every program succeeded.
-    pub(crate) good: bool,
+    /// The programs that failed, and how.
+    pub(crate) failed: Vec<String>,
 }
 
 /// Everything that happened.
@@ -29,9 +29,10 @@ impl Summary {
     pub(crate) fn text(&self) -> String {
         let mut total = Tally::default();
         let mut lines = Vec::new();
-        for Run { title, tally, servers, .. } in &self.runs {
-            total.add(*tally);
-            lines.push((title.as_str(), format!("{tally}; {servers}")));
+        // A row without tests is of interest only where they are required.
+        for run in self.runs.iter().filter(|run| run.meant_for.is_some() || run.tally != Tally::default()) {
+            total.add(run.tally);
+            lines.push((run.title.as_str(), format!("{}; {}", run.tally, run.servers)));
         }
         lines.push(("all", total.to_string()));
         let width = lines.iter().map(|(title, _)| title.len()).max().unwrap_or_default();
@@ -46,8 +47,9 @@ impl Summary {
 
     /// Whether the run passed; on a build server only if nothing was left out.
     pub(crate) fn verdict(&self, ci: bool) -> Result<(), String> {
-        if self.runs.iter().any(|run| !run.good) {
-            return Err("some tests failed or could not be built; their output is above".to_owned());
+        let failed: Vec<_> = self.runs.iter().flat_map(|run| &run.failed).map(String::as_str).collect();
+        if !failed.is_empty() {
+            return Err(format!("these failed, and their output is above: {}", failed.join("; ")));
         }
         for run in &self.runs {
             if let Some(package) = run.meant_for.and_then(|kind| run.servers.missing(kind)) {
@@ -79,7 +81,7 @@ mod tests {
         let tally = Tally { passed: 400, time: Duration::from_millis(20_000), ..Tally::default() };
         let report: String = REPORT.lines().map(|package| format!("{kind} 3.9.5 {package} 2000\n")).collect();
         let servers = Servers::read(&report);
-        Run { title: title.to_owned(), meant_for: Some(kind), tally, servers, good: true }
+        Run { title: title.to_owned(), meant_for: Some(kind), tally, servers, failed: Vec::new() }
     }
 
     fn both() -> Summary {
@@ -146,8 +148,13 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     fn a_failed_run_is_a_failure() {
         for index in 0..2 {
             let mut summary = both();
-            summary.runs[index].good = false;
-            assert!(summary.verdict(false).unwrap_err().contains("some tests failed"));
+            summary.runs[index].failed.push("x (exit status: 3)".to_owned());
+            assert!(
+                summary
+                    .verdict(false)
+                    .unwrap_err()
+                    .contains("these failed, and their output is above: x (exit status: 3)")
+            );
         }
     }
 

@@ -15,9 +15,7 @@ use crate::{
     prepare,
     programs::{self, Program},
     say,
-    servers::Servers,
     summary::{Run, Summary, is_ci},
-    tally::Tally,
     target_dir,
     targets::{self, JEPSEN, Needs},
 };
@@ -38,7 +36,7 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
     // A named server is required.
     let required = ci || servers.is_some();
     if !arguments.is_empty() {
-        return selected(choice, arguments, required);
+        return selected(choice, arguments, ci, required);
     }
     let mut summary = everything(choice, ci)?;
     if servers.is_none() {
@@ -59,27 +57,24 @@ struct Place {
 
 /// Builds all test programs once, and runs on each server those that belong there.
 fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
-    let (mut features, mut not_run) = (Vec::new(), Vec::new());
+    let mut not_run = Vec::new();
+    let wants_kerberos = choice.iter().any(|(_, suite)| *suite == Suite::Real);
     // Before the build, as they are built with a feature.
-    if choice.iter().any(|(_, suite)| *suite == Suite::Real) {
-        match kerberos::prepare(ci) {
-            Ok(()) => features.push("curator-client/sasl-gssapi"),
-            Err(why) => {
-                let what = "the tests of clients with Kerberos tickets".to_owned();
-                not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
-            }
-        }
-    }
+    let has_kerberos = wants_kerberos.then(|| kerberos::prepare(ci)).transpose().map_err(|why| {
+        let what = "the tests of clients with Kerberos tickets".to_owned();
+        not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
+    });
     let begin = Instant::now();
     // What is fetched, and what other compilers build, comes meanwhile.
     let (mut programs, places, clients) = thread::scope(|scope| {
         let others = scope.spawn(|| {
             let places = places(choice, &mut not_run);
+            not_run.extend(places.iter().find_map(Place::is_not_3_9));
             let (clients, missing) = clients::available();
             not_run.extend(missing);
             (places, clients)
         });
-        let programs = programs::build(&features);
+        let programs = programs::build(has_kerberos == Ok(Some(())));
         let (places, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
         Ok::<_, String>((programs?, places, clients))
     })?;
@@ -87,17 +82,17 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     programs.sort_by_key(|program| targets::rank(&program.target));
     let mut jobs = Vec::new();
     if places.iter().any(|place| place.suite == Suite::All) {
-        jobs.push(documentation(&features));
+        jobs.push(documentation());
     }
     for program in &programs {
         let places = places.iter().filter(|place| place.suite.has(&program.target, program.needs));
         jobs.extend(places.filter_map(|place| job(program, place, &clients)));
     }
-    let runs = rows(&places, jobs::run(jobs, &target_dir()?)?);
+    let runs = rows(&places, jobs::run(jobs, &target_dir()?.join("test-logs"))?);
     Ok(Summary { runs, not_run })
 }
 
-/// The servers that are there. What cannot be had is told.
+/// The servers that are there. Those that are missing are reported.
 fn places(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
     for (server, suite) in choice {
@@ -108,12 +103,7 @@ fn places(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<Place> {
         match Place::prepare(&server, suite) {
             // Everything runs on it already.
             Ok(place) if places.iter().any(|there| there.title == place.title) => {}
-            Ok(place) => {
-                if server == Server::Found {
-                    not_run.extend(NotRun::release_3_9(&place.title));
-                }
-                places.push(place);
-            }
+            Ok(place) => places.push(place),
             Err(missing) => not_run.push(missing),
         }
     }
@@ -149,6 +139,11 @@ impl Place {
                 prepare::release(version).map_err(missing).map(|home| real(title.clone(), Some(home)))
             }
         }
+    }
+
+    /// What is not run if all tests of real servers run here.
+    fn is_not_3_9(&self) -> Option<NotRun> {
+        (self.suite == Suite::Real).then(|| NotRun::release_3_9(&self.title))?
     }
 
     /// Tells tests to use this server.
@@ -188,41 +183,38 @@ fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
 }
 
 /// The examples in the documentation.
-fn documentation(features: &[&str]) -> Job {
+fn documentation() -> Job {
     let mut command = command::cargo();
     command.args(["test", "--workspace", "--no-fail-fast", "--doc"]);
-    command.args(features.iter().flat_map(|feature| ["--features", feature]));
     command.env(SERVER_VARIABLE, ServerKind::Embedded.name());
     Job { title: "documentation".to_owned(), row: "documentation".to_owned(), command }
 }
 
-/// What came of all jobs, by row.
+/// The results of all jobs, by row. A server on which nothing ran has a row too.
 fn rows(places: &[Place], outcomes: Vec<Outcome>) -> Vec<Run> {
-    let mut rows: Vec<Run> = Vec::new();
-    for Outcome { row, good, tally, servers } in outcomes {
-        let index = rows.iter().position(|run| run.title == row).unwrap_or_else(|| {
-            let place = places.iter().find(|place| place.title == row && place.suite != Suite::Conformance);
-            let (meant_for, tally, servers) = (place.map(|place| place.kind), Tally::default(), Servers::default());
-            rows.push(Run { title: row, meant_for, tally, servers, good: true });
-            rows.len() - 1
-        });
-        let run = &mut rows[index];
-        run.good &= good;
-        run.tally.add(tally);
-        run.servers.add(servers);
+    let row = |title: &str, meant_for| Run { title: title.to_owned(), meant_for, ..Run::default() };
+    let of_place = |place: &Place| row(&place.title, (place.suite != Suite::Conformance).then_some(place.kind));
+    let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));
+    let mut rows: Vec<_> = without.into_iter().chain(places.iter().map(of_place)).collect();
+    for Outcome { title, row, failed, tally, servers } in outcomes {
+        if let Some(run) = rows.iter_mut().find(|run| run.title == row) {
+            run.failed.extend(failed.map(|how| format!("{title} ({how})")));
+            run.tally.add(tally);
+            run.servers.add(servers);
+        }
     }
     rows
 }
 
 /// Runs the tests that the caller selects, on one server after the other, with everything that they need.
-fn selected(choice: Choice, arguments: &[String], required: bool) -> Result<(), String> {
+fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> Result<(), String> {
     let mut clients = brought(&plan::clients(arguments), Client::prepare)?;
     if plan::names_jepsen(arguments) && clients.is_empty() {
         // They take part if they are there.
         clients = clients::available().0;
     }
     if plan::names_kerberos(arguments) {
-        kerberos::prepare(required)?;
+        kerberos::prepare(ci)?;
     }
     let (line, mut not_run) = (plan::command_line(arguments), Vec::new());
     let (places, mut failed) = (places(choice, &mut not_run), Vec::new());
