@@ -1,4 +1,4 @@
-//! Packs the packages that are published, builds each by itself, and uses them as a stranger does.
+//! Packs the packages that are published, checks each by itself, and uses them as a stranger does.
 
 use std::{
     env, fs,
@@ -58,7 +58,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Packs every package, without building it: what it is checked with is up to us.
+/// Packs every package, without building it: it is checked below.
 fn packing(target: &Path) -> Command {
     let mut cargo = command::cargo();
     // Changes that are not committed yet can be tried too.
