@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     command,
-    targets::{KERBEROS, Needs, UNIT, needs},
+    targets::{Needs, UNIT, needs},
 };
 
 /// A program that runs tests.
@@ -26,15 +26,23 @@ pub(crate) struct Program {
     executable: PathBuf,
 }
 
-/// Builds every test program: those of plain `cargo test --workspace`, which also builds the examples as programs; those that
-/// it leaves out, with the same features; and with a feature more, where it can be built, those with Kerberos tickets.
+/// Builds every test program: those of plain `cargo test --workspace`, which also builds the examples as programs, and those that
+/// it leaves out. Tests with Kerberos tickets need a feature; then all have it, as another set of features is another build.
 pub(crate) fn build(has_gssapi: bool) -> Result<Vec<Program>, String> {
     let left_out = left_out(&command::output(command::cargo().args(["metadata", "--no-deps", "--format-version=1"]))?)?;
-    let wanted = left_out.iter().filter(|target| !matches!(needs(target), Some(Needs::Kerberos | Needs::Time)));
-    let named: Vec<_> = wanted.flat_map(|target| ["--test", target]).collect();
-    let mut programs = [cargo(&[])?, cargo(&named)?].concat();
-    if has_gssapi {
-        programs.extend(cargo(&["--features", "curator-client/sasl-gssapi", "--test", KERBEROS])?);
+    let wanted = left_out.iter().filter(|target| match needs(target) {
+        Some(Needs::Time) => false,
+        Some(Needs::Kerberos) => has_gssapi,
+        _ => true,
+    });
+    let features: &[_] = if has_gssapi { &["--features", "curator-client/sasl-gssapi"] } else { &[] };
+    // The features of a build are also those of all packages with a target in it.
+    let named = ["--lib", "--bins"].into_iter().chain(wanted.flat_map(|target| ["--test", target]));
+    let mut programs = cargo(features)?;
+    for program in cargo(&features.iter().copied().chain(named).collect::<Vec<_>>())? {
+        if !programs.contains(&program) {
+            programs.push(program);
+        }
     }
     Ok(programs)
 }
