@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fs::{self, File},
-    io::{self, Write as _},
+    io::{self, Write},
     path::Path,
     process::{Command, ExitStatus, id},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{report::REPORT_VARIABLE, say, servers::Servers, tally::Tally};
+use crate::{report::REPORT_VARIABLE, servers::Servers, tally::Tally};
 
 /// Something to run.
 #[derive(Debug)]
@@ -39,23 +39,25 @@ type Queue = VecDeque<(usize, Job)>;
 /// Runs all jobs: one after the other from the front of the list, where those stand that compute, and at the same time from
 /// its end, where those stand that wait. Prints the output of each when it is over; until then it is in a file in this
 /// directory.
-pub(crate) fn run(jobs: Vec<Job>, directory: &Path) -> Result<Vec<Outcome>, String> {
+pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
     fs::create_dir_all(directory).map_err(unwritable)?;
     let count = jobs.len();
     let (queue, outcomes) = (Mutex::new(jobs.into_iter().enumerate().collect::<Queue>()), Mutex::new(Vec::new()));
+    let console = Mutex::new(console);
+    // If nobody reads it, the tests are run all the same.
+    let print = |text: &[u8]| drop(locked(&console).write_all(text));
     let lane = |take: fn(&mut Queue) -> Option<(usize, Job)>| {
         let next = || take(&mut locked(&queue));
         while let Some((number, job)) = next() {
             let log = directory.join(format!("{}-{number}.txt", id()));
-            say(&format!("{} begins; its output is in {}", job.title, log.display()));
+            print(format!("xtask: {} begins; its output is in {}\n", job.title, log.display()).as_bytes());
             let (outcome, output) = job.run(&log);
             let mut outcomes = locked(&outcomes);
             let Outcome { title, tally, failed, .. } = &outcome;
             let failed = failed.as_ref().map_or(String::new(), |how| format!("; FAILED: {how}"));
-            say(&format!("{title}, {} of {count}: {tally}{failed}", outcomes.len() + 1));
-            // If nobody reads it, the tests are run all the same.
-            drop(io::stdout().lock().write_all(&output));
+            let line = format!("\nxtask: {title}, {} of {count}: {tally}{failed}\n", outcomes.len() + 1);
+            print(&[line.as_bytes(), &output].concat());
             outcomes.push(outcome);
         }
     };
@@ -112,12 +114,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let lost = Job { command: Command::new("no-such-program"), ..job("lost") };
         let jobs = vec![job(good), job(bad), job(on_a_server), lost];
-        let outcomes = run(jobs, &directory.path().join("new")).unwrap();
+        let mut console = Vec::new();
+        let outcomes = run(jobs, &directory.path().join("new"), &mut console).unwrap();
         let of = |row| outcomes.iter().find(|outcome| outcome.row == row).unwrap();
         assert_eq!((of(good).failed.as_deref(), of(good).tally.passed), (None, 2));
         assert_eq!((of(bad).failed.as_deref(), of(bad).tally.failed), (Some("exit status: 3"), 1));
         assert!(of("lost").failed.as_ref().unwrap().starts_with("it could not be run"), "{outcomes:?}");
         assert!(of(on_a_server).servers.to_string().contains("1 embedded server"), "{outcomes:?}");
+        let console = String::from_utf8(console).unwrap();
+        assert!(console.contains("FAILED: exit status: 3\ntest result: FAILED. 1 passed; 1 failed"), "{console}");
         assert_eq!(fs::read_dir(directory.path().join("new")).unwrap().count(), 0);
     }
 
@@ -128,7 +133,7 @@ mod tests {
             let wait = format!("for i in $(seq 1000); do [ -e {other} ] && exit; sleep 0.01; done; exit 1");
             job(&format!("cd '{}'; touch {mine}; {wait}", directory.path().display()))
         };
-        let outcomes = run(vec![meet("a", "b"), job("true"), meet("b", "a")], directory.path()).unwrap();
+        let outcomes = run(vec![meet("a", "b"), job("true"), meet("b", "a")], directory.path(), io::sink()).unwrap();
         assert!(outcomes.len() == 3 && outcomes.iter().all(|outcome| outcome.failed.is_none()));
     }
 }

@@ -1,6 +1,6 @@
 //! Runs the tests, and reports what ran.
 
-use std::{env, num::NonZero, path::PathBuf, process::Command, thread, time::Instant};
+use std::{env, io, num::NonZero, path::PathBuf, process::Command, thread, time::Instant};
 
 use crate::{
     choice::{self, Choice, Server},
@@ -88,7 +88,7 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
         let places = places.iter().filter(|place| place.suite.has(&program.target, program.needs));
         jobs.extend(places.filter_map(|place| job(program, place, &clients)));
     }
-    let runs = rows(&places, jobs::run(jobs, &target_dir()?.join("test-logs"))?);
+    let runs = rows(&places, jobs::run(jobs, &target_dir()?.join("test-logs"), io::stdout())?);
     Ok(Summary { runs, not_run })
 }
 
