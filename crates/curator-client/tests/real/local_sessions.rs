@@ -5,10 +5,14 @@ use curator_test::TestingCluster;
 
 use crate::support::{builder, unique_path};
 
+async fn ensemble(upgrades: bool) -> TestingCluster {
+    let builder = TestingCluster::builder().property("localSessionsEnabled", "true");
+    builder.property("localSessionsUpgradingEnabled", upgrades.to_string()).start(3).await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_session_without_upgrading_is_refused_ephemeral_nodes_and_the_error_names_the_setting() {
-    let cluster = TestingCluster::builder().property("localSessionsEnabled", "true");
-    let cluster = cluster.property("localSessionsUpgradingEnabled", "false").start(3).await.unwrap();
+    let cluster = ensemble(false).await;
     let client = builder(cluster.connect_string()).connect().await.unwrap();
     let mode = CreateMode::Ephemeral;
     let alone = client.create().with_mode(mode).for_path(unique_path("node"), "").await.unwrap_err();
@@ -22,4 +26,13 @@ async fn a_local_session_without_upgrading_is_refused_ephemeral_nodes_and_the_er
     for error in [alone, together] {
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_session_that_is_upgraded_has_ephemeral_nodes() {
+    let cluster = ensemble(true).await;
+    let client = builder(cluster.connect_string()).connect().await.unwrap();
+    let node = client.create().with_mode(CreateMode::Ephemeral).for_path(unique_path("node"), "").await.unwrap();
+    let stat = client.check_exists(&node).await.unwrap().unwrap();
+    assert_eq!(stat.ephemeral_owner, client.session().await.unwrap().id());
 }

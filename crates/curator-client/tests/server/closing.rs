@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error, SessionEnd};
-use curator_test::{OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
     DEFAULT_TIMEOUT, SLACK, behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy, reading, soon,
@@ -12,6 +12,17 @@ use crate::support::{
 
 /// A close timeout that a test waits for.
 const CLOSE: Duration = Duration::from_millis(500);
+
+/// A client whose first session exists on the server, but has not answered its first request.
+async fn being_opened(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (CuratorClient, i64) {
+    proxy.hold_replies(OpCode::Sync);
+    let client = builder.start().unwrap();
+    soon(proxy.wait_for_request(OpCode::Sync, 1)).await.unwrap();
+    let id = proxy.sessions().last().unwrap().session_id;
+    assert!(has_session(id).await);
+    assert_eq!(client.connection_state(), ConnectionState::Connecting);
+    (client, id)
+}
 
 async fn has_session(id: i64) -> bool {
     TestingServer::shared().await.sessions().await.unwrap().iter().any(|session| session.session_id == id)
@@ -37,13 +48,7 @@ async fn a_closed_client_has_left_nothing_on_the_server() {
 #[tokio::test]
 async fn a_session_that_is_being_opened_is_closed_too() {
     let proxy = proxy().await;
-    proxy.hold_replies(OpCode::Sync);
-    let client = builder(proxy.connect_string()).start().unwrap();
-    // The session exists on the server, which has not answered its first request.
-    soon(proxy.wait_for_request(OpCode::Sync, 1)).await.unwrap();
-    let id = proxy.sessions().last().unwrap().session_id;
-    assert!(has_session(id).await);
-    assert_eq!(client.connection_state(), ConnectionState::Connecting);
+    let (client, id) = being_opened(builder(proxy.connect_string()), &proxy).await;
     // So far away that it makes a difference whether the answer is waited for.
     proxy.set_delay(Duration::from_millis(50));
     let mut close = Box::pin(client.close());
@@ -51,6 +56,15 @@ async fn a_session_that_is_being_opened_is_closed_too() {
     proxy.release_held();
     soon(close).await.unwrap();
     assert!(!has_session(id).await);
+}
+
+#[tokio::test]
+async fn closing_says_so_if_a_session_that_was_being_opened_may_be_alive() {
+    let proxy = proxy().await;
+    let (client, _) = being_opened(builder(proxy.connect_string()).close_timeout(CLOSE), &proxy).await;
+    proxy.refuse(true).unwrap();
+    let error = soon(client.close()).await.unwrap_err();
+    assert!(matches!(error, Error::CloseUnconfirmed { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{CuratorClient, CuratorClientBuilder, Error, Outcome};
+use curator_client::{CuratorClient, CuratorClientBuilder, Error, Outcome, SessionEnd};
 use curator_test::{Direction, FaultProxy, OpCode};
 
 use crate::support::{SLACK, begin_outage, behind_proxy_with, once, soon, until};
@@ -112,4 +112,19 @@ async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
     assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
     let error = fails_after(CONNECTION, client.session()).await;
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_operation_under_way_ends_with_its_session() {
+    let (timeout, operation) = (Duration::from_secs(1), Duration::from_secs(600));
+    let (proxy, client) =
+        behind_proxy_with(|client| client.session_timeout(timeout).operation_timeout(operation)).await;
+    let session = client.session().await.unwrap();
+    let path = client.resolve("/").unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.black_hole(Direction::Both);
+    let error = soon(session.get_data(&path)).await.unwrap_err();
+    let is_over = matches!(error, Error::SessionEnded { end: SessionEnd::LeaseOver, .. });
+    assert!(is_over || matches!(error, Error::ConnectionLost { .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
 }

@@ -20,7 +20,7 @@ async fn a_delete_whose_answer_was_lost_succeeds() {
 
 #[tokio::test]
 async fn a_guaranteed_delete_goes_on_in_the_next_session() {
-    // A try ends with this time.
+    // After this time, a try fails.
     let timeout = Duration::from_secs(3);
     let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(timeout).retry_policy(once())).await;
     let path = node(&client).await;

@@ -41,7 +41,7 @@ async fn a_watch_fires_once() {
     let client = direct().await;
     let path = node(&client).await;
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
-    // However often nobody waits to the end.
+    // It still fires after waits that were given up.
     for _ in 0..3 {
         assert_eq!(watch.fired().now_or_never(), None);
     }

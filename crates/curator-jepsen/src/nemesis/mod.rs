@@ -243,7 +243,8 @@ mod tests {
         assert!(KillClient.mixes_with(CutClient) && !KillClient.mixes_with(PauseClient));
     }
 
-    /// Or who comes back overwrites what nobody else has written to, and no update can be lost.
+    /// If the set were replaced first, a client that comes back would overwrite a set in which nobody else has written, and no
+    /// update could be lost.
     #[test]
     fn a_set_is_used_for_longer_than_a_session_and_what_harms_it() {
         for nemesis in Nemesis::all() {

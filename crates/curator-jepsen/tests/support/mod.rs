@@ -162,14 +162,23 @@ pub(crate) fn acknowledged(history: &[Event], key: &str) -> usize {
     history.iter().filter(is_one).count()
 }
 
-/// Has the checker look for broken rules and lost updates, those of plain variants too. There must be none.
+/// Has the checker look for broken rules and lost updates, those of plain variants too. There must be none. Then compares the
+/// sets with the writes without the checker.
 #[track_caller]
 pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings {
-    let findings = check(&histories.concat(), sets);
+    let all = histories.concat();
+    let findings = check(&all, sets);
     assert_eq!([&findings.violations[..], &findings.of_peers].concat(), []);
     for (part, tally) in &findings.parts {
         assert_eq!((tally.lost, tally.changed), (0, 0), "{part}: {tally:?}");
     }
+    let has: Vec<_> = sets.iter().flat_map(|(set, has)| has.iter().map(|one| (set.clone(), one.clone()))).collect();
+    let in_sets: BTreeSet<_> = has.iter().cloned().collect();
+    assert_eq!(has.len(), in_sets.len(), "an element is there twice");
+    let (sure, unknown) = (elements(&all, &[Outcome::Acknowledged]), elements(&all, &[Outcome::Unknown]));
+    let lost: Vec<_> = sure.difference(&in_sets).collect();
+    let unwanted: Vec<_> = in_sets.difference(&sure).filter(|element| !unknown.contains(*element)).collect();
+    assert!(lost.is_empty() && unwanted.is_empty(), "lost: {lost:?}; unwanted: {unwanted:?}");
     findings
 }
 

@@ -13,7 +13,7 @@ named! {
     /// Which lock. Locks that send the same are here once.
     enum Kind {
         Mutex => "mutex",
-        /// A semaphore with one lease is this.
+        /// It sends what a semaphore with one lease sends.
         SemaphoreMutex => "semaphore mutex",
         /// Two of three leases.
         Leases => "semaphore, two of three leases",

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{self, CuratorClient, Outcome, RetryNTimes};
+use curator_recipes::client::{self, CuratorClient, Outcome, RetryForever, RetryNTimes};
 use curator_recipes::{
     Error, InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, Result,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{LONG_SESSION, builder, mutex, path, read_write, requests_of, soon, until};
+use crate::support::{
+    LONG_SESSION, SHORT_SESSION, acquiring, builder, mutex, path, read_write, requests_of, soon, until,
+};
 
 /// How long it waits for a connection, for an answer, and between two attempts.
 const NO_CONNECTION: Duration = Duration::from_millis(200);
@@ -111,4 +113,26 @@ async fn a_writer_that_cannot_become_a_reader_is_told_of_the_lock() {
     assert_eq!(requests_of(&proxy, OpCode::Multi), transactions + 1);
     proxy.release_held();
     soon(writing.release()).await.unwrap();
+}
+
+/// An outage that outlives the session, with the policy that never gives up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_retries_forever_waits_through_any_outage() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = builder(&proxy.connect_string(), SHORT_SESSION)
+        .connection_timeout(Duration::from_millis(100))
+        .retry_policy(RetryForever::new(Duration::from_millis(10)).unwrap())
+        .connect()
+        .await
+        .unwrap();
+    let (path, epoch) = (path("any-outage"), client.session().await.unwrap().epoch());
+    let mut states = client.connection_states();
+    unplug(&proxy, &client).await;
+    let waiter = acquiring(&client, &path);
+    assert!(soon(states.wait_for(client::ConnectionState::Lost)).await);
+    assert!(!waiter.is_finished());
+    proxy.refuse(false).unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
+    assert!(guard.is_valid() && client.session().await.unwrap().epoch() > epoch);
+    guard.release().await.unwrap();
 }

@@ -41,7 +41,7 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_
             (again.cancellation_token(), again.cancellation_token(), again.cancellation_token_on_loss());
         assert!(Handle::current().metrics().num_alive_tasks() > tasks);
         again.release().await.unwrap();
-        // One that its user cancels is no end of the lock.
+        // A user who cancels a token ends neither the lock nor the other tokens.
         other.cancel();
         round_trips(&holder).await;
         assert!(!token.is_cancelled() && guard.is_valid());

@@ -46,7 +46,7 @@ async fn every_task_with_a_handle_learns_of_the_deletion_of_the_node_from_one_wa
     let ((proxy, holder), admin) = (behind_proxy().await, client().await);
     let guard = mutex(&holder, &path("handle/deleted")).acquire().await.unwrap();
     let handle = guard.loss();
-    // One that is polled by nobody any more, and one that is gone, blind nobody.
+    // The others are still told if one handle is not polled any more, or is dropped.
     let (mut parked, mut dropped) = (guard.loss(), handle.clone());
     assert!((&mut parked).now_or_never().is_none() && (&mut dropped).now_or_never().is_none());
     drop(dropped);

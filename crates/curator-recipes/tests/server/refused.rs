@@ -171,6 +171,26 @@ async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without(
     assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_lease_that_somebody_else_has_deleted_takes_no_room() {
+    let (owner, client, path) = (privileged().await, client().await, path("refused-lease-gone"));
+    no_way_out_for_others(&owner, &format!("{path}/leases")).await;
+    let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
+    let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
+    let node = ours.node().clone();
+    assert!(is_refused(ours.release().await, &node));
+    soon(client.janitor().idle()).await;
+    owner.delete().for_path(&node).await.unwrap();
+    let both = tokio::spawn({
+        let semaphore = semaphore(&client);
+        async move { soon(semaphore.acquire_many(2)).await }
+    });
+    queue_of(&owner, &format!("{path}/locks"), 1).await;
+    assert!(still_waits(&both, &client).await);
+    theirs.release().await.unwrap();
+    assert_eq!(soon(both).await.unwrap().unwrap().len(), 2);
+}
+
 /// One way to acquire a lock at a path. What it returns gives the lock back when it is dropped.
 type Attempt = fn(CuratorClient, String) -> BoxFuture<'static, Result<Option<LockGuard>, Error>>;
 

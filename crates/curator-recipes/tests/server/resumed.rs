@@ -77,6 +77,41 @@ async fn waiters_learn_of_a_release_that_their_session_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_keep_their_lock_and_learn_of_a_deletion_that_their_session_missed() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let (steady, holding) = (client().await, connect(&proxy.connect_string()).await);
+    let (kept, deleted) = (path("kept"), path("deleted"));
+    let mut states = holding.connection_states();
+    let watched = async |path: &str| {
+        let guard = Arc::new(mutex(&holding, path).acquire().await.unwrap());
+        let lost = tokio::spawn({
+            let guard = Arc::clone(&guard);
+            async move { guard.lost().await }
+        });
+        (guard, lost)
+    };
+    let ((kept_guard, not_lost), (deleted_guard, lost)) = (watched(&kept).await, watched(&deleted).await);
+    let next = tokio::spawn({
+        let mutex = mutex(&steady, &kept);
+        async move { mutex.acquire().await.unwrap() }
+    });
+    queue_of(&steady, &kept, 2).await;
+    outage(&proxy).await;
+    steady.delete().for_path(deleted_guard.node()).await.unwrap();
+    proxy.release_held();
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
+    assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
+    assert!(!deleted_guard.is_valid());
+    assert!(kept_guard.is_valid());
+    assert!(still_waits(&not_lost, &holding).await);
+    assert!(still_waits(&next, &steady).await);
+    not_lost.abort();
+    drop(not_lost.await);
+    Arc::into_inner(kept_guard).unwrap().release().await.unwrap();
+    assert!(soon(next).await.unwrap().is_valid());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_its_node() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let (steady, holding, base) = (client().await, connect(&proxy.connect_string()).await, path("unwatched"));

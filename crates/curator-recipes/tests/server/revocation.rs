@@ -24,7 +24,8 @@ async fn spawn_asked(guard: &Arc<LockGuard>) -> JoinHandle<Result<(), curator_re
     waiting
 }
 
-/// Where a waiter does not watch its own node yet; the contract asks one that does.
+/// A waiter so far back does not watch its own node yet. The tests of the contract send the request to a waiter that watches its
+/// own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_to_a_waiter_far_back_in_the_queue_is_told_to_the_holder() {
     let (first, last, path) = (client().await, client().await, path("revoke-waiting"));

@@ -138,3 +138,12 @@ fn each_path_of_a_multi_lock_is_exclusive() {
     let shared = story.client(1).acquires(20, [on("/b", 2), on("/c", 2)]).valid(50);
     assert_eq!(shared.kinds(), [Kind::Exclusivity]);
 }
+
+#[test]
+fn what_breaks_in_a_peers_lock_is_counted_and_is_not_ours() {
+    let story = Story::of("kazoo-plain").client(0).acquires(10, [mutex(1)]).valid(50);
+    let findings = story.client(1).acquires(20, [mutex(2)]).valid(50).findings();
+    assert_eq!(findings.violations, []);
+    assert_eq!(findings.of_peers.len(), 1);
+    assert_eq!(findings.parts["kazoo-plain"].held_twice, 1);
+}

@@ -59,6 +59,26 @@ async fn a_holder_of_which_one_node_is_deleted_is_told_which_and_still_releases_
     }
 }
 
+/// One transaction deletes the nodes of a multi-lock of paths, in their order. Locks are released one by one, the last one first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_of_which_two_nodes_are_gone_names_both_in_the_order_of_the_releases() {
+    let (client, admin, paths) = (client().await, client().await, paths::<3>("two-gone"));
+    for (lock, order) in [(multi(&client, &paths), [0, 2]), (one_by_one(&client, &paths), [2, 0])] {
+        let guard = lock.acquire().await.unwrap();
+        let nodes = nodes(&guard);
+        for gone in [0, 2] {
+            admin.delete().for_path(&nodes[gone]).await.unwrap();
+        }
+        let error = soon(guard.release()).await.unwrap_err();
+        let Error::ReleasesFailed { failures } = &error else { panic!("{error}") };
+        assert_eq!(failures.len(), 2, "{error}");
+        for (failure, gone) in failures.iter().zip(order) {
+            is_lost(failure, &nodes[gone]);
+        }
+        free(&client, &paths).await;
+    }
+}
+
 /// That the lock was lost is known already. A lost answer on top of it does not make it forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_known_loss_is_told_by_the_release_even_if_an_answer_is_lost() {

@@ -1,12 +1,13 @@
 //! Queues near the end of their counters.
 
+use curator_recipes::client::CreateMode;
 use curator_recipes::{
     ContenderIdentity, InterProcessMultiLock, LockInternalsDriver, ParticipantKind, Queue, Uuid, Verdict,
     sequence_after,
 };
 
 use super::overflow;
-use crate::support::{children, client, connect, mutex, path, read_write as lock, server_at, soon};
+use crate::support::{children, client, connect, mutex, path, queue_of, read_write as lock, server_at, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_came_before_the_end_can_read_too_and_go_over_to_reading() {
@@ -34,6 +35,25 @@ async fn a_writer_that_came_before_the_end_can_read_too_and_go_over_to_reading()
     overflow(soon(others.write().acquire()).await.unwrap_err());
     assert!(reading.is_valid());
     reading.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_looks_again_and_sees_the_end_does_not_own() {
+    let (server, client) = server_at(i32::MAX - 2, &["/rw"]).await;
+    let (holding, waiting) = (lock(&client, "/rw"), lock(&connect(&server.connect_string()).await, "/rw"));
+    let guard = soon(holding.write().acquire()).await.unwrap();
+    let waiter = tokio::spawn(async move { soon(waiting.write().acquire()).await });
+    queue_of(&client, "/rw", 2).await;
+    // One who does not go away, as another program's might not.
+    let created = client.create().with_mode(CreateMode::PersistentSequential).for_path("/rw/_c_x-__WRIT__", "").await;
+    assert_eq!(created.unwrap().name(), "_c_x-__WRIT__2147483647");
+    guard.release().await.unwrap();
+    let (_, node) = overflow(waiter.await.unwrap().unwrap_err());
+    assert_eq!(node, "_c_x-__WRIT__2147483647");
+    queue_of(&client, "/rw", 1).await;
+    // Nor can anybody say who owns.
+    let (_, node) = overflow(holding.participants().await.unwrap_err());
+    assert_eq!(node, "_c_x-__WRIT__2147483647");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

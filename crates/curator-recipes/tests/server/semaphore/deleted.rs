@@ -76,6 +76,24 @@ async fn a_holder_whose_lease_is_deleted_is_told_and_another_has_it() {
     free(&waiter, &path, 3).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_of_leases_of_which_two_are_gone_names_both_and_gives_back_the_other() {
+    let (holder, admin, path) = (client().await, client().await, path("two-leases-gone"));
+    let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
+    let gone = [0, 2].map(|lease: usize| held[lease].node().clone());
+    for node in &gone {
+        admin.delete().for_path(node).await.unwrap();
+    }
+    let error = soon(SemaphoreLease::release_all(held)).await.unwrap_err();
+    let Error::ReleasesFailed { failures } = &error else { panic!("{error}") };
+    let lost = failures.iter().map(|failure| match failure {
+        Error::Lost(lost) if lost.reason == LossReason::NodeDeleted => lost.path.clone(),
+        failure => panic!("{failure}"),
+    });
+    assert_eq!(lost.collect::<Vec<_>>(), gone);
+    free(&admin, &path, 3).await;
+}
+
 async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
     let name = format!("{dir}/_c_{}-{kind}-", curator_recipes::Uuid::new_v4());
     let create = client.create().creating_parent_containers().with_mode(CreateMode::EphemeralSequential);

@@ -73,7 +73,7 @@ async fn a_lease_that_is_given_back_wakes_the_first_in_the_queue_only() {
     free(&holder, &path, 2).await;
 }
 
-/// The take is applied, and the session is over before its answer could come: those leases are nobody's.
+/// The take is applied, and the session is over before its answer could come: nobody holds those leases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_of_a_dead_session_are_never_adopted() {
     let server = TestingServer::shared().await;
