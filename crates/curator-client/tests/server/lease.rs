@@ -63,6 +63,18 @@ async fn a_lease_goes_by_the_timeout_that_the_server_grants() {
     assert!(session.lease().remaining() > session.timeout() / 2);
 }
 
+/// Less than two probes would be left to it, so the client opens another one.
+#[tokio::test]
+async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
+    let proxy = proxy().await;
+    // Together that is more than is left of the lease besides its half; neither is so much that the connection is given up.
+    for answer in [OpCode::CreateSession, OpCode::Sync] {
+        proxy.delay_nth_reply(answer, 1, SHORT / 4);
+    }
+    let client = soon(builder(proxy.connect_string()).session_timeout(SHORT).connect()).await.unwrap();
+    assert_ne!(client.session().await.unwrap().id(), proxy.sessions()[0].session_id);
+}
+
 #[tokio::test]
 async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
     // Long enough that a loaded machine does not lose the session by itself.

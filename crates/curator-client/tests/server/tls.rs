@@ -45,6 +45,9 @@ async fn a_server_that_says_nothing_is_waited_for() {
     assert!(cause.starts_with(&expected), "{cause}");
 }
 
+/// How long a server without a quorum takes to hang up: about a third of the time that it has.
+const HESITATION: Duration = Duration::from_millis(250);
+
 /// A server without a quorum, which hangs up on every session, and speaks TLS on its port. If it `speaks_plainly` too, it says
 /// so to whoever asks it by a word. It ends with the runtime.
 async fn without_quorum(speaks_plainly: bool) -> String {
@@ -61,7 +64,10 @@ async fn without_quorum(speaks_plainly: bool) -> String {
                 // The alert `handshake_failure`.
                 [0x16, ..] => &[0x15, 3, 3, 0, 2, 2, 40],
                 b"srvr" if speaks_plainly => b"This ZooKeeper instance is not currently serving requests",
-                _ => &[],
+                _ => {
+                    tokio::time::sleep(HESITATION).await;
+                    &[]
+                }
             };
             drop(stream.write_all(answer).await);
         }

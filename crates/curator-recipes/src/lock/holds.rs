@@ -184,3 +184,19 @@ impl Drop for Share {
         drop(self.leave());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every task that acquires the lock is an owner.
+    #[test]
+    fn an_owner_that_no_longer_contends_and_holds_nothing_is_forgotten() {
+        let (holds, owner) = (Holds::default(), OwnerId::new());
+        let (first, second) = (holds.gate(&owner), holds.gate(&owner));
+        drop(first);
+        assert_eq!(holds.slots.len(), 1, "the second contends");
+        drop(second);
+        assert!(holds.slots.is_empty(), "{holds:?}");
+    }
+}

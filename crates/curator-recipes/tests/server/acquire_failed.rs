@@ -1,7 +1,7 @@
 //! The error of an acquire for which there was no server.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use curator_recipes::client::{self, CuratorClient, Outcome, RetryForever, RetryNTimes};
 use curator_recipes::{
@@ -10,7 +10,8 @@ use curator_recipes::{
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, acquiring, builder, mutex, path, read_write, requests_of, soon, until,
+    self, LONG_SESSION, SHORT_SESSION, acquiring, builder, children, mutex, path, queue_of, read_write, requests_of,
+    soon, still_waits, until,
 };
 
 /// How long it waits for a connection, for an answer, and between two attempts.
@@ -97,6 +98,27 @@ async fn an_acquire_whose_requests_are_not_answered_says_so() {
     let cause = cause_of(&error, &path, 1, NO_ANSWER);
     assert!(matches!(cause, client::Error::OperationTimeout { .. }), "{cause}");
     proxy.release_held();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_in_the_queue_does_not_count_as_failing() {
+    let (proxy, client) = impatient(LONG_SESSION).await;
+    let (steady, path) = (support::client().await, path("failing-late"));
+    let held = mutex(&steady, &path).acquire().await.unwrap();
+    let waiter = acquiring(&client, &path);
+    queue_of(&steady, &path, 2).await;
+    assert!(still_waits(&waiter, &client).await);
+    tokio::time::sleep(NO_ANSWER).await;
+    let all_was_well = Instant::now();
+    proxy.hold_replies(OpCode::GetChildren);
+    // It contends for another place, and does not learn which it is.
+    let place = children(&steady, &path).await.into_iter().find(|name| name != held.node().name()).unwrap();
+    steady.delete().for_path(format!("{path}/{place}")).await.unwrap();
+    let error = soon(waiter).await.unwrap().unwrap_err();
+    let Error::AcquireFailed { failing_for, .. } = &error else { panic!("{error}") };
+    assert!(*failing_for <= all_was_well.elapsed(), "{error}");
+    proxy.release_held();
+    held.release().await.unwrap();
 }
 
 /// The reader's node is created by a way of its own.

@@ -20,6 +20,8 @@ async fn nodes_and_data_are_where_curator_has_them() {
     let semaphore = semaphore(&holder, &path, 2).with_lease_data(*b"from the holder");
     assert_eq!(semaphore.path().as_str(), path);
     let held = semaphore.acquire_many(2).await.unwrap();
+    let same = [semaphore.clone(), semaphore.clone().with_lease_data(*b"other data")];
+    assert_eq!(same.map(|semaphore| semaphore.is_acquired_in_this_process()), [true, false]);
     let mut names = leases(&holder, &path).await;
     names.sort();
     assert_eq!(held.iter().map(SemaphoreLease::name).collect::<Vec<_>>(), names);
