@@ -158,6 +158,8 @@ impl Pass<'_> {
                 Err(error) => error,
             },
             () = self.timer.sleep_until(over) => {
+                // `slow` may not have come to say so.
+                self.diagnosis.unresolved_yet(index);
                 self.diagnosis.end(index, self.share);
                 return Err(Failed::Noted);
             }
@@ -317,8 +319,11 @@ mod tests {
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let share = Duration::from_millis(200);
         let pass = pass(&diagnosis, &options, &timer, share);
-        assert!(soon(pass.resolve(0, pending(), Deadline::after(share))).await.is_err());
-        assert_eq!(diagnosis.to_string(), "zk:2181: no address found within 200ms");
+        // On a busy machine, all of the time may be over at the first look.
+        for left in [Duration::ZERO, share] {
+            assert!(soon(pass.resolve(0, pending(), Deadline::after(left))).await.is_err());
+            assert_eq!(diagnosis.to_string(), "zk:2181: no address found within 200ms");
+        }
         for (resolved, why) in [(Ok(Vec::new()), "it has no address"), (Err(io::Error::other("unknown")), "unknown")] {
             assert!(soon(pass.resolve(0, async { resolved }, Deadline::after(share))).await.is_err());
             assert_eq!(diagnosis.to_string(), format!("zk:2181: cannot be resolved ({why})"));
