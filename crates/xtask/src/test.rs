@@ -64,6 +64,8 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
         let what = "the tests of clients with Kerberos tickets".to_owned();
         not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
     });
+    // All have it, as another set of features is another build.
+    let features: &[_] = if has_kerberos == Ok(Some(())) { &["--features", "curator-client/sasl-gssapi"] } else { &[] };
     let begin = Instant::now();
     // What is fetched, and what other compilers build, comes meanwhile.
     let (mut programs, places, clients) = thread::scope(|scope| {
@@ -74,7 +76,7 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
             not_run.extend(missing);
             (places, clients)
         });
-        let programs = programs::build(has_kerberos == Ok(Some(())));
+        let programs = programs::build(features);
         let (places, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
         Ok::<_, String>((programs?, places, clients))
     })?;
@@ -82,7 +84,7 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     programs.sort_by_key(|program| targets::rank(&program.target));
     let mut jobs = Vec::new();
     if places.iter().any(|place| place.suite == Suite::All) {
-        jobs.push(documentation());
+        jobs.push(documentation(features));
     }
     for program in &programs {
         let places = places.iter().filter(|place| place.suite.has(&program.target, program.needs));
@@ -183,9 +185,9 @@ fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
 }
 
 /// The examples in the documentation.
-fn documentation() -> Job {
+fn documentation(features: &[&str]) -> Job {
     let mut command = command::cargo();
-    command.args(["test", "--workspace", "--no-fail-fast", "--doc"]);
+    command.args(["test", "--workspace", "--no-fail-fast", "--doc"]).args(features);
     command.env(SERVER_VARIABLE, ServerKind::Embedded.name());
     Job { title: "documentation".to_owned(), row: "documentation".to_owned(), command }
 }
