@@ -44,7 +44,7 @@ fn write_frame(stream: &mut TcpStream, parts: &[&[u8]]) -> std::io::Result<()> {
     stream.write_all(&frame)
 }
 
-/// A server for one connection: nobody else is accepted. Its address, and what it has come to.
+/// Starts a server that accepts one connection. Returns its address, and a future with the result of `talk`.
 fn serve<T: Send + 'static>(
     talk: impl FnOnce(TcpStream) -> T + Send + 'static,
 ) -> (SocketAddr, impl Future<Output = T>) {

@@ -123,7 +123,7 @@ async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_
     // The error names all of the time, not the close timeout alone.
     let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
     assert!((2 * CLOSE..=took).contains(&after), "{error}");
-    // Closing again tells the same.
+    // A second close reports the same.
     let again = client.close().await.unwrap_err();
     assert!(matches!(again, Error::CloseUnconfirmed { after: again } if again == after), "{again}");
     // Nobody works on them any more.

@@ -54,7 +54,7 @@ pub(crate) async fn proxy() -> FaultProxy {
     FaultProxy::start(TestingServer::shared().await.address()).unwrap()
 }
 
-/// A client of the shared server behind a proxy of its own.
+/// A client of the shared server, behind a separate proxy.
 pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|client| client).await
 }
