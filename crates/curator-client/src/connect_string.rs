@@ -252,10 +252,7 @@ mod tests {
         ] {
             assert_eq!(parsed(text), (hosts.to_owned(), chroot.to_owned()), "{text:?}");
         }
-    }
-
-    #[test]
-    fn a_host_has_no_brackets_and_its_text_has() {
+        // A host has no brackets, and its text has.
         let servers = ConnectString::parse("[fe80::1]:7").unwrap();
         assert_eq!((servers.hosts()[0].host(), servers.hosts()[0].port()), ("fe80::1", 7));
         assert_eq!(servers.hosts()[0].to_string(), "[fe80::1]:7");

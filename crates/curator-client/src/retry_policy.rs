@@ -391,27 +391,22 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const ZERO: Duration = Duration::ZERO;
 
-    fn delays(policy: &impl RetryPolicy, count: u32) -> Vec<Option<Duration>> {
-        (0..count).map(|retries| policy.next_delay(retries, ZERO)).collect()
-    }
-
     #[test]
-    fn n_times_is_n_retries() {
-        let policy = RetryNTimes::new(2, 5 * MS).unwrap();
-        assert_eq!(delays(&policy, 4), [Some(5 * MS), Some(5 * MS), None, None]);
-        let never = RetryNTimes::new(0, 5 * MS).unwrap();
-        assert_eq!(delays(&never, 1), [None]);
-    }
-
-    #[test]
-    fn one_time_is_one_retry() {
-        assert_eq!(delays(&RetryOneTime::new(5 * MS).unwrap(), 2), [Some(5 * MS), None]);
-    }
-
-    #[test]
-    fn for_ever_is_for_ever() {
-        let policy = RetryForever::new(5 * MS).unwrap();
-        assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(5 * MS));
+    fn a_policy_of_fixed_pauses_ends_with_its_retries_or_never() {
+        let sleep = Some(5 * MS);
+        let policies: [(Box<dyn RetryPolicy>, _); 4] = [
+            (Box::new(RetryNTimes::new(2, 5 * MS).unwrap()), [sleep, sleep, None, None]),
+            (Box::new(RetryNTimes::new(0, 5 * MS).unwrap()), [None; 4]),
+            (Box::new(RetryOneTime::new(5 * MS).unwrap()), [sleep, None, None, None]),
+            (Box::new(RetryForever::new(5 * MS).unwrap()), [sleep; 4]),
+        ];
+        for (policy, expected) in policies {
+            assert_eq!(
+                [0, 1, 2, u32::MAX].map(|retries| policy.next_delay(retries, Duration::MAX)),
+                expected,
+                "{policy:?}"
+            );
+        }
     }
 
     #[test]

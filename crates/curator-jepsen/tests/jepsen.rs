@@ -25,34 +25,17 @@ fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_curator-jepsen"))
 }
 
-/// A run that goes on, and what it says.
-struct Lines {
-    process: Child,
-    said: Box<dyn Iterator<Item = String>>,
-}
-
-impl Iterator for Lines {
-    type Item = String;
-
-    fn next(&mut self) -> Option<String> {
-        self.said.next()
-    }
-}
-
-/// Starts a run, and waits until its first nemesis begins. Returns what it has said until then, too.
-fn start(command: &mut Command) -> (Lines, Vec<String>) {
+/// Starts a run, and waits until its first nemesis begins. Returns what it goes on to say, and what it has said until then.
+fn start(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>, Vec<String>) {
     let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let said = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let (mut lines, mut begun) = (Lines { process, said: Box::new(said) }, Vec::new());
-    for line in lines.by_ref() {
-        let has_begun = line.contains(" begins");
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut begun = Vec::new();
+    while !begun.last().is_some_and(|line: &String| line.contains(" begins")) {
+        let Some(line) = lines.next() else { break };
         begun.push(line);
-        if has_begun {
-            break;
-        }
     }
-    (lines, begun)
+    (process, lines, begun)
 }
 
 /// What a run says, with the status that it ends with.
@@ -77,9 +60,9 @@ fn run(arguments: &[&str]) -> Conducted {
     let directory = TempDir::new().unwrap();
     let mut command = program();
     command.arg("run").args(arguments).arg("--directory").arg(directory.path());
-    let (mut lines, begun) = start(&mut command);
-    let said: Vec<_> = begun.into_iter().chain(lines.by_ref()).collect();
-    let (status, complaints) = told(&lines.process.wait_with_output().unwrap());
+    let (process, lines, begun) = start(&mut command);
+    let said: Vec<_> = begun.into_iter().chain(lines).collect();
+    let (status, complaints) = told(&process.wait_with_output().unwrap());
     let text = said.join("\n") + "\n" + &complaints;
     let (again, _) = told(&program().arg("check").arg(directory.path()).output().unwrap());
     let report = check_directory(directory.path()).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -157,7 +140,7 @@ async fn no_process_outlives_its_run_not_even_one_that_is_stopped() {
         let directory = TempDir::new().unwrap();
         let mut command = program();
         command.args(["run", "--nemesis", "pause-client-long", "--lock", "mutex", "--variant", "plain", "--directory"]);
-        let (Lines { process: mut run, .. }, begun) = start(command.arg(directory.path()));
+        let (mut run, _lines, begun) = start(command.arg(directory.path()));
         assert!(begun.iter().any(|line| line.contains("pause-client-long begins")), "{begun:?}");
         let started = children(run.id());
         run.kill().unwrap();

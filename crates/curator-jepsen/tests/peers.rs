@@ -13,7 +13,7 @@ use support::{Run, Worker, acknowledged, check_holds, check_sets, lock_nodes, lo
 
 fn start(run: &Run, peer: Peer, number: u32, connect_string: String) -> Worker {
     let command = peer.command().unwrap_or_else(|missing| panic!("{missing}"));
-    Worker::start(command, &run.work(number, connect_string, &[]))
+    Worker::start(&command, &run.work(number, connect_string, &[]))
 }
 
 async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {

@@ -137,13 +137,6 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_to_mntr_is_understood() {
-        let mntr = "zk_packets_sent\t7\nzk_packets_received_more\t1\nzk_packets_received\t8\n";
-        assert_eq!(metric(mntr, "zk_packets_received"), Some(8));
-        assert_eq!(metric(mntr, "zk_nothing"), None);
-    }
-
-    #[test]
     fn the_answer_to_cons_is_understood() {
         let cons = " /127.0.0.1:56906[0](queued=0,recved=1,sent=0)\n \
                     /127.0.0.1:40000[1](queued=0,recved=3,sent=3,sid=0xf00000000000000a,lop=PING,to=30000)\n\n";

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 
 use crate::{
     curator::{self, CLASSPATH_VARIABLE},
-    go::{self, AGENT_VARIABLE},
+    go,
     kazoo::{self, PYTHON_VARIABLE},
     not_run::{INSTALL_CURATOR, INSTALL_GO, INSTALL_KAZOO, NotRun},
+    say,
 };
 
 /// Another client.
@@ -31,12 +32,21 @@ impl Client {
 
     /// Finds it, or fetches it. Quick if that has been done.
     pub(crate) fn prepare(self) -> Result<Prepared, String> {
-        let (variable, place) = match self {
-            Self::Curator => (CLASSPATH_VARIABLE, curator::prepare()?),
-            Self::Go => (AGENT_VARIABLE, go::prepare()?.into_os_string()),
-            Self::Kazoo => (PYTHON_VARIABLE, kazoo::prepare()?.into_os_string()),
+        let variables = match self {
+            Self::Curator => vec![(CLASSPATH_VARIABLE, curator::prepare()?)],
+            Self::Go => go::prepare()?,
+            Self::Kazoo => vec![(PYTHON_VARIABLE, kazoo::prepare()?.into_os_string())],
         };
-        Ok(Prepared { client: self, variable, place })
+        Ok(Prepared { client: self, variables })
+    }
+
+    /// [`prepare`](Self::prepare), and tells people where it is.
+    pub(crate) fn prepare_and_report(self) -> Result<Prepared, String> {
+        let prepared = self.prepare()?;
+        for (variable, place) in &prepared.variables {
+            say(&format!("{self:?}: {variable}={}", place.to_string_lossy()));
+        }
+        Ok(prepared)
     }
 
     const fn remedy(self) -> &'static str {
@@ -52,10 +62,8 @@ impl Client {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prepared {
     pub(crate) client: Client,
-    /// The variable that tells tests where it is.
-    pub(crate) variable: &'static str,
-    /// The variable's value.
-    pub(crate) place: OsString,
+    /// Those that tell tests and the bench where it is, and our programs that use it.
+    pub(crate) variables: Vec<(&'static str, OsString)>,
 }
 
 /// All clients, as far as they can be had, and the tests that are not run without the others.
@@ -83,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_told_and_the_others_are_used() {
-        let there = Prepared { client: Client::Curator, variable: "X", place: "/jars".into() };
+        let there = Prepared { client: Client::Curator, variables: vec![("X", "/jars".into())] };
         let results = [(Client::Curator, Ok(there.clone())), (Client::Kazoo, Err("no Python".to_owned()))];
         let (available, not_run) = sorted(results);
         assert_eq!(available, [there]);

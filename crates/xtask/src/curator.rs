@@ -117,14 +117,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_programs_are_compiled_against_the_jars_that_were_fetched() {
-        let sources = ["/V.java", "/W.java"].map(PathBuf::from);
-        let javac = javac(Path::new("/bin/javac"), Path::new("/jars"), Path::new("/classes"), &sources);
-        assert_eq!(javac.get_program(), "/bin/javac");
-        assert_eq!(javac.get_args().collect::<Vec<_>>(), ["-cp", "/jars/*", "-d", "/classes", "/V.java", "/W.java"]);
-    }
-
-    #[test]
     fn classes_are_used_again_for_the_same_sources_and_release_only() {
         let directory = directory_of("5.9.0", &["class A {}", "class B {}"]);
         assert_eq!(directory, directory_of("5.9.0", &["class A {}", "class B {}"]));
@@ -138,12 +130,5 @@ mod tests {
         let pom = project(("org.apache.curator", "curator-recipes", VERSION), &[NO_LOGGING]);
         assert!(pom.contains("<artifactId>curator-recipes</artifactId><version>5.9.0</version>"), "{pom}");
         assert!(pom.contains("<artifactId>slf4j-nop</artifactId>"), "{pom}");
-    }
-
-    #[test]
-    fn the_sources_are_there() {
-        for source in SOURCES {
-            assert!(workspace().join(source).is_file(), "{source}");
-        }
     }
 }

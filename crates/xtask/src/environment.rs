@@ -1,8 +1,6 @@
 //! Tells the bench where the other clients' programs are.
 
-use std::ffi::OsString;
-
-use crate::{clients::Client, go, prepare};
+use crate::{clients::Client, prepare};
 
 /// Prepares ZooKeeper and these clients, and prints the variables that name them, `NAME=value`, a line each.
 pub(crate) fn run(names: &[String]) -> Result<(), String> {
@@ -10,8 +8,9 @@ pub(crate) fn run(names: &[String]) -> Result<(), String> {
     let clients = names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
     prepare::prepare()?;
     for client in clients {
-        let (variable, value) = of_bench(client)?;
-        println!("{variable}={}", value.to_string_lossy());
+        for (variable, value) in client.prepare()?.variables {
+            println!("{variable}={}", value.to_string_lossy());
+        }
     }
     Ok(())
 }
@@ -20,17 +19,6 @@ fn named(name: &str) -> Result<Client, String> {
     let known = || Client::ALL.map(Client::name).join(", ");
     let client = Client::ALL.into_iter().find(|client| client.name() == name);
     client.ok_or_else(|| format!("`{name}` is not a client that is prepared: there are {}", known()))
-}
-
-/// The bench has a Go program of its own; of the others, what the tests use has its programs too.
-fn of_bench(client: Client) -> Result<(&'static str, OsString), String> {
-    Ok(match client {
-        Client::Go => (go::BENCH_VARIABLE, go::prepare_bench()?.into_os_string()),
-        Client::Curator | Client::Kazoo => {
-            let prepared = client.prepare()?;
-            (prepared.variable, prepared.place)
-        }
-    })
 }
 
 #[cfg(test)]

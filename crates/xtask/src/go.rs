@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::{Command, Stdio, id},
@@ -11,10 +13,10 @@ use std::{
 use crate::{command, debian, distribution::find_on_path, say, target_dir, workspace};
 
 /// Tells the interop tests where their Go program is.
-pub(crate) const AGENT_VARIABLE: &str = "CURATOR_TEST_GO_AGENT";
+const AGENT_VARIABLE: &str = "CURATOR_TEST_GO_AGENT";
 
 /// Tells the bench where its Go program is.
-pub(crate) const BENCH_VARIABLE: &str = "CURATOR_TEST_GO_BENCH";
+const BENCH_VARIABLE: &str = "CURATOR_TEST_GO_BENCH";
 
 /// A Go program of ours.
 struct Program {
@@ -30,14 +32,10 @@ const AGENT: Program =
 
 const BENCH: Program = Program { name: "bench", module: "crates/curator-bench/peers/go", variable: BENCH_VARIABLE };
 
-/// Finds the agent of the interop tests, or builds it into the target directory. Quick if that has been done.
-pub(crate) fn prepare() -> Result<PathBuf, String> {
-    AGENT.prepare()
-}
-
-/// Finds the bench's program that uses go-zookeeper, or builds it. Quick if that has been done.
-pub(crate) fn prepare_bench() -> Result<PathBuf, String> {
-    BENCH.prepare()
+/// Finds the programs, or builds them into the target directory, and returns the variables that name them. Quick if that has
+/// been done.
+pub(crate) fn prepare() -> Result<Vec<(&'static str, OsString)>, String> {
+    [AGENT, BENCH].iter().map(|program| Ok((program.variable, program.prepare()?.into_os_string()))).collect()
 }
 
 impl Program {
@@ -128,14 +126,5 @@ mod tests {
             assert!(text("go.sum").contains("github.com/go-zookeeper/zk v1.0.4 h1:"), "{}", text("go.sum"));
             assert!(sources.contains_key("main.go") && !sources.contains_key("mod.rs"), "{:?}", sources.keys());
         }
-    }
-
-    #[test]
-    fn a_build_takes_the_modules_as_they_are_written_down() {
-        let build = build(Path::new("/bin/go"), Path::new("/module"), Path::new("/program"));
-        assert_eq!(build.get_program(), "/bin/go");
-        assert_eq!(build.get_current_dir(), Some(Path::new("/module")));
-        let arguments: Vec<_> = build.get_args().collect();
-        assert_eq!(arguments, ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o", "/program", "."]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{clients::Client, command, prepare, say};
+use crate::{clients::Client, command, prepare};
 
 /// Those that can take part.
 const PEERS: [Client; 2] = [Client::Curator, Client::Kazoo];
@@ -17,9 +17,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         let peers = peers(arguments)?;
         prepare::prepare()?;
         for peer in peers {
-            let prepared = peer.prepare()?;
-            say(&format!("{peer:?}: {}", prepared.place.to_string_lossy()));
-            cargo.env(prepared.variable, prepared.place);
+            cargo.envs(peer.prepare_and_report()?.variables);
         }
     }
     command::run(&mut cargo)
@@ -54,10 +52,7 @@ fn peers(arguments: &[String]) -> Result<BTreeSet<Client>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(line: &str) -> Vec<String> {
-        line.split(' ').map(str::to_owned).collect()
-    }
+    use crate::plan::tests::words;
 
     #[test]
     fn arguments_are_passed_on() {

@@ -238,14 +238,4 @@ mod tests {
         let tree = "fresh v0.0.0 (/t/fresh)\na v1.0.0\nb v0.2.0\nb v0.1.0\na v1.0.0 (*)\nc v1.0.0 (proc-macro)\n";
         assert_eq!(names(tree), ["a", "b", "b", "c", "fresh"]);
     }
-
-    #[test]
-    fn the_new_crate_has_the_packed_files() {
-        let manifest = workspace_manifest("[workspace]\nmembers = []\n\n[profile.dev]\ndebug = 1\n");
-        for package in PUBLISHED {
-            assert!(manifest.contains(&format!("{package} = {{ path = \"{package}-{VERSION}\" }}")), "{manifest}");
-        }
-        assert!(manifest.ends_with("\n[profile.dev]\ndebug = 1\n"), "{manifest}");
-        assert!(manifest_of(&workspace()).contains("\n[profile.dev]\n"));
-    }
 }

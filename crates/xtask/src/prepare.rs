@@ -6,16 +6,15 @@ use crate::{
     clients::Client,
     debian,
     distribution::{Distribution, NotFound, PINNED_VERSION, find_java, find_on_path},
-    go, maven, say,
+    maven, say,
 };
 
 /// Installs everything that `cargo xtask test` needs besides Rust.
 pub(crate) fn everything() -> Result<(), String> {
     prepare()?;
     for client in Client::ALL {
-        say(&format!("{client:?} at {}", client.prepare()?.place.to_string_lossy()));
+        client.prepare_and_report()?;
     }
-    say(&format!("the bench's Go program at {}", go::prepare_bench()?.display()));
     Ok(())
 }
 

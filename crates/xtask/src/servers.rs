@@ -95,14 +95,4 @@ mod tests {
         assert_eq!(servers.to_string(), expected);
         assert_eq!(Servers::read("\n").to_string(), "no server was started");
     }
-
-    #[test]
-    fn packages_are_missed_for_each_kind() {
-        let report =
-            "real 3 curator-client 1\nreal 3 curator-recipes 1\nreal 3 curator-test 1\nembedded 3 curator-client 1\n";
-        let servers = Servers::read(report);
-        assert_eq!(servers.missing(ServerKind::Real), None);
-        assert_eq!(servers.missing(ServerKind::Embedded), Some("curator-recipes"));
-        assert_eq!(Servers::read("").missing(ServerKind::Real), Some("curator-client"));
-    }
 }

@@ -88,10 +88,10 @@ fn number(option: &str, value: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::words;
 
     fn parse(line: &str) -> Result<Wanted, String> {
-        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        Wanted::parse(&words).map(|wanted| wanted.expect("help is not wanted"))
+        Wanted::parse(&words(line)).map(|wanted| wanted.expect("help is not wanted"))
     }
 
     #[test]
@@ -104,8 +104,7 @@ mod tests {
     #[test]
     fn help_needs_no_value() {
         for line in ["--help", "--seed 7 -h"] {
-            let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-            assert_eq!(Wanted::parse(&words), Ok(None));
+            assert_eq!(Wanted::parse(&words(line)), Ok(None));
         }
     }
 

@@ -174,7 +174,7 @@ fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
     }
     // Peers take part in the runs under faults if they are there.
     if matches!(program.needs, Needs::Clients | Needs::Peers) || program.target == JEPSEN {
-        command.envs(clients.iter().map(|prepared| (prepared.variable, &prepared.place)));
+        command.envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
     }
     place.set(&mut command);
     let (row, on) = match program.needs {
@@ -223,7 +223,7 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
     for place in &places {
         say(&format!("on {}: cargo {}", place.title, line.join(" ")));
         let mut cargo = command::cargo();
-        cargo.args(&line).envs(clients.iter().map(|prepared| (prepared.variable, &prepared.place)));
+        cargo.args(&line).envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
         place.set(&mut cargo);
         if command::run(&mut cargo).is_err() {
             failed.push(place.title.as_str());
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn tests_that_are_named_fail_without_their_client() {
         let prepare = |client| match client {
-            Client::Curator => Ok(Prepared { client, variable: "X", place: "/jars".into() }),
+            Client::Curator => Ok(Prepared { client, variables: vec![("X", "/jars".into())] }),
             _ => Err("no Python".to_owned()),
         };
         assert_eq!(brought(&[Client::Curator], prepare).unwrap()[0].client, Client::Curator);

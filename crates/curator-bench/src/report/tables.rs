@@ -203,12 +203,14 @@ mod tests {
             operations: 1000,
             nanoseconds: nanoseconds * factor * 1000,
             processor: 50_000_000,
-            voluntary_switches: 6000,
-            involuntary_switches: 0,
+            voluntary_switches: 4000,
+            involuntary_switches: 2000,
             crowd: None,
             floor: None,
         };
-        PeerResults { rounds: vec![round(1), round(2), round(3)], ..PeerResults::new(peer) }
+        // In the last one it has done nothing.
+        let rounds = vec![round(1), round(2), round(3), Round { operations: 0, ..round(9) }];
+        PeerResults { rounds, ..PeerResults::new(peer) }
     }
 
     fn document() -> Document {
@@ -234,7 +236,7 @@ mod tests {
         }
         let cases = vec![
             case(FLOOR, false, vec![peer(Peer::Ours, 200_000)]),
-            case("cycle-write", false, vec![ours, peer(Peer::Curator, 300_000), slow]),
+            case("cycle-write", false, vec![ours, peer(Peer::Go, 400_000), peer(Peer::Curator, 300_000), slow]),
             case("reconnect-1000", true, vec![waiting, peer(Peer::Curator, 1_000_000)]),
         ];
         let place = PlaceResults {

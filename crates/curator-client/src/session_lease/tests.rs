@@ -19,34 +19,18 @@ fn lease(connect_sent: u64) -> LeaseArithmetic {
 }
 
 #[test]
-fn a_new_lease_counts_from_the_connect() {
-    assert_eq!(lease(7).valid_until(), at(7 + T / 16 * 15));
-}
-
-#[test]
-fn one_probe_alone_proves_nothing() {
-    let mut lease = lease(0);
-    lease.probe_answered(at(T / 2), at(T / 2 + 1));
-    assert_eq!(lease.valid_until(), at(T / 16 * 15));
-}
-
-#[test]
-fn a_probe_from_before_the_connect_proves_nothing() {
-    let mut lease = lease(10_000);
-    lease.probe_answered(at(1_000), at(11_000));
-    lease.probe_answered(at(60_000), at(61_000));
-    assert_eq!(lease.valid_until(), at(10_000 + T / 16 * 15));
-}
-
-#[test]
-fn a_probe_is_proven_by_one_that_is_sent_long_enough_after_its_answer() {
+fn a_lease_counts_from_the_connect_or_from_a_probe_that_is_proven() {
     let gap = T / 16 * 5;
-    for (sent, proven) in [(9_000 + gap, false), (9_001 + gap, true)] {
-        let mut lease = lease(0);
-        lease.probe_answered(at(5_000), at(9_000));
-        lease.probe_answered(at(sent), at(sent + 1));
-        let heard_since = if proven { 5_000 } else { 0 };
-        assert_eq!(lease.valid_until(), at(heard_since + T / 16 * 15), "sent at {sent}");
+    for (connect_sent, probes, heard_since, what) in [
+        (7, vec![], 7, "a new lease"),
+        (0, vec![(T / 2, T / 2 + 1)], 0, "one probe alone"),
+        (10_000, vec![(1_000, 11_000), (60_000, 61_000)], 10_000, "a probe from before the connect"),
+        (0, vec![(5_000, 9_000), (9_000 + gap, 9_001 + gap)], 0, "a next one that is sent too soon after its answer"),
+        (0, vec![(5_000, 9_000), (9_001 + gap, 9_002 + gap)], 5_000, "one that is sent long enough after it"),
+    ] {
+        let mut lease = lease(connect_sent);
+        probes.into_iter().for_each(|(sent, answered)| lease.probe_answered(at(sent), at(answered)));
+        assert_eq!(lease.valid_until(), at(heard_since + T / 16 * 15), "{what}");
     }
 }
 

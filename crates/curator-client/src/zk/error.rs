@@ -70,16 +70,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_connection_leaves_the_outcome_open() {
-        let path = ZPath::root();
-        for error in [
-            ZkError::ConnectionLoss,
-            ZkError::UnexpectedError("?".to_owned()),
-            ZkError::UnexpectedErrorCode(-77),
-            ZkError::SessionExpired,
-            ZkError::ClientClosed,
+    fn a_word_of_the_server_is_certain_and_a_lost_connection_leaves_the_outcome_open() {
+        for (error, outcome) in [
+            (ZkError::ConnectionLoss, Outcome::Unknown),
+            (ZkError::UnexpectedError("?".to_owned()), Outcome::Unknown),
+            (ZkError::UnexpectedErrorCode(-77), Outcome::Unknown),
+            (ZkError::SessionExpired, Outcome::Unknown),
+            (ZkError::ClientClosed, Outcome::Unknown),
+            (ZkError::NoNode, Outcome::NotApplied),
+            (ZkError::NodeExists, Outcome::NotApplied),
+            (ZkError::NoAuth, Outcome::NotApplied),
+            (ZkError::NotEmpty, Outcome::NotApplied),
+            (ZkError::Throttled, Outcome::NotApplied),
+            (ZkError::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION), Outcome::NotApplied),
         ] {
-            assert_eq!(translate("create", &path, error.clone()).outcome(), Outcome::Unknown, "{error:?}");
+            assert_eq!(translate("create", &ZPath::root(), error.clone()).outcome(), outcome, "{error:?}");
         }
     }
 
@@ -89,20 +94,5 @@ mod tests {
         let error = translate("create", &ZPath::root(), dropped);
         let expected = "create /: the connection was lost before the answer arrived (it was given up)";
         assert_eq!(error.to_string(), expected);
-    }
-
-    #[test]
-    fn a_word_of_the_server_is_certain() {
-        let path = ZPath::root();
-        for error in [
-            ZkError::NoNode,
-            ZkError::NodeExists,
-            ZkError::NoAuth,
-            ZkError::NotEmpty,
-            ZkError::Throttled,
-            ZkError::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION),
-        ] {
-            assert_eq!(translate("create", &path, error.clone()).outcome(), Outcome::NotApplied, "{error:?}");
-        }
     }
 }

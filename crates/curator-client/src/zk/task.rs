@@ -321,59 +321,51 @@ mod tests {
         counting.dropped.await.unwrap_err();
     }
 
-    #[test]
-    fn a_connection_that_is_being_polled_is_aborted_without_waiting() {
+    /// A connection that another thread is polling, as for as long as a server sends faster than the crate reads. The poll
+    /// goes on when the second is called: then it does `work`, and never comes to an end.
+    fn being_polled(mut work: impl FnMut() + Send + 'static) -> (SessionTask, impl FnOnce()) {
         let (inside, entered) = std::sync::mpsc::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
-        let (held, dropped) = oneshot::channel::<()>();
-        // As long as a server sends faster than the crate reads, the crate's task does not return from one poll.
         let work = Box::pin(async move {
-            let _held = held;
             inside.send(()).unwrap();
             wait.recv().unwrap();
+            work();
             std::future::pending::<()>().await;
         });
         let task = SessionTask::new(work, || SessionState::SyncConnected);
-        let polling = std::thread::spawn({
-            let task = task.clone();
-            move || task.running.run()
-        });
+        let polled = task.clone();
+        let polling = std::thread::spawn(move || polled.running.run());
         entered.recv().unwrap();
+        (task, move || {
+            go_on.send(()).unwrap();
+            polling.join().unwrap();
+        })
+    }
+
+    #[test]
+    fn a_connection_that_is_being_polled_is_aborted_without_waiting() {
+        let (held, dropped) = oneshot::channel::<()>();
+        let (task, go_on) = being_polled(move || assert!(!held.is_closed()));
         let (aborted, has_aborted) = std::sync::mpsc::channel();
         let aborting = std::thread::spawn(move || {
             task.abort(LinkEnd::Lost);
             aborted.send(task.end()).unwrap();
         });
         let end = has_aborted.recv_timeout(Duration::from_secs(30));
-        go_on.send(()).unwrap();
+        go_on();
         aborting.join().unwrap();
         assert_eq!(end, Ok(Some(LinkEnd::Lost)), "it was waited for");
-        polling.join().unwrap();
         dropped.blocking_recv().expect_err("it goes on although it was aborted");
     }
 
     /// The crate takes the drop of its client for a request to close the session.
     #[test]
     fn the_client_of_a_connection_that_is_being_polled_outlives_the_poll() {
-        let (inside, entered) = std::sync::mpsc::channel();
-        let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let (seen, sees) = std::sync::mpsc::channel();
         let (client, mut dropped) = oneshot::channel::<()>();
-        let work = Box::pin(async move {
-            inside.send(()).unwrap();
-            wait.recv().unwrap();
-            seen.send(dropped.try_recv()).unwrap();
-            std::future::pending::<()>().await;
-        });
-        let task = SessionTask::new(work, || SessionState::SyncConnected);
-        let polling = std::thread::spawn({
-            let task = task.clone();
-            move || task.running.run()
-        });
-        entered.recv().unwrap();
+        let (task, go_on) = being_polled(move || seen.send(dropped.try_recv()).unwrap());
         task.abandon(client);
-        go_on.send(()).unwrap();
-        polling.join().unwrap();
+        go_on();
         assert_eq!(sees.recv().unwrap(), Err(oneshot::error::TryRecvError::Empty), "the client is gone");
         assert_eq!(task.end(), Some(LinkEnd::Lost));
     }

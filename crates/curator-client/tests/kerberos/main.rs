@@ -13,22 +13,20 @@ mod support;
 use std::env;
 use std::time::Duration;
 
-use curator_client::{Acl, AuthId, CuratorClientBuilder, Error, Permission, SaslOptions};
+use curator_client::{Acl, AuthId, Permission, SaslOptions};
 use tokio::runtime::Runtime;
 
-use self::realm::{REALM, Realm, SERVER};
+use self::realm::{LOGIN, REALM, Realm, SERVER};
 use crate::support::sasl_server::sasl_server;
-use crate::support::{builder, once, soon, unique_path};
+use crate::support::{builder, cause_of_failure, unique_path};
 
-/// The login configuration of the server, in the processes that have clients.
-const LOGIN: &str = "CURATOR_KERBEROS_LOGIN";
+/// How long a client without a ticket tries.
+const BRIEF: Duration = Duration::from_secs(2);
 
 #[test]
 fn a_client_with_a_ticket_is_known_by_its_principal() {
     let Some(login) = env::var_os(LOGIN) else {
-        let realm = Realm::start();
-        let login = realm.login_configuration();
-        return realm.run("a_client_with_a_ticket_is_known_by_its_principal", "alice", &[(LOGIN, &login)]);
+        return Realm::start().run("a_client_with_a_ticket_is_known_by_its_principal", "alice");
     };
     Runtime::new().unwrap().block_on(async {
         let server = sasl_server(login.as_ref())
@@ -46,7 +44,8 @@ fn a_client_with_a_ticket_is_known_by_its_principal() {
             assert_eq!(client.get_acl(&path).await.unwrap().0, [Acl::new(Permission::ALL, alice)]);
             client.close().await.unwrap();
         }
-        let cause = cause(builder(server.connect_string()).sasl(SaslOptions::gssapi("other/localhost"))).await;
+        let other = builder(server.connect_string()).sasl(SaslOptions::gssapi("other/localhost"));
+        let cause = cause_of_failure(other.connection_timeout(BRIEF)).await;
         assert!(cause.contains("no Kerberos ticket for other@localhost ("), "{cause}");
         assert!(cause.contains("not found in Kerberos database"), "{cause}");
     });
@@ -55,26 +54,16 @@ fn a_client_with_a_ticket_is_known_by_its_principal() {
 #[test]
 fn a_client_without_a_ticket_says_so_and_bothers_no_server() {
     if env::var_os(LOGIN).is_none() {
-        let realm = Realm::start();
-        let test = "a_client_without_a_ticket_says_so_and_bothers_no_server";
-        return realm.run(test, "nobody", &[(LOGIN, &realm.login_configuration())]);
+        return Realm::start().run("a_client_without_a_ticket_says_so_and_bothers_no_server", "nobody");
     }
     Runtime::new().unwrap().block_on(async {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let cause = cause(builder(&address).sasl(SaslOptions::gssapi(SERVER))).await;
+        let client = builder(&address).sasl(SaslOptions::gssapi(SERVER)).connection_timeout(BRIEF);
+        let cause = cause_of_failure(client).await;
         assert!(cause.starts_with(&format!("{address}: no Kerberos ticket for zookeeper@localhost (")), "{cause}");
         assert!(!cause.contains("\n"), "{cause}");
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     });
-}
-
-/// Why a client that tries once has no session.
-async fn cause(client: CuratorClientBuilder) -> String {
-    match soon(client.retry_policy(once()).connection_timeout(Duration::from_secs(2)).connect()).await {
-        Err(Error::ConnectFailed { cause, .. }) => cause,
-        Err(error) => panic!("{error}"),
-        Ok(_) => panic!("it is connected"),
-    }
 }

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+/// The login configuration of the server, in the processes that have clients.
+pub(crate) const LOGIN: &str = "CURATOR_KERBEROS_LOGIN";
+
 pub(crate) const REALM: &str = "EXAMPLE.TEST";
 /// The principal of the ZooKeeper server.
 pub(crate) const SERVER: &str = "zookeeper/localhost";
@@ -62,7 +65,7 @@ impl Realm {
     }
 
     /// Writes the login configuration of a ZooKeeper server of this realm.
-    pub(crate) fn login_configuration(&self) -> PathBuf {
+    fn login_configuration(&self) -> PathBuf {
         let (path, keytab) = (self.directory.path().join("server.jaas"), self.directory.path().join("server.keytab"));
         let text = format!(
             "Server {{\n  com.sun.security.auth.module.Krb5LoginModule required\n  useKeyTab=true\n  keyTab=\"{}\"\n  \
@@ -74,14 +77,14 @@ impl Realm {
     }
 
     /// Runs one test of this program in a process that has a ticket of `user`, if that is a principal.
-    pub(crate) fn run(&self, test: &str, user: &str, variables: &[(&str, &Path)]) {
+    pub(crate) fn run(&self, test: &str, user: &str) {
         let place = self.directory.path();
         let keytab = place.join(format!("{user}.keytab"));
         if keytab.exists() {
             succeed(command(place, "kinit").arg("-F").arg("-k").arg("-t").arg(keytab).arg(user));
         }
         let mut child = command(place, env::current_exe().unwrap());
-        succeed(child.args(["--exact", test, "--nocapture"]).envs(variables.iter().copied()));
+        succeed(child.args(["--exact", test, "--nocapture"]).env(LOGIN, self.login_configuration()));
     }
 }
 

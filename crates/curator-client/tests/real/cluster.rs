@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
-use curator_client::{ClockInstant, CuratorClient, SessionEnd};
+use curator_client::{ClockInstant, ConnectionStates, CuratorClient, Session, SessionEnd, ZPath};
 use curator_test::TestingCluster;
 
 use crate::support::{SHORT, builder, ephemeral, expect, soon, until, watch_over};
@@ -11,18 +11,19 @@ use crate::support::{SHORT, builder, ephemeral, expect, soon, until, watch_over}
 /// Long enough for an ensemble to find another leader.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Three members that are patient with each other for longer than a short session lives.
-async fn ensemble() -> TestingCluster {
-    TestingCluster::builder().sync_limit(30).start(3).await.unwrap()
+/// Three members that are patient with each other for longer than a short session lives; the one that leads, and another one.
+async fn ensemble() -> (TestingCluster, usize, usize) {
+    let cluster = TestingCluster::builder().sync_limit(30).start(3).await.unwrap();
+    let leader = cluster.leader().await.unwrap();
+    (cluster, leader, (leader + 1) % 3)
 }
 
-/// A member that does not lead.
-async fn follower(cluster: &TestingCluster) -> usize {
-    (cluster.leader().await.unwrap() + 1) % 3
-}
-
-async fn connect(connect_string: String, session_timeout: Duration) -> CuratorClient {
-    builder(connect_string).session_timeout(session_timeout).connect().await.unwrap()
+async fn connect(connect_string: String, session_timeout: Duration) -> (CuratorClient, Session, ConnectionStates) {
+    let client = builder(connect_string).session_timeout(session_timeout).connect().await.unwrap();
+    let mut states = client.connection_states();
+    expect(&mut states, Connected).await;
+    let session = client.session().await.unwrap();
+    (client, session, states)
 }
 
 /// Waits until `observer` sees that `node` is gone, and checks at that moment that `client` knows it.
@@ -40,14 +41,9 @@ async fn gone(observer: &CuratorClient, node: &str, client: &CuratorClient) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_that_freezes_takes_its_sessions_with_it_in_time() {
-    let cluster = ensemble().await;
-    let follower = follower(&cluster).await;
-    let leader = cluster.leader().await.unwrap();
-    let observer = connect(cluster.member(leader).connect_string(), LONG).await;
-    let client = connect(cluster.member(follower).connect_string(), SHORT).await;
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
-    let session = client.session().await.unwrap();
+    let (cluster, leader, follower) = ensemble().await;
+    let (observer, ..) = connect(cluster.member(leader).connect_string(), LONG).await;
+    let (client, session, mut states) = connect(cluster.member(follower).connect_string(), SHORT).await;
     let node = ephemeral(&client).await;
     cluster.member(follower).pause().unwrap();
     let paused_at = ClockInstant::now();
@@ -62,23 +58,16 @@ async fn a_follower_that_freezes_takes_its_sessions_with_it_in_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
-    let cluster = ensemble().await;
-    let follower = follower(&cluster).await;
-    let leader = cluster.leader().await.unwrap();
-    let client = connect(cluster.member(follower).connect_string(), SHORT).await;
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
-    let session = client.session().await.unwrap();
+    let (cluster, leader, follower) = ensemble().await;
+    let (client, session, mut states) = connect(cluster.member(follower).connect_string(), SHORT).await;
     // Its own probes are too far apart to meet the pause.
-    let bystander = connect(cluster.member(follower).connect_string(), 2 * LONG).await;
-    let reader = bystander.session().await.unwrap();
-    let path = client.resolve("/").unwrap();
+    let (_bystander, reader, _) = connect(cluster.member(follower).connect_string(), 2 * LONG).await;
     cluster.member(leader).pause().unwrap();
     let paused_at = ClockInstant::now();
     // For syncLimit ticks the follower waits for its leader, and goes on answering reads.
     let reads = async {
         let mut last_answer = paused_at;
-        while session.is_valid() && reader.get_data(&path).await.is_ok() {
+        while session.is_valid() && reader.get_data(&ZPath::root()).await.is_ok() {
             last_answer = ClockInstant::now();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -98,12 +87,8 @@ async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_with_time_moves_when_its_leader_freezes() {
-    let cluster = ensemble().await;
-    let leader = cluster.leader().await.unwrap();
-    let client = connect(cluster.connect_string(), LONG).await;
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
-    let session = client.session().await.unwrap();
+    let (cluster, leader, _) = ensemble().await;
+    let (client, session, mut states) = connect(cluster.connect_string(), LONG).await;
     let node = ephemeral(&client).await;
     cluster.member(leader).pause().unwrap();
     expect(&mut states, Suspended).await;

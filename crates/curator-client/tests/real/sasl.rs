@@ -1,17 +1,13 @@
 //! Clients that prove who they are by SASL, and servers that ask for it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected};
-use curator_client::{
-    Acl, AuthId, CuratorClient, CuratorClientBuilder, Error, Permission, SaslOptions, SessionEnd, TlsOptions,
-};
+use curator_client::{Acl, AuthId, CuratorClientBuilder, Error, Permission, SaslOptions, SessionEnd, TlsOptions};
 use curator_test::{FaultProxy, OpCode, ServerTls, TestingCa, TestingServer};
 
-use crate::support::sasl_server::{
-    USERS, login_configuration, sasl_server, shared_sasl_server, write_login_configuration,
-};
-use crate::support::{builder, expect, patient, reconnect, soon, unique_path, until};
+use crate::support::sasl_server::{USERS, sasl_server, shared_sasl_server, write_login_configuration};
+use crate::support::{builder, expect, reconnect, refusal, soon, unique_path, until};
 
 const ALICE: (&str, &str) = USERS[0];
 const WRONG: (&str, &str) = ("alice", "looking-glass");
@@ -25,27 +21,20 @@ fn known(server: &TestingServer, (user, password): (&str, &str)) -> CuratorClien
     builder(server.connect_string()).sasl(SaslOptions::digest_md5(user, password))
 }
 
-async fn known_to_shared(who: (&str, &str)) -> CuratorClient {
-    known(shared_sasl_server().await, who).connect().await.unwrap()
-}
-
 fn only_for(user: &str) -> [Acl; 1] {
     [Acl::new(Permission::ALL, AuthId::new("sasl", user))]
 }
 
 /// However patient the client is, it is told soon, and why.
 async fn is_refused(client: CuratorClientBuilder, why: &str) {
-    let started = Instant::now();
-    let error = soon(client.retry_policy(patient()).connect()).await.unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(10));
+    let error = refusal(client).await;
     assert!(matches!(&error, Error::ConnectRefused { cause, .. } if cause.contains(why)), "{error}");
-    assert!(!error.is_retryable());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_user_is_known_by_name() {
     for (user, password) in USERS {
-        let client = known_to_shared((user, password)).await;
+        let client = known(shared_sasl_server().await, (user, password)).connect().await.unwrap();
         let path = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
         let path = path.for_path(unique_path("node"), "").await.unwrap();
         assert_eq!(client.get_acl(&path).await.unwrap().0, only_for(user));
@@ -57,7 +46,7 @@ async fn each_user_is_known_by_name() {
 async fn over_tls_users_are_known_by_their_passwords_too() {
     let ca = TestingCa::new("ours").unwrap();
     let of_server = ca.issue(&["127.0.0.1"]).unwrap();
-    let login = write_login_configuration("users-tls.jaas", &login_configuration(&USERS));
+    let login = write_login_configuration("users-tls.jaas", &USERS);
     let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem);
     let server = sasl_server(&login).tls(tls).start().await.unwrap();
     let known = |(user, password)| {
@@ -100,19 +89,19 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
 async fn a_session_whose_user_is_not_known_any_more_is_given_up() {
     for (lets_in, why) in [(false, REFUSED), (true, NOBODY)] {
         let name = format!("users-{lets_in}.jaas");
-        let login = write_login_configuration(&name, &login_configuration(&[ALICE]));
+        let login = write_login_configuration(&name, &[ALICE]);
         let server = sasl_server(&login).property("allowSaslFailedClients", lets_in.to_string()).start().await.unwrap();
         // It outlives a restart.
         let client = known(&server, ALICE).session_timeout(Duration::from_secs(60)).connect().await.unwrap();
         let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
         expect(&mut states, Connected).await;
-        write_login_configuration(&name, &login_configuration(&[WRONG]));
+        write_login_configuration(&name, &[WRONG]);
         server.restart().await.unwrap();
         assert!(soon(states.wait_for(Lost)).await, "{why}");
         assert_eq!(session.end(), Some(SessionEnd::AuthFailed), "{why}");
         until(async || client.health().last_failure.is_some_and(|failure| failure.cause.contains(why))).await;
         // It tries again, and again.
-        write_login_configuration(&name, &login_configuration(&[ALICE]));
+        write_login_configuration(&name, &[ALICE]);
         server.restart().await.unwrap();
         assert!(soon(states.wait_for(Reconnected)).await, "{why}");
         assert_eq!(client.session().await.unwrap().epoch(), 2);
@@ -121,7 +110,7 @@ async fn a_session_whose_user_is_not_known_any_more_is_given_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_a_server_lets_in_as_nobody_does_not_stay() {
-    let login = write_login_configuration("users-open.jaas", &login_configuration(&USERS));
+    let login = write_login_configuration("users-open.jaas", &USERS);
     let server = sasl_server(&login).property("allowSaslFailedClients", "true").start().await.unwrap();
     is_refused(known(&server, WRONG), NOBODY).await;
     known(&server, ALICE).connect().await.unwrap();
@@ -129,7 +118,7 @@ async fn a_client_that_a_server_lets_in_as_nobody_does_not_stay() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_asks_for_sasl_refuses_whoever_has_none() {
-    let login = write_login_configuration("users-required.jaas", &login_configuration(&USERS));
+    let login = write_login_configuration("users-required.jaas", &USERS);
     for (property, value) in [("sessionRequireClientSASLAuth", "true"), ("enforce.auth.enabled", "true")] {
         let server = sasl_server(&login).property(property, value).property("enforce.auth.schemes", "sasl");
         let server = server.start().await.unwrap();

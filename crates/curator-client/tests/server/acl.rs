@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use curator_client::{Acl, AclProvider, AuthId, CreateMode, CuratorClient, Error, Permission, ZPath, digest_id};
-use curator_test::{OpCode, TestingServer};
+use curator_client::{
+    Acl, AclProvider, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Error, Permission, ZPath, digest_id,
+};
 
-use crate::support::{behind_proxy, behind_proxy_with, builder, direct, reconnect, unique_path};
+use crate::support::{behind_proxy_with, direct, direct_with, reconnect, unique_path};
 
 /// A client that is known as a user.
 async fn known(user: &str) -> CuratorClient {
-    let connect_string = TestingServer::shared().await.connect_string();
-    builder(connect_string).authorization("digest", format!("{user}:secret")).connect().await.unwrap()
+    direct_with(|client| client.authorization("digest", format!("{user}:secret"))).await
 }
 
 fn only_for_creator() -> [Acl; 1] {
@@ -27,9 +27,9 @@ async fn credentials_hold_after_an_outage() {
 
 #[tokio::test]
 async fn the_default_acl_is_for_every_node_that_says_nothing_else() {
-    let connect_string = TestingServer::shared().await.connect_string();
-    let client = builder(connect_string).authorization("digest", "user:secret").default_acl(only_for_creator());
-    let (client, stranger) = (client.connect().await.unwrap(), direct().await);
+    let known = |client: CuratorClientBuilder| client.authorization("digest", "user:secret");
+    let (client, stranger) =
+        (direct_with(|client| known(client).default_acl(only_for_creator())).await, direct().await);
     let path = format!("{}/child", unique_path("node"));
     client.create().creating_parent_containers().for_path(&path, "").await.unwrap();
     let parent = client.resolve(&path).unwrap().parent().unwrap();
@@ -84,19 +84,6 @@ async fn an_acl_is_read_and_set_by_its_version() {
     assert!(matches!(owner.set_acl(&missing, own, None).await, Err(Error::NoNode { .. })));
 }
 
-#[tokio::test]
-async fn an_acl_whose_answer_is_lost_is_set_again_unless_a_version_was_given() {
-    let (proxy, client) = behind_proxy().await;
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    let open = [Acl::new(Permission::ALL, AuthId::anyone())];
-    proxy.cut_before_reply(OpCode::SetAcl);
-    assert_eq!(client.set_acl(&path, &open, None).await.unwrap().aversion, 2);
-    proxy.cut_before_reply(OpCode::SetAcl);
-    let error = client.set_acl(&path, &open, Some(2)).await.unwrap_err();
-    assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
-    assert_eq!(client.get_acl(&path).await.unwrap().1.aversion, 3);
-}
-
 /// Remembers what it is asked for; nodes called `read-only…` are.
 #[derive(Debug, Clone, Default)]
 struct ByName {
@@ -120,9 +107,8 @@ fn read_only() -> Acl {
 
 #[tokio::test]
 async fn every_new_node_gets_the_acl_of_its_path() {
-    let (provider, connect_string) = (ByName::default(), TestingServer::shared().await.connect_string());
-    let namespace = unique_path("acl");
-    let client = builder(connect_string).namespace(&namespace).acl_provider(provider.clone()).connect().await.unwrap();
+    let (provider, namespace) = (ByName::default(), unique_path("acl"));
+    let client = direct_with(|client| client.namespace(&namespace).acl_provider(provider.clone())).await;
     let create = || client.create().creating_parent_containers();
     let sequential = CreateMode::PersistentSequential;
     let nodes = [

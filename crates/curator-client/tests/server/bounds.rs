@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CuratorClientBuilder, Error, Outcome};
+use curator_client::{ConnectionState, CuratorClientBuilder, Error, Outcome, ZPath};
 use curator_test::OpCode;
 use futures_util::future::join_all;
 
@@ -11,32 +11,18 @@ use crate::support::{behind_proxy_with, expect, soon, until, watch_over};
 const MOST: usize = 16;
 
 #[tokio::test]
-async fn one_request_too_many_is_refused() {
+async fn a_request_too_many_is_refused_until_an_answer_has_arrived_even_if_it_is_not_polled_for() {
     let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(MOST)).await;
     let session = client.session().await.unwrap();
-    let path = client.resolve("/").unwrap();
+    let requests = || (0..MOST).map(|_| session.exists(&ZPath::root())).collect::<Vec<_>>();
     proxy.hold_replies(OpCode::Exists);
-    let requests: Vec<_> = (0..MOST).map(|_| session.exists(&path)).collect();
-    let error = soon(session.exists(&path)).await.unwrap_err();
+    let unpolled = requests();
+    let error = soon(session.exists(&ZPath::root())).await.unwrap_err();
     assert!(matches!(error, Error::TooManyRequests { limit: MOST, .. }), "{error}");
-    assert_eq!(error.outcome(), Outcome::NotApplied);
-    assert!(error.is_retryable());
+    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
     proxy.release_held();
-    for request in requests {
-        soon(request).await.unwrap();
-    }
-    session.exists(&path).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_request_is_in_flight_until_its_answer_has_arrived_even_if_it_is_not_polled() {
-    let (_proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(MOST)).await;
-    let session = client.session().await.unwrap();
-    let path = client.resolve("/").unwrap();
-    let unpolled: Vec<_> = (0..MOST).map(|_| session.exists(&path)).collect();
-    until(async || session.exists(&path).await.is_ok()).await;
-    let more: Vec<_> = (0..MOST).map(|_| session.exists(&path)).collect();
-    for request in more.into_iter().chain(unpolled) {
+    until(async || session.exists(&ZPath::root()).await.is_ok()).await;
+    for request in requests().into_iter().chain(unpolled) {
         soon(request).await.unwrap();
     }
 }
@@ -49,13 +35,12 @@ async fn a_client_at_its_limit_keeps_its_session() {
     let mut states = client.connection_states();
     expect(&mut states, ConnectionState::Connected).await;
     let session = client.session().await.unwrap();
-    let path = client.resolve("/").unwrap();
     proxy.set_delay(Duration::from_millis(100));
     let until = session.lease().valid_until() + session.timeout();
     let busy = async {
         loop {
-            let requests = join_all((0..MOST).map(|_| session.exists(&path)));
-            assert!(matches!(session.exists(&path).await, Err(Error::TooManyRequests { .. })));
+            let requests = join_all((0..MOST).map(|_| session.exists(&ZPath::root())));
+            assert!(matches!(session.exists(&ZPath::root()).await, Err(Error::TooManyRequests { .. })));
             requests.await;
         }
     };

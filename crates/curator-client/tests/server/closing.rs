@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error, SessionEnd};
+use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error, SessionEnd, ZPath};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    DEFAULT_TIMEOUT, SLACK, behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy, reading, soon,
-    unique_path, until,
+    DEFAULT_TIMEOUT, SLACK, begin_outage, behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy,
+    reading, soon, unique_path, until,
 };
 
 /// A close timeout that a test waits for.
@@ -96,7 +96,7 @@ async fn nothing_works_after_a_close() {
         assert!(matches!(error, Error::Closed), "{error}");
         assert!(!error.is_retryable());
     }
-    let error = session.get_data(&client.resolve("/").unwrap()).await.unwrap_err();
+    let error = session.get_data(&ZPath::root()).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
     assert!(started.elapsed() < DEFAULT_TIMEOUT / 12);
     assert_eq!(session.end(), Some(SessionEnd::Closed));
@@ -111,8 +111,7 @@ async fn nothing_works_after_a_close() {
 #[tokio::test]
 async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_pending() {
     let (proxy, client) = behind_proxy_with(|client| client.close_timeout(CLOSE)).await;
-    proxy.refuse(true).unwrap();
-    proxy.cut();
+    begin_outage(&proxy, &client).await;
     for _ in 0..100 {
         client.janitor().delete(&client.resolve(unique_path("node")).unwrap());
     }
@@ -136,8 +135,7 @@ async fn closing_after_a_loss_does_not_wait_for_a_new_session() {
     let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).close_timeout(CLOSE);
     let (proxy, client) = behind_proxy_with(brief).await;
     let session = client.session().await.unwrap();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
+    begin_outage(&proxy, &client).await;
     soon(session.ended()).await;
     let started = Instant::now();
     // Whether the old session has ended on the server is not known; that it took no longer is what counts.

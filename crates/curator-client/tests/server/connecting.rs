@@ -3,51 +3,39 @@
 use std::time::{Duration, Instant};
 
 use curator_client::{CuratorClient, Error, Outcome};
-use curator_test::{Direction, FaultProxy, TestingServer};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+use futures_util::future::join_all;
 
-use crate::support::{SLACK, builder, once, patient, proxy, soon, until};
+use crate::support::{SLACK, builder, direct, direct_with, once, proxy, refusal, soon, until};
 
 const CONNECTION: Duration = Duration::from_millis(800);
 
-/// A connect whose policy allows no retry.
-async fn fails_in_time(connect_string: String, session_timeout: Duration, expected: &str) {
-    let started = Instant::now();
-    let connect =
-        CuratorClient::builder(&connect_string).session_timeout(session_timeout).connection_timeout(CONNECTION);
-    let connect = connect.retry_policy(once()).connect();
-    let error = soon(connect).await.unwrap_err();
-    let took = started.elapsed();
-    assert!((CONNECTION..CONNECTION + SLACK).contains(&took), "{error} after {took:?}");
-    let Error::ConnectFailed { after, cause, .. } = &error else { panic!("{error}") };
-    assert!((CONNECTION..=took).contains(after), "{error}");
-    assert!(cause.starts_with(&format!("{connect_string}: {expected}")), "{error}");
-    assert_eq!(error.outcome(), Outcome::NotApplied);
-    assert!(error.is_retryable());
-}
-
 #[tokio::test]
-async fn a_connect_to_nobody_ends_at_the_connection_timeout() {
-    let proxy = proxy().await;
-    proxy.refuse(true).unwrap();
-    fails_in_time(proxy.connect_string(), Duration::from_secs(60), "connection refused").await;
-}
-
-#[tokio::test]
-async fn a_connect_to_a_black_hole_ends_at_the_connection_timeout() {
-    let proxy = proxy().await;
-    proxy.black_hole(Direction::Both);
-    for session_timeout in [1, 60] {
-        let silent = "connected, but no answer to the handshake";
-        fails_in_time(proxy.connect_string(), Duration::from_secs(session_timeout), silent).await;
-    }
-}
-
-#[tokio::test]
-async fn a_connect_to_a_server_that_answers_no_request_ends_at_the_connection_timeout() {
-    let proxy = proxy().await;
-    proxy.hold_replies(curator_test::OpCode::Sync);
-    let silent = "connected, but no answer to the first request";
-    fails_in_time(proxy.connect_string(), Duration::from_secs(60), silent).await;
+async fn a_connect_to_nobody_or_to_a_server_that_does_not_answer_ends_at_the_connection_timeout() {
+    type Fault = fn(&FaultProxy);
+    let silent = "connected, but no answer to the handshake";
+    let rows: [(Fault, u64, &str); 4] = [
+        (|proxy| proxy.refuse(true).unwrap(), 60, "connection refused"),
+        (|proxy| proxy.black_hole(Direction::Both), 1, silent),
+        (|proxy| proxy.black_hole(Direction::Both), 60, silent),
+        (|proxy| proxy.hold_replies(OpCode::Sync), 60, "connected, but no answer to the first request"),
+    ];
+    join_all(rows.map(async |(fault, session_timeout, expected)| {
+        let proxy = proxy().await;
+        fault(&proxy);
+        let connect_string = proxy.connect_string();
+        let connect = CuratorClient::builder(&connect_string).session_timeout(Duration::from_secs(session_timeout));
+        let started = Instant::now();
+        let connect = connect.connection_timeout(CONNECTION).retry_policy(once()).connect();
+        let error = soon(connect).await.unwrap_err();
+        let took = started.elapsed();
+        assert!((CONNECTION..CONNECTION + SLACK).contains(&took), "{error} after {took:?}");
+        let Error::ConnectFailed { after, cause, .. } = &error else { panic!("{error}") };
+        assert!((CONNECTION..=took).contains(after), "{error}");
+        assert!(cause.starts_with(&format!("{connect_string}: {expected}")), "{error}, not {expected}");
+        assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
+    }))
+    .await;
 }
 
 #[tokio::test]
@@ -71,23 +59,15 @@ async fn one_dead_server_among_others_does_not_matter() {
 #[tokio::test]
 async fn a_server_that_refuses_the_credentials_is_an_error_at_once() {
     let connect_string = TestingServer::shared().await.connect_string();
-    let started = Instant::now();
-    // However patient the client is.
-    let connect = builder(&connect_string).retry_policy(patient()).authorization("no-such-scheme", "x").connect();
-    let error = soon(connect).await.unwrap_err();
+    let error = refusal(builder(&connect_string).authorization("no-such-scheme", "x")).await;
     assert!(matches!(error, Error::ConnectRefused { .. }), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(10));
-    assert!(!error.is_retryable());
     assert!(error.to_string().contains(&connect_string), "{error}");
 }
 
 #[tokio::test]
 async fn a_client_knows_its_address_towards_the_servers() {
-    let connect_string = TestingServer::shared().await.connect_string();
-    let client = builder(&connect_string).connect().await.unwrap();
-    assert_eq!(&**client.default_lock_data(), b"127.0.0.1");
-    let client = builder(&connect_string).default_lock_data(*b"me").connect().await.unwrap();
-    assert_eq!(&**client.default_lock_data(), b"me");
+    assert_eq!(&**direct().await.default_lock_data(), b"127.0.0.1");
+    assert_eq!(&**direct_with(|client| client.default_lock_data(*b"me")).await.default_lock_data(), b"me");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CreateMode, RetryForever};
+use curator_client::{ConnectionState, RetryForever};
 use curator_test::OpCode;
 
 use crate::support::{behind_proxy, behind_proxy_with, direct, end_session, node, once, soon, unique_path, until};
@@ -54,21 +54,6 @@ async fn a_dropped_guaranteed_delete_is_done_all_the_same() {
     proxy.refuse(false).unwrap();
     soon(client.janitor().idle()).await;
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn a_delete_that_belongs_to_a_session_ends_with_it() {
-    let (proxy, client) = behind_proxy().await;
-    let path = client.create().with_mode(CreateMode::Ephemeral).for_path(unique_path("node"), "").await.unwrap();
-    let session = client.session().await.unwrap();
-    proxy.hold_replies(OpCode::Delete);
-    client.janitor().delete_owned(&session, &path);
-    assert_eq!(client.janitor().pending(), 1);
-    end_session(&proxy).await;
-    soon(client.janitor().idle()).await;
-    // And one for a session that is over is no work at all.
-    client.janitor().delete_owned(&session, &path);
-    assert_eq!(client.janitor().pending(), 0);
 }
 
 #[tokio::test]

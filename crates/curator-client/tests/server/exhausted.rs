@@ -9,8 +9,6 @@ use curator_client::Error;
 use curator_test::EmbeddedServer;
 use curator_test::TestingServer;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tokio::runtime::Builder;
 
 use crate::support::{DEFAULT_TIMEOUT, alone, builder, soon};
@@ -86,10 +84,6 @@ fn a_client_that_starts_where_no_thread_can_be_started_connects_when_one_can() {
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn forbid_threads() {
     const CALLS: [i64; 2] = if cfg!(target_arch = "x86_64") { [56, 435] } else { [220, 435] };
-    let try_again = SeccompAction::Errno(rustix::io::Errno::AGAIN.raw_os_error().unsigned_abs());
-    let rules = CALLS.iter().map(|call| (*call, Vec::new())).collect();
-    let architecture = std::env::consts::ARCH.try_into().unwrap();
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, try_again, architecture).unwrap();
-    let program: BpfProgram = filter.try_into().unwrap();
-    seccompiler::apply_filter(&program).unwrap();
+    let try_again = seccompiler::SeccompAction::Errno(rustix::io::Errno::AGAIN.raw_os_error().unsigned_abs());
+    crate::sandbox::forbid(&CALLS, try_again);
 }

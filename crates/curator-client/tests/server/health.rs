@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use curator_client::ConnectionState::{Connected, Connecting, Lost, Reconnected, Suspended};
+use curator_client::ConnectionState::{Connected, Connecting, Reconnected, Suspended};
 use curator_test::{OpCode, TestingServer};
 
-use crate::support::{LONG, behind_proxy, builder, end_session, node, reconnect, soon, until};
+use crate::support::{LONG, behind_proxy, builder, node, reconnect, replace_session, soon, until};
 
 #[tokio::test]
 async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
@@ -49,13 +49,7 @@ async fn connections_and_sessions_are_counted() {
         assert!(health.is_ready());
         assert_eq!((health.connections_resumed, health.sessions_replaced), (resumed, 0));
     }
-    // It ends while the client is away, which would otherwise resume it now and then.
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    end_session(&proxy).await;
-    proxy.refuse(false).unwrap();
-    assert!(soon(states.wait_for(Lost)).await);
-    assert!(soon(states.wait_for(Reconnected)).await);
+    replace_session(&proxy, &client).await;
     let health = client.health();
     assert!(health.is_ready());
     assert_eq!((health.connections_resumed, health.sessions_replaced), (2, 1));

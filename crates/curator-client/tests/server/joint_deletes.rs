@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, Permission, ZPath};
+use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, Permission, Session, ZPath};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{behind_proxy, behind_proxy_with, direct, end_session, soon, unique_path, until};
+use crate::support::{behind_proxy_with, direct, end_session, node, sent, soon, unique_path, until};
 
-/// Ephemeral nodes of the session of now in a directory of their own, and what was sent for them is forgotten.
-async fn nodes(proxy: &FaultProxy, client: &CuratorClient, count: usize) -> Vec<ZPath> {
-    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
+/// Ephemeral nodes of the session of a client in a directory of their own, and what was sent for them is forgotten.
+async fn nodes(count: usize) -> (FaultProxy, CuratorClient, Session, Vec<ZPath>) {
+    let (proxy, client) = behind_proxy_with(|client| client.max_request_size(1024)).await;
+    let dir = node(&client).await;
     let mut paths = Vec::new();
     for _ in 0..count {
         let create = client.create().with_mode(CreateMode::EphemeralSequential);
@@ -18,7 +19,8 @@ async fn nodes(proxy: &FaultProxy, client: &CuratorClient, count: usize) -> Vec<
     }
     proxy.ignore(OpCode::Sync);
     proxy.reset_counts();
-    paths
+    let session = client.session().await.unwrap();
+    (proxy, client, session, paths)
 }
 
 async fn left_of(paths: &[ZPath]) -> Vec<String> {
@@ -33,16 +35,9 @@ fn names(paths: &[ZPath]) -> Vec<String> {
     paths.iter().map(ZPath::to_string).collect()
 }
 
-/// What was sent, without the probes of the lease.
-fn sent(proxy: &FaultProxy) -> Vec<(OpCode, u64)> {
-    proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync).collect()
-}
-
 #[tokio::test]
 async fn nodes_that_are_all_there_go_in_one_request() {
-    let (proxy, client) = behind_proxy().await;
-    let paths = nodes(&proxy, &client, 3).await;
-    let session = client.session().await.unwrap();
+    let (proxy, client, session, paths) = nodes(3).await;
     let baggage = Arc::new(());
     proxy.hold_replies(OpCode::Multi);
     client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
@@ -61,13 +56,11 @@ async fn nodes_that_are_all_there_go_in_one_request() {
 
 #[tokio::test]
 async fn the_others_go_when_one_is_gone_already() {
-    let (proxy, client) = behind_proxy().await;
-    let paths = nodes(&proxy, &client, 4).await;
+    let (proxy, client, session, paths) = nodes(4).await;
     direct().await.delete().for_path(&paths[1]).await.unwrap();
     let baggage = Arc::new(());
     proxy.set_delay(Duration::from_millis(5));
     proxy.hold_replies(OpCode::Delete);
-    let session = client.session().await.unwrap();
     client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
     // All of them at once, before the first is answered.
     proxy.wait_for_reply(OpCode::Delete, 3).await.unwrap();
@@ -86,9 +79,7 @@ async fn the_others_go_when_one_is_gone_already() {
 
 #[tokio::test]
 async fn one_is_deleted_as_ever_and_none_is_no_request() {
-    let (proxy, client) = behind_proxy().await;
-    let paths = nodes(&proxy, &client, 1).await;
-    let session = client.session().await.unwrap();
+    let (proxy, client, session, paths) = nodes(1).await;
     client.janitor().delete_owned_together(&session, Vec::new(), None);
     assert_eq!(client.janitor().pending(), 0);
     client.janitor().delete_owned_together(&session, paths.clone(), None);
@@ -101,14 +92,13 @@ async fn one_is_deleted_as_ever_and_none_is_no_request() {
 /// The directory of the first of them lets nobody delete.
 #[tokio::test]
 async fn a_node_that_the_server_refuses_is_given_up_alone() {
-    let (proxy, client) = behind_proxy().await;
-    let paths = nodes(&proxy, &client, 2).await;
+    let (_proxy, client, session, paths) = nodes(2).await;
     let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
     let locked = client.create().with_acl(no_delete).for_path(unique_path("node"), "").await.unwrap();
     let refused = client.create().with_mode(CreateMode::Ephemeral).for_path(locked.child("n").unwrap(), "");
     let refused = refused.await.unwrap();
     let together = vec![refused.clone(), paths[0].clone(), paths[1].clone()];
-    client.janitor().delete_owned_together(&client.session().await.unwrap(), together, None);
+    client.janitor().delete_owned_together(&session, together, None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     let [left] = &*client.janitor().pending_deletes() else { panic!("{:?}", pending(&client)) };
@@ -118,9 +108,7 @@ async fn a_node_that_the_server_refuses_is_given_up_alone() {
 
 #[tokio::test]
 async fn a_joint_delete_goes_on_over_an_outage() {
-    let (proxy, client) = behind_proxy().await;
-    let paths = nodes(&proxy, &client, 3).await;
-    let session = client.session().await.unwrap();
+    let (proxy, client, session, paths) = nodes(3).await;
     let mut states = client.connection_states();
     proxy.cut_before_request(OpCode::Multi);
     proxy.refuse(true).unwrap();
@@ -138,28 +126,29 @@ async fn a_joint_delete_goes_on_over_an_outage() {
 }
 
 #[tokio::test]
-async fn a_joint_delete_ends_with_its_session() {
-    let (proxy, client) = behind_proxy().await;
-    let paths = nodes(&proxy, &client, 3).await;
-    let session = client.session().await.unwrap();
-    proxy.hold_replies(OpCode::Multi);
-    client.janitor().delete_owned_together(&session, paths.clone(), None);
-    proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
-    end_session(&proxy).await;
-    proxy.cut();
-    soon(client.janitor().idle()).await;
-    assert!(session.end().is_some());
-    assert!(pending(&client).is_empty());
-    // And one for a session that is over is no work at all.
-    client.janitor().delete_owned_together(&session, paths, None);
-    assert_eq!(client.janitor().pending(), 0);
+async fn a_delete_that_belongs_to_a_session_ends_with_it() {
+    for (count, request) in [(1, OpCode::Delete), (3, OpCode::Multi)] {
+        let (proxy, client, session, paths) = nodes(count).await;
+        proxy.hold_replies(request);
+        client.janitor().delete_owned_together(&session, paths.clone(), None);
+        assert_eq!(client.janitor().pending(), count);
+        proxy.wait_for_reply(request, 1).await.unwrap();
+        end_session(&proxy).await;
+        proxy.cut();
+        soon(client.janitor().idle()).await;
+        assert!(session.end().is_some());
+        assert!(pending(&client).is_empty());
+        // And one for a session that is over is no work at all.
+        client.janitor().delete_owned(&session, &paths[0]);
+        client.janitor().delete_owned_together(&session, paths, None);
+        assert_eq!(client.janitor().pending(), 0);
+    }
 }
 
 #[tokio::test]
 async fn more_than_one_request_can_carry_are_deleted_one_by_one() {
-    let (proxy, client) = behind_proxy_with(|client| client.max_request_size(1024)).await;
-    let paths = nodes(&proxy, &client, 20).await;
-    client.janitor().delete_owned_together(&client.session().await.unwrap(), paths.clone(), None);
+    let (proxy, client, session, paths) = nodes(20).await;
+    client.janitor().delete_owned_together(&session, paths.clone(), None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     assert_eq!(sent(&proxy), [(OpCode::Delete, 20)]);

@@ -4,21 +4,24 @@ use std::time::{Duration, Instant};
 
 use curator_client::ConnectionState::Reconnected;
 use curator_client::{ClockInstant, CuratorClient, SessionEnd, WatchEvent};
-use curator_test::{Direction, OpCode, TestingServer};
+use curator_test::{Direction, OpCode};
+use futures_util::future::join_all;
 
-use crate::support::{SHORT, behind_proxy_with, builder, direct, ephemeral, proxy, soon, watch_over};
+use crate::support::{SHORT, behind_proxy_with, builder, direct, direct_with, ephemeral, proxy, soon, watch_over};
 
-/// How many clients are cut off, each at another point between two of its probes.
+/// How many clients are cut off in each direction, each at another point between two of its probes.
 const ROUNDS: u32 = 5;
 
-/// Cuts off a client in `direction`: its lease is over before an observer sees that its node is gone.
-async fn cut_off(direction: Direction) {
+/// Cut off in any direction, its lease is over before an observer sees that its node is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_cut_off_knows_it_before_others_do() {
     let observer = direct().await;
-    let rounds = (0..ROUNDS).map(|round| cut_off_once(direction, &observer, round));
-    futures_util::future::join_all(rounds).await;
+    let directions = [Direction::Both, Direction::ToServer, Direction::ToClient];
+    let rounds = directions.into_iter().flat_map(|direction| (0..ROUNDS).map(move |round| (direction, round)));
+    join_all(rounds.map(|(direction, round)| cut_off(direction, &observer, round))).await;
 }
 
-async fn cut_off_once(direction: Direction, observer: &CuratorClient, round: u32) {
+async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(SHORT)).await;
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
@@ -28,35 +31,19 @@ async fn cut_off_once(direction: Direction, observer: &CuratorClient, round: u32
     proxy.black_hole(direction);
     let cut_at = ClockInstant::now();
     let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {
-        assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
-        assert!(!session.is_valid(), "the node is gone, and its owner still trusts its session");
+        assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted, "{direction:?}");
+        assert!(!session.is_valid(), "{direction:?}: the node is gone, and its owner still trusts its session");
         ClockInstant::now()
     });
-    assert!(promised < gone_at);
-    assert!(promised < cut_at + session.timeout(), "the lease was renewed by nobody");
-    assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_is_cut_off_knows_it_before_others_do() {
-    cut_off(Direction::Both).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_is_not_heard_knows_it_before_others_do() {
-    cut_off(Direction::ToServer).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_hears_nothing_knows_it_before_others_do() {
-    cut_off(Direction::ToClient).await;
+    assert!(promised < gone_at, "{direction:?}");
+    assert!(promised < cut_at + session.timeout(), "{direction:?}: the lease was renewed by nobody");
+    assert_eq!(session.end(), Some(SessionEnd::LeaseOver), "{direction:?}");
 }
 
 #[tokio::test]
 async fn a_lease_goes_by_the_timeout_that_the_server_grants() {
-    let connect_string = TestingServer::shared().await.connect_string();
-    let (client, before) = (builder(connect_string).session_timeout(Duration::from_secs(3_600)), ClockInstant::now());
-    let client = client.connect().await.unwrap();
+    let before = ClockInstant::now();
+    let client = direct_with(|client| client.session_timeout(Duration::from_secs(3_600))).await;
     let session = client.session().await.unwrap();
     assert_eq!(session.timeout(), Duration::from_secs(60));
     assert!(session.lease().valid_until() < before + session.timeout());

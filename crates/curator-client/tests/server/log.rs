@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use curator_client::ConnectionState::{Lost, Reconnected, Suspended};
+use curator_client::ConnectionState::{Reconnected, Suspended};
 use curator_client::{Acl, AuthId, CuratorClient, CuratorClientBuilder, Permission};
 use curator_test::{FaultProxy, OpCode};
 use tracing::Level;
 
 use crate::support::log::{Line, all_lines_of, lines_of, listen, read_by};
 use crate::support::{
-    behind_proxy_with, builder, end_session, proxy, reconnect, replace_session, soon, unique_path, until,
+    begin_outage, behind_proxy_with, builder, proxy, reconnect, replace_session, soon, unique_path, until,
 };
 
 /// A client whose lines are kept.
@@ -34,19 +34,11 @@ fn messages(lines: &[Line]) -> Vec<&str> {
 #[tokio::test]
 async fn the_life_of_sessions_has_a_line_for_each_thing_that_happens() {
     let (proxy, client) = client("life").await;
-    let mut states = client.connection_states();
     let session = client.session().await.unwrap();
-    proxy.cut();
-    assert!(soon(states.wait_for(Reconnected)).await);
-    // It ends while the client is away. A client that comes back at that very moment sees one of several things, and
-    // logs what it sees.
-    proxy.refuse(true).unwrap();
-    proxy.cut();
+    reconnect(&proxy, &client).await;
+    begin_outage(&proxy, &client).await;
     until(async || lines_of("life").iter().any(|line| line.message == "not connected")).await;
-    end_session(&proxy).await;
-    proxy.refuse(false).unwrap();
-    assert!(soon(states.wait_for(Lost)).await);
-    assert!(soon(states.wait_for(Reconnected)).await);
+    replace_session(&proxy, &client).await;
     let next = client.session().await.unwrap();
     client.close().await.unwrap();
     let lines = lines_since_start("life");
@@ -107,8 +99,7 @@ async fn whoever_reads_the_log_may_call_the_client() {
 async fn an_outage_is_logged_with_its_cause_once_and_not_at_each_attempt() {
     let (proxy, client) = client("outage").await;
     let mut states = client.connection_states();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
+    begin_outage(&proxy, &client).await;
     let failed =
         || all_lines_of("outage").iter().filter(|line| line.message == "the attempt to connect failed").count();
     until(async || failed() >= 3).await;

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use curator_client::{Acl, AuthId, CuratorClient, Error, Permission, ReadOperation, ReadResult, SessionEnd, ZPath};
+use curator_client::{
+    Acl, AuthId, CuratorClient, CuratorClientBuilder, Error, Permission, ReadOperation, ReadResult, SessionEnd, ZPath,
+};
 use curator_test::OpCode;
 
-use crate::support::{behind_proxy, behind_proxy_with, soon, unique_path};
+use crate::support::{behind_proxy, behind_proxy_with, sent, soon, unique_path};
 
 /// A node with data and two children.
 async fn family(client: &CuratorClient) -> ZPath {
@@ -64,39 +66,26 @@ async fn several_reads_are_one_request_and_one_that_fails_takes_nothing_from_the
     assert_eq!(names(none), [""; 0]);
     assert!(matches!(no_auth, Error::NoAuth { path, .. } if *path == closed), "{no_auth}");
     assert_eq!((data.as_slice(), last.czxid, last.num_children), (b"parent".as_slice(), stat.czxid, 3));
-    let mut requests = proxy.requests();
-    requests.remove(&OpCode::Sync);
-    assert_eq!(requests.into_iter().collect::<Vec<_>>(), [(OpCode::MultiRead, 1)]);
+    assert_eq!(sent(&proxy), [(OpCode::MultiRead, 1)]);
     assert_eq!(proxy.round_trips(), 1);
 }
 
 #[tokio::test]
-async fn no_reads_are_no_request_and_cannot_fail() {
-    let (proxy, client) = behind_proxy().await;
+async fn a_multi_read_without_an_answer_fails_as_a_whole_unless_it_is_empty() {
+    let impatient = |client: CuratorClientBuilder| client.operation_timeout(Duration::from_millis(200));
+    let (proxy, client) = behind_proxy_with(|client| impatient(client).max_request_size(1024)).await;
     let session = client.session().await.unwrap();
-    assert!(session.read_all(Vec::new()).await.unwrap().is_empty());
-    assert_eq!(proxy.requests().get(&OpCode::MultiRead), None);
-    client.close().await.unwrap();
-    assert!(session.read_all(Vec::new()).await.unwrap().is_empty());
-}
-
-#[tokio::test]
-async fn a_multi_read_without_an_answer_fails_as_a_whole() {
-    let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(Duration::from_millis(200))).await;
-    let session = client.session().await.unwrap();
-    proxy.swallow_next_reply(OpCode::MultiRead);
-    let error = soon(session.read_all(vec![ReadOperation::Data(ZPath::root())])).await.unwrap_err();
-    assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
-    client.close().await.unwrap();
-    let error = session.read_all(vec![ReadOperation::Data(ZPath::root())]).await.unwrap_err();
-    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
-}
-
-#[tokio::test]
-async fn a_multi_read_that_is_too_large_is_not_sent() {
-    let (proxy, client) = behind_proxy_with(|client| client.max_request_size(1024)).await;
-    let operations = vec![ReadOperation::Children(ZPath::root()); 100];
-    let error = client.session().await.unwrap().read_all(operations).await.unwrap_err();
+    let reads = |count| session.read_all(vec![ReadOperation::Children(ZPath::root()); count]);
+    // Neither is sent.
+    assert!(reads(0).await.unwrap().is_empty());
+    let error = reads(100).await.unwrap_err();
     assert!(matches!(error, Error::RequestTooLarge { limit: 1024, .. }), "{error}");
     assert_eq!(proxy.requests().get(&OpCode::MultiRead), None);
+    proxy.swallow_next_reply(OpCode::MultiRead);
+    let error = soon(reads(1)).await.unwrap_err();
+    assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
+    client.close().await.unwrap();
+    assert!(reads(0).await.unwrap().is_empty());
+    let error = reads(1).await.unwrap_err();
+    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
 }

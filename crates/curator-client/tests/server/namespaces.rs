@@ -3,24 +3,20 @@
 use curator_client::{CreateMode, CuratorClient, Error, TransactionResult};
 use curator_test::TestingServer;
 
-use crate::support::{builder, direct, unique_path};
+use crate::support::{builder, direct, direct_with, unique_path};
 
 async fn in_namespace(namespace: &str) -> CuratorClient {
-    builder(TestingServer::shared().await.connect_string()).namespace(namespace).connect().await.unwrap()
+    direct_with(|client| client.namespace(namespace)).await
 }
 
 #[tokio::test]
-async fn a_namespace_is_created_on_first_use() {
+async fn a_namespace_is_created_on_first_use_whatever_that_is() {
     let (observer, namespace) = (direct().await, unique_path("node"));
     // As in Curator, without the slash.
     let client = in_namespace(&format!("{}/inner", &namespace[1..])).await;
     assert_eq!(observer.check_exists(&namespace).await.unwrap(), None);
     client.create().for_path("/node", "data").await.unwrap();
     assert_eq!(observer.get_data(format!("{namespace}/inner/node")).await.unwrap().0, b"data");
-}
-
-#[tokio::test]
-async fn every_way_to_create_is_a_first_use() {
     let protected = in_namespace(&unique_path("node")).await;
     protected.create().with_protection().for_path("/node", "").await.unwrap();
     let with_parents = in_namespace(&unique_path("node")).await;

@@ -3,31 +3,21 @@
 use std::time::{Duration, Instant};
 
 use curator_client::Error;
-use curator_test::{OpCode, TestingServer};
+use curator_test::OpCode;
 
-use crate::support::{SHORT, behind_proxy_with, builder, once};
+use crate::support::{SHORT, behind_proxy_with, direct_with, once};
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_kept_alive_while_the_clock_jumps() {
-    let client = builder(TestingServer::shared().await.connect_string()).session_timeout(SHORT);
-    let client = client.connect().await.unwrap();
+async fn a_session_is_kept_alive_while_the_clock_jumps_and_while_it_stands_still() {
+    let client = direct_with(|client| client.session_timeout(SHORT)).await;
     let session = client.session().await.unwrap();
-    // Each jumps over the whole session timeout.
+    let outlived = 2 * session.timeout();
     for _ in 0..10 {
-        tokio::time::sleep(2 * session.timeout()).await;
+        tokio::time::sleep(outlived).await;
         client.get_data("/").await.unwrap();
     }
     assert!(session.is_valid(), "{:?}", session.end());
-    assert!(client.session().await.unwrap().is_same(&session));
-}
-
-/// Blocking work stops a paused clock altogether.
-#[tokio::test(start_paused = true)]
-async fn a_session_is_kept_alive_while_the_clock_stands_still() {
-    let client = builder(TestingServer::shared().await.connect_string()).session_timeout(SHORT);
-    let client = client.connect().await.unwrap();
-    let session = client.session().await.unwrap();
-    let outlived = 2 * session.timeout();
+    // Blocking work stops a paused clock altogether.
     tokio::task::spawn_blocking(move || std::thread::sleep(outlived)).await.unwrap();
     assert!(session.is_valid(), "{:?}", session.end());
     assert!(client.session().await.unwrap().is_same(&session));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use curator_client::{CreateMode, CuratorClient, NodeSpec, ReadOperation, Session, TransactionOperation};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{behind_proxy, direct, reconnect, soon, unique_path};
+use crate::support::{behind_proxy, pipelines, reconnect, soon, unique_path};
 
 /// Long enough that nothing is answered before the second of two requests is sent.
 const ONE_WAY: Duration = Duration::from_millis(5);
@@ -25,24 +25,7 @@ pub(crate) fn slow_down(proxy: &FaultProxy) {
 
 /// A create and a list in one pipeline, several times.
 pub(crate) async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, session: &Session) {
-    const FLIGHTS: u64 = 5;
-    let dir = direct().await.create().for_path(unique_path("node"), "").await.unwrap();
-    let path = dir.child("n-").unwrap();
-    let acl = client.default_acl().clone();
-    let node = NodeSpec { path, data: [].into(), mode: CreateMode::EphemeralSequential, acl };
-    proxy.reset_counts();
-    for _ in 0..FLIGHTS {
-        let (created, children) = (session.create(&node), session.get_children(&dir));
-        let (created, children) = (created.await.unwrap(), children.await.unwrap());
-        assert!(children.contains(&created.path.name().to_owned()), "the list is older than the create");
-    }
-    assert_eq!(proxy.round_trips(), FLIGHTS);
-}
-
-#[tokio::test]
-async fn two_calls_are_one_round_trip() {
-    let (proxy, client) = far_away().await;
-    two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
+    assert_eq!(pipelines(proxy, client, session, 5).await, 5);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,6 +39,7 @@ async fn two_calls_in_a_spawned_task_on_many_threads_are_one_round_trip() {
 async fn two_calls_are_one_round_trip_after_an_outage_too() {
     let (proxy, client) = far_away().await;
     let session = client.session().await.unwrap();
+    two_at_once(&proxy, &client, &session).await;
     for _ in 0..3 {
         reconnect(&proxy, &client).await;
         two_at_once(&proxy, &client, &session).await;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CreateMode, CuratorClient, Error, Outcome, RetryForever, ZPath};
+use curator_client::CreateMode::EphemeralSequential;
+use curator_client::{
+    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, Outcome, Permission, RetryForever, ZPath,
+};
 use curator_test::{FaultProxy, OpCode};
 
 use crate::support::{
@@ -19,17 +22,18 @@ async fn directory(client: &CuratorClient) -> ZPath {
 fn protected(
     client: &CuratorClient,
     dir: &ZPath,
+    mode: CreateMode,
 ) -> impl Future<Output = curator_client::Result<ZPath>> + Send + 'static {
-    let create = client.create().with_protection().with_mode(CreateMode::EphemeralSequential);
-    create.for_path(format!("{dir}/lock-"), "data")
+    client.create().with_protection().with_mode(mode).for_path(format!("{dir}/lock-"), "data")
 }
 
-/// The node that a create returned is the only one, and belongs to the client's session.
-async fn is_the_only_one(client: &CuratorClient, dir: &ZPath, path: &ZPath) {
-    assert_eq!(client.get_children(dir).await.unwrap(), [path.name()]);
+/// The node that a create returned is the only one, and belongs to the client's session if it is ephemeral.
+async fn is_the_only_one(client: &CuratorClient, dir: &ZPath, path: &ZPath, mode: CreateMode) {
+    assert_eq!(client.get_children(dir).await.unwrap(), [path.name()], "{mode:?}");
     let (data, stat) = client.get_data(path).await.unwrap();
     assert_eq!(data, b"data");
-    assert_eq!(stat.ephemeral_owner, client.session().await.unwrap().id());
+    let owner = if mode.is_ephemeral() { client.session().await.unwrap().id() } else { 0 };
+    assert_eq!(stat.ephemeral_owner, owner, "{mode:?}");
 }
 
 #[tokio::test]
@@ -39,27 +43,16 @@ async fn a_protected_node_is_created_once_whatever_is_lost_of_its_request_and_it
         [(FaultProxy::cut_before_reply, 1), (FaultProxy::swallow_next_reply, 1), (FaultProxy::cut_before_request, 2)];
     for (fault, requests) in faults {
         let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(Duration::from_millis(300))).await;
-        let dir = directory(&client).await;
-        proxy.reset_counts();
-        fault(&proxy, OpCode::Create2);
-        let path = soon(protected(&client, &dir)).await.unwrap();
-        is_the_only_one(&client, &dir, &path).await;
-        assert_eq!(proxy.requests()[&OpCode::Create2], requests);
-        assert!(path.name().ends_with("lock-0000000000"), "{path}");
-        assert_eq!(client.janitor().pending(), 0);
-    }
-}
-
-#[tokio::test]
-async fn a_persistent_protected_node_is_found_again_too() {
-    let (proxy, client) = behind_proxy().await;
-    let dir = directory(&client).await;
-    for mode in [CreateMode::Persistent, CreateMode::PersistentSequential] {
-        proxy.cut_before_reply(OpCode::Create2);
-        let create = client.create().with_protection().with_mode(mode).for_path(format!("{dir}/node-"), "");
-        let path = soon(create).await.unwrap();
-        assert_eq!(client.get_children(&dir).await.unwrap(), [path.name()], "{mode:?}");
-        client.delete().for_path(&path).await.unwrap();
+        for mode in [EphemeralSequential, CreateMode::PersistentSequential, CreateMode::Persistent] {
+            let dir = directory(&client).await;
+            proxy.reset_counts();
+            fault(&proxy, OpCode::Create2);
+            let path = soon(protected(&client, &dir, mode)).await.unwrap();
+            is_the_only_one(&client, &dir, &path, mode).await;
+            assert_eq!(proxy.requests()[&OpCode::Create2], requests, "{mode:?}");
+            assert!(path.name().ends_with(if mode.is_sequential() { "lock-0000000000" } else { "lock-" }), "{path}");
+            assert_eq!(client.janitor().pending(), 0);
+        }
     }
 }
 
@@ -71,7 +64,7 @@ async fn missing_parents_do_not_matter_when_an_answer_is_lost() {
     proxy.cut_before_reply(OpCode::Multi);
     let create = client.create().with_protection().creating_parent_containers().with_mode(CreateMode::Ephemeral);
     let path = soon(create.for_path(format!("{dir}/node"), "data")).await.unwrap();
-    is_the_only_one(&client, &client.resolve(&dir).unwrap(), &path).await;
+    is_the_only_one(&client, &client.resolve(&dir).unwrap(), &path, CreateMode::Ephemeral).await;
     proxy.wait_for_faults().await.unwrap();
 }
 
@@ -85,7 +78,7 @@ async fn after_a_lost_session_a_protected_create_starts_afresh() {
     // The node is created, its answer never comes, and the session ends.
     proxy.swallow_next_reply(OpCode::Create2);
     proxy.reset_counts();
-    let create = tokio::spawn(protected(&client, &dir));
+    let create = tokio::spawn(protected(&client, &dir, EphemeralSequential));
     soon(proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
     let [first] = &*observer.get_children(&dir).await.unwrap() else { panic!("there is no node") };
     let first_id = first[..39].to_owned();
@@ -93,7 +86,7 @@ async fn after_a_lost_session_a_protected_create_starts_afresh() {
     let path = soon(create).await.unwrap().unwrap();
     assert_eq!(client.session().await.unwrap().epoch(), old.epoch() + 1);
     assert!(!path.name().starts_with(&first_id), "{path} has the id of the node of a dead session");
-    is_the_only_one(&client, &dir, &path).await;
+    is_the_only_one(&client, &dir, &path, EphemeralSequential).await;
 }
 
 #[tokio::test]
@@ -109,7 +102,7 @@ async fn the_node_of_a_dying_session_is_not_adopted() {
     for _ in 0..100 {
         proxy.cut_before_request(OpCode::CloseSession);
     }
-    let create = tokio::spawn(protected(&client, &dir));
+    let create = tokio::spawn(protected(&client, &dir, EphemeralSequential));
     soon(old.ended()).await;
     proxy.release_held();
     let path = soon(create).await.unwrap().unwrap();
@@ -126,7 +119,7 @@ async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() 
     let (proxy, client) = behind_proxy().await;
     let dir = directory(&client).await;
     for (mode, op) in [
-        (CreateMode::EphemeralSequential, OpCode::Create2),
+        (EphemeralSequential, OpCode::Create2),
         (CreateMode::Persistent, OpCode::Create2),
         (CreateMode::Container, OpCode::CreateContainer),
     ] {
@@ -137,8 +130,7 @@ async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() 
         let error = soon(create).await.unwrap_err();
         let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
         assert!(matches!(**cause, Error::ConnectionLost { .. }), "{cause}");
-        assert_eq!(error.outcome(), Outcome::Unknown);
-        assert!(!error.is_retryable());
+        assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, false));
         assert_eq!(proxy.requests()[&op], 1);
         // The create may fail before the state is published, and the state of the round before is the same as the one to wait for.
         assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
@@ -153,7 +145,7 @@ async fn a_dropped_protected_create_leaves_nothing() {
     let dir = directory(&client).await;
     proxy.reset_counts();
     proxy.hold_replies(OpCode::Create2);
-    let create = tokio::spawn(protected(&client, &dir));
+    let create = tokio::spawn(protected(&client, &dir, EphemeralSequential));
     soon(proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
     let observer = direct().await;
     assert_eq!(observer.get_children(&dir).await.unwrap().len(), 1);
@@ -170,7 +162,7 @@ async fn a_protected_create_that_is_given_up_leaves_nothing() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(once())).await;
     let dir = directory(&client).await;
     proxy.cut_before_reply(OpCode::Create2);
-    let error = soon(protected(&client, &dir)).await.unwrap_err();
+    let error = soon(protected(&client, &dir, EphemeralSequential)).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
     soon(client.janitor().idle()).await;
     assert!(client.get_children(&dir).await.unwrap().is_empty());
@@ -186,4 +178,11 @@ async fn a_write_without_a_version_is_tried_again_and_one_with_a_version_is_not(
     let error = soon(client.set_data(&path, "2", Some(2))).await.unwrap_err();
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
     assert_eq!(client.get_data(&path).await.unwrap().0, b"2");
+    let open = [Acl::new(Permission::ALL, AuthId::anyone())];
+    proxy.cut_before_reply(OpCode::SetAcl);
+    assert_eq!(soon(client.set_acl(&path, &open, None)).await.unwrap().aversion, 2);
+    proxy.cut_before_reply(OpCode::SetAcl);
+    let error = soon(client.set_acl(&path, &open, Some(2))).await.unwrap_err();
+    assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
+    assert_eq!(client.get_acl(&path).await.unwrap().1.aversion, 3);
 }

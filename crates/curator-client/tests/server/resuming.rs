@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Reconnected, Suspended};
-use curator_client::{CuratorClient, SessionEnd, WatchEvent};
-use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+use curator_client::{ConnectionStates, CuratorClient, Session, SessionEnd, WatchEvent};
+use curator_test::{Direction, EmbeddedServer, FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 
 use crate::support::{
@@ -20,10 +20,13 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 const FAILURES: u64 = 8;
 
-async fn set_up() -> (FaultProxy, CuratorClient) {
+async fn set_up() -> (FaultProxy, CuratorClient, Session, ConnectionStates) {
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(OUTLASTING)).await;
     proxy.reset_counts();
-    (proxy, client)
+    let mut states = client.connection_states();
+    expect(&mut states, Connected).await;
+    let session = client.session().await.unwrap();
+    (proxy, client, session, states)
 }
 
 #[tokio::test]
@@ -35,17 +38,6 @@ async fn a_connection_whose_probes_are_answered_is_kept() {
     drop(client);
 }
 
-/// Cuts the connection, and the handshake of each of the next ones.
-async fn fail_again_and_again(proxy: &FaultProxy) {
-    let before = proxy.handshakes();
-    (0..FAILURES).for_each(|_| proxy.cut_before_reply(OpCode::CreateSession));
-    proxy.cut();
-    for count in 1..=FAILURES {
-        let handshake = proxy.wait_for_request(OpCode::CreateSession, before + count);
-        within(PAUSE, handshake).await.unwrap();
-    }
-}
-
 /// Cuts the connection, and leaves the next one without an answer until another one is tried.
 async fn hang(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
@@ -55,44 +47,28 @@ async fn hang(proxy: &FaultProxy) {
 
 #[tokio::test]
 async fn a_session_comes_back_soon_however_often_its_handshake_failed() {
-    let (proxy, client) = set_up().await;
-    let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
-    for _ in 0..2 {
-        fail_again_and_again(&proxy).await;
+    type Fault = fn(&FaultProxy, OpCode, u64);
+    let (during, behind): (Fault, Fault) = (FaultProxy::cut_before_nth_reply, FaultProxy::cut_after_nth_reply);
+    let (proxy, client, session, mut states) = set_up().await;
+    let node = ephemeral(&client).await;
+    for (round, fault) in [during, during, behind].into_iter().enumerate() {
+        proxy.reset_counts();
+        (1..=FAILURES).for_each(|nth| fault(&proxy, OpCode::CreateSession, nth));
+        proxy.cut();
+        for count in 1..=FAILURES {
+            within(PAUSE, proxy.wait_for_request(OpCode::CreateSession, count)).await.unwrap();
+        }
         expect(&mut states, Suspended).await;
         within(PAUSE, states.wait_for(Reconnected)).await;
-        assert_eq!(client.session().await.unwrap().id(), session.id());
-        assert_eq!(client.check_exists(&node).await.unwrap().unwrap().ephemeral_owner, session.id());
-        assert!(session.is_valid());
+        assert_eq!(client.session().await.unwrap().id(), session.id(), "round {round}");
+        assert_eq!(client.check_exists(&node).await.unwrap().unwrap().ephemeral_owner, session.id(), "round {round}");
+        assert!(session.is_valid(), "round {round}");
     }
-}
-
-#[tokio::test]
-async fn a_session_comes_back_soon_however_often_it_was_cut_off_behind_the_handshake() {
-    let (proxy, client) = set_up().await;
-    let session = client.session().await.unwrap();
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
-    (1..=FAILURES).for_each(|nth| proxy.cut_after_nth_reply(OpCode::CreateSession, nth));
-    proxy.cut();
-    for count in 1..=FAILURES {
-        let handshake = proxy.wait_for_request(OpCode::CreateSession, count);
-        within(PAUSE, handshake).await.unwrap();
-    }
-    expect(&mut states, Suspended).await;
-    within(PAUSE, states.wait_for(Reconnected)).await;
-    assert_eq!(client.session().await.unwrap().id(), session.id());
-    assert!(session.is_valid());
 }
 
 #[tokio::test]
 async fn a_connection_is_not_given_up_again_and_again_where_answers_are_slow() {
-    let (proxy, client) = set_up().await;
-    let session = client.session().await.unwrap();
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
+    let (proxy, client, session, mut states) = set_up().await;
     // There and back, an answer takes longer than a connection is given at first.
     proxy.set_delay(Duration::from_millis(700));
     proxy.cut();
@@ -104,9 +80,8 @@ async fn a_connection_is_not_given_up_again_and_again_where_answers_are_slow() {
 
 #[tokio::test]
 async fn a_connection_that_was_given_up_never_acts_again() {
-    let (proxy, client) = set_up().await;
+    let (proxy, client, _session, mut states) = set_up().await;
     let node = ephemeral(&client).await;
-    let mut states = client.connection_states();
     hang(&proxy).await;
     proxy.release_held();
     within(PAUSE, states.wait_for(Reconnected)).await;
@@ -120,9 +95,7 @@ async fn a_connection_that_was_given_up_never_acts_again() {
 
 #[tokio::test]
 async fn a_session_that_was_resumed_begins_with_a_write() {
-    let (proxy, client) = set_up().await;
-    let session = client.session().await.unwrap();
-    let mut states = client.connection_states();
+    let (proxy, client, session, mut states) = set_up().await;
     hang(&proxy).await;
     assert_eq!(proxy.requests().get(&OpCode::Multi), None);
     // A connection that ends before the answer is not enough, nor is the answer to the probe behind it.
@@ -136,7 +109,7 @@ async fn a_session_that_was_resumed_begins_with_a_write() {
 
 #[tokio::test]
 async fn a_client_that_closes_while_its_session_is_resumed_closes_it() {
-    let (proxy, client) = set_up().await;
+    let (proxy, client, ..) = set_up().await;
     let observer = direct().await;
     let (_, _, mut watch) = observer.watch_data(ephemeral(&client).await).await.unwrap();
     hang(&proxy).await;
@@ -149,10 +122,7 @@ async fn a_client_that_closes_while_its_session_is_resumed_closes_it() {
 
 #[tokio::test]
 async fn a_session_that_ended_meanwhile_is_not_resumed() {
-    let (proxy, client) = set_up().await;
-    let session = client.session().await.unwrap();
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
+    let (proxy, client, session, mut states) = set_up().await;
     hang(&proxy).await;
     end_session(&proxy).await;
     // Held since before the session ended, so it says that there is one; the next says that there is none.
@@ -165,7 +135,7 @@ async fn a_session_that_ended_meanwhile_is_not_resumed() {
 
 #[tokio::test]
 async fn a_client_that_closes_while_its_session_is_resumed_makes_its_deletes_first() {
-    let (proxy, client) = set_up().await;
+    let (proxy, client, ..) = set_up().await;
     let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     hang(&proxy).await;
     client.janitor().delete(&path);
@@ -181,14 +151,13 @@ async fn a_client_that_closes_while_its_session_is_resumed_makes_its_deletes_fir
 /// A server that grants less would end the session while its lease still holds.
 #[tokio::test]
 async fn a_session_that_is_granted_a_shorter_timeout_is_over_at_once() {
-    let server = TestingServer::embedded().await.unwrap();
-    let embedded = server.as_embedded().unwrap();
+    let server = EmbeddedServer::start().unwrap();
     let client = builder(server.connect_string()).session_timeout(Duration::from_secs(8)).connect().await.unwrap();
     let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
     let mut states = client.connection_states();
     let granted = Duration::from_millis(1_600);
-    embedded.set_session_timeouts(Duration::from_millis(800), granted).unwrap();
-    embedded.cut();
+    server.set_session_timeouts(Duration::from_millis(800), granted).unwrap();
+    server.cut();
     assert_eq!(soon(session.ended()).await, SessionEnd::TimeoutLowered { granted });
     assert!(!session.is_valid());
     assert!(soon(states.wait_for(Reconnected)).await);
@@ -202,9 +171,8 @@ async fn a_session_that_is_granted_a_shorter_timeout_is_over_at_once() {
 /// On one thread: nothing that runs there can read the answer.
 #[tokio::test]
 async fn a_shorter_timeout_that_is_granted_while_the_runtime_is_blocked_ends_the_session() {
-    let (proxy, client) = set_up().await;
-    let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
-    let mut states = client.connection_states();
+    let (proxy, client, session, mut states) = set_up().await;
+    let node = ephemeral(&client).await;
     proxy.stretch_session_timeouts(0.5);
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
@@ -221,14 +189,13 @@ async fn a_shorter_timeout_that_is_granted_while_the_runtime_is_blocked_ends_the
 
 #[tokio::test]
 async fn a_session_that_is_granted_a_longer_timeout_goes_on() {
-    let server = TestingServer::embedded().await.unwrap();
-    let embedded = server.as_embedded().unwrap();
+    let server = EmbeddedServer::start().unwrap();
     let longest = Duration::from_secs(8);
     let client = builder(server.connect_string()).session_timeout(longest).connect().await.unwrap();
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
-    embedded.set_session_timeouts(2 * longest, 2 * longest).unwrap();
-    embedded.cut();
+    server.set_session_timeouts(2 * longest, 2 * longest).unwrap();
+    server.cut();
     assert!(soon(states.wait_for(Reconnected)).await);
     assert_eq!(client.session().await.unwrap().id(), session.id());
     assert_eq!(session.timeout(), longest);
@@ -238,15 +205,14 @@ async fn a_session_that_is_granted_a_longer_timeout_goes_on() {
 /// What is left of a session that could not be confirmed in time is in everybody's way until its timeout is over.
 #[tokio::test]
 async fn a_session_that_was_given_up_is_closed_as_soon_as_a_server_is_back() {
-    let server = TestingServer::embedded().await.unwrap();
-    let embedded = server.as_embedded().unwrap();
+    let server = EmbeddedServer::start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(4)).connect().await.unwrap();
     let session = client.session().await.unwrap();
     proxy.black_hole(Direction::Both);
     assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
     proxy.heal();
-    let is_closed = async || embedded.requests().contains_key(&OpCode::CloseSession);
+    let is_closed = async || server.requests().contains_key(&OpCode::CloseSession);
     until(is_closed).await;
-    assert!(!embedded.session_ids().contains(&session.id()));
+    assert!(!server.session_ids().contains(&session.id()));
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use curator_client::{CuratorClient, RetryNTimes, WatchEvent};
 use curator_test::TestingServer;
+use futures_executor::block_on as drive;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{DEFAULT_TIMEOUT, SHORT, builder, direct, ephemeral, unique_path, until};
+use crate::support::{DEFAULT_TIMEOUT, SHORT, builder, ephemeral, unique_path, until};
 
 fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -30,52 +31,27 @@ fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     }
 }
 
-/// Drives a future without any runtime.
-fn drive<F: Future>(future: F) -> F::Output {
-    struct Unpark(std::thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let mut future = std::pin::pin!(future);
-    let waker = std::task::Waker::from(std::sync::Arc::new(Unpark(std::thread::current())));
-    loop {
-        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
-            return value;
-        }
-        std::thread::park();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thread_without_a_runtime_can_use_a_client() {
-    let client = direct().await;
-    let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
-    let data = tokio::task::spawn_blocking({
-        let (client, path) = (client.clone(), path.clone());
-        move || on_a_plain_thread(move || drive(client.get_data(&path)))
-    });
-    assert_eq!(data.await.unwrap().unwrap().0, b"data");
-    let data = tokio::task::spawn_blocking({
-        let client = client.clone();
-        move || on_a_plain_thread(move || client.block_on(client.get_data(&path)))
-    });
-    assert_eq!(data.await.unwrap().unwrap().0, b"data");
+/// Ends the runtime and waits for that, on another thread because a runtime must not be waited for in one.
+fn shut_down(runtime: Runtime) {
+    on_a_plain_thread(move || runtime.shutdown_timeout(DEFAULT_TIMEOUT));
 }
 
 #[tokio::test]
-async fn another_runtime_can_use_a_client() {
+async fn another_runtime_and_threads_without_one_can_use_a_client() {
     let (home, other) = (multi_thread(), multi_thread());
     let client = on(&home).await;
     let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
-    let data = other.spawn({
-        let client = client.clone();
+    let read = || {
+        let (client, path) = (client.clone(), path.clone());
         async move { client.get_data(&path).await }
-    });
-    assert_eq!(data.await.unwrap().unwrap().0, b"data");
+    };
+    assert_eq!(other.spawn(read()).await.unwrap().unwrap().0, b"data");
     other.shutdown_background();
-    client.get_data("/").await.unwrap();
+    let (driven, blocked, caller) = (read(), read(), client.clone());
+    let data = tokio::task::spawn_blocking(|| {
+        on_a_plain_thread(move || [drive(driven), caller.block_on(blocked)].map(|read| read.unwrap().0))
+    });
+    assert_eq!(data.await.unwrap(), [b"data", b"data"]);
     client.close().await.unwrap();
     home.shutdown_background();
 }
@@ -86,7 +62,7 @@ async fn after_the_end_of_its_runtime_a_client_returns_errors() {
         let home = multi_thread();
         let client = on(&home).await;
         let session = client.session().await.unwrap();
-        home.shutdown_timeout_in_the_background();
+        shut_down(home);
         let clone = client.clone();
         let errors = on_a_plain_thread(move || {
             let path = clone.resolve("/").unwrap();
@@ -137,7 +113,7 @@ async fn what_waits_while_the_runtime_ends_returns_and_does_not_panic() {
         for _ in &waiting {
             all_wait.recv_timeout(DEFAULT_TIMEOUT).unwrap();
         }
-        home.shutdown_timeout_in_the_background();
+        shut_down(home);
         on_a_plain_thread(move || waiting.into_iter().for_each(|thread| thread.join().unwrap()));
     }
 }
@@ -157,7 +133,7 @@ async fn a_busy_thread_meets_the_end_of_the_runtime_without_a_panic() {
             }
         });
         is_busy.recv_timeout(DEFAULT_TIMEOUT).unwrap();
-        home.shutdown_timeout_in_the_background();
+        shut_down(home);
         let error = on_a_plain_thread(move || busy.join().unwrap());
         assert!(!error.is_retryable(), "{error}");
     }
@@ -177,7 +153,7 @@ async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
     let client = runtime.spawn(connect).await.unwrap().unwrap();
     drop((client, finish));
     busy.await.unwrap().unwrap_err();
-    runtime.shutdown_timeout_in_the_background();
+    shut_down(runtime);
 }
 
 /// A server that grants sessions for longer than any test waits.
@@ -208,16 +184,5 @@ async fn a_runtime_that_just_stops_closes_the_session() {
             until(async || observer.check_exists(&node).await.unwrap().is_none()).await;
             drop(kept);
         }
-    }
-}
-
-trait Shutdown {
-    /// Ends the runtime and waits for that, on another thread because a runtime must not be waited for in one.
-    fn shutdown_timeout_in_the_background(self);
-}
-
-impl Shutdown for Runtime {
-    fn shutdown_timeout_in_the_background(self) {
-        on_a_plain_thread(move || self.shutdown_timeout(DEFAULT_TIMEOUT));
     }
 }

@@ -21,11 +21,11 @@ const FORBIDDEN: [i64; 6] = [438, 101, 310, 311, 312, 298];
 #[cfg(target_arch = "aarch64")]
 const FORBIDDEN: [i64; 6] = [438, 117, 270, 271, 272, 241];
 
-/// From now on, a forbidden call of this thread, or of those that it starts, ends the process.
-fn forbid() {
-    let rules: BTreeMap<_, _> = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
+/// From now on, this is what becomes of such a call of this thread, or of those that it starts.
+pub(crate) fn forbid(calls: &[i64], action: SeccompAction) {
+    let rules: BTreeMap<_, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
     let architecture = std::env::consts::ARCH.try_into().unwrap();
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::KillProcess, architecture).unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture).unwrap();
     let program: BpfProgram = filter.try_into().unwrap();
     seccompiler::apply_filter(&program).unwrap();
 }
@@ -37,7 +37,7 @@ fn a_flight_is_one_round_trip_where_debuggers_are_killed() {
     let proxy = FaultProxy::start(server).unwrap();
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            forbid();
+            forbid(&FORBIDDEN, SeccompAction::KillProcess);
             Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
                 let client = builder(proxy.connect_string()).connect().await.unwrap();
                 slow_down(&proxy);

@@ -1,37 +1,15 @@
 //! Clients that start before their ensemble does.
 
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Connecting, Lost};
-use curator_client::{ClientEnd, CuratorClient, CuratorClientBuilder, Error, RetryForever, RetryNTimes, RetryPolicy};
+use curator_client::{ClientEnd, CuratorClient, CuratorClientBuilder, Error, RetryForever, RetryNTimes};
 use curator_test::TestingServer;
 
-use crate::support::{DEFAULT_TIMEOUT, behind_proxy_with, builder, expect, once, reading, soon, until, within};
+use crate::support::{DEFAULT_TIMEOUT, Noted, builder, expect, reading, soon, until, within};
 
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// Gives up after so many retries, and counts how often it was asked.
-#[derive(Debug, Clone, Default)]
-struct Counting {
-    retries: u32,
-    asked: Arc<AtomicU32>,
-}
-
-impl Counting {
-    fn asked(&self) -> u32 {
-        self.asked.load(Ordering::Relaxed)
-    }
-}
-
-impl RetryPolicy for Counting {
-    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        (retries < self.retries).then_some(PAUSE)
-    }
-}
 
 /// A server that is down, and a client of it that is impatient within an attempt.
 async fn nobody_there() -> (TestingServer, CuratorClientBuilder) {
@@ -44,9 +22,9 @@ async fn nobody_there() -> (TestingServer, CuratorClientBuilder) {
 #[tokio::test]
 async fn a_connect_waits_for_its_ensemble_as_long_as_the_policy_says() {
     let (server, client) = nobody_there().await;
-    let patient = Counting { retries: u32::MAX, ..Counting::default() };
+    let patient = Noted::new(u32::MAX, PAUSE);
     let connecting = tokio::spawn(client.connection_timeout(PAUSE).retry_policy(patient.clone()).connect());
-    until(async || patient.asked() >= 10).await;
+    until(async || patient.asked.lock().unwrap().len() >= 10).await;
     server.restart().await.unwrap();
     let client = soon(connecting).await.unwrap().unwrap();
     assert_eq!(client.connection_state(), Connected);
@@ -58,11 +36,11 @@ async fn a_connect_waits_for_its_ensemble_as_long_as_the_policy_says() {
 async fn a_connect_gives_up_when_the_policy_does() {
     let (_server, client) = nobody_there().await;
     for retries in [0, 3] {
-        let policy = Counting { retries, ..Counting::default() };
+        let policy = Noted::new(retries, PAUSE);
         let error = soon(client.clone().retry_policy(policy.clone()).connect()).await.unwrap_err();
         assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
         assert!(error.to_string().ends_with("connection refused"), "{error}");
-        assert_eq!(policy.asked(), retries + 1);
+        assert_eq!(policy.asked.lock().unwrap().len(), retries as usize + 1);
     }
 }
 
@@ -96,20 +74,6 @@ async fn an_operation_without_a_session_fails_with_what_is_wrong() {
     let error = soon(client.get_data("/")).await.unwrap_err();
     let expected = format!("within 500ms: {}: connection refused", server.connect_string());
     assert!(error.to_string().ends_with(&expected), "{error}");
-}
-
-#[tokio::test]
-async fn during_an_outage_an_operation_fails_with_what_is_wrong() {
-    let timeout = Duration::from_secs(2);
-    let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(timeout).retry_policy(once())).await;
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    let expected = format!("{}: connection refused", proxy.connect_string());
-    // At first the request may find its connection broken under it.
-    until(async || soon(client.get_data("/")).await.is_err_and(|error| error.to_string().ends_with(&expected))).await;
-    proxy.refuse(false).unwrap();
-    client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
-    assert_eq!(client.session().await.unwrap().epoch(), 1);
 }
 
 #[tokio::test]

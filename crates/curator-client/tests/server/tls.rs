@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use curator_client::{Error, TlsOptions, TlsProblem};
+use curator_client::{TlsOptions, TlsProblem};
 use curator_test::{TestingCa, TestingServer};
 
-use crate::support::{builder, once, patient, proxy, soon};
+use crate::support::{builder, cause_of_failure, proxy, tls_problem};
+
+/// How long a client tries.
+const BRIEF: Duration = Duration::from_millis(800);
 
 fn tls() -> TlsOptions {
     TlsOptions::from_pem(TestingCa::new("tests").unwrap().pem()).unwrap()
@@ -17,32 +20,22 @@ fn tls() -> TlsOptions {
 #[tokio::test]
 async fn a_plain_server_is_told_from_one_that_is_away() {
     let connect_string = TestingServer::shared().await.connect_string();
-    let error = soon(builder(&connect_string).tls(tls()).retry_policy(patient()).connect()).await.unwrap_err();
-    let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
-    assert_eq!(failures[0].problem, TlsProblem::NotTls);
-    assert_eq!(failures[0].server.to_string(), connect_string);
+    assert_eq!(tls_problem(&connect_string, Some(tls())).await, TlsProblem::NotTls);
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_waited_for() {
+async fn a_server_that_is_away_or_says_nothing_is_waited_for() {
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
-    let connect = builder(proxy.connect_string()).tls(tls()).connection_timeout(Duration::from_millis(800));
-    let error = soon(connect.retry_policy(once()).connect()).await.unwrap_err();
-    assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
-    assert!(error.to_string().ends_with("connection refused"), "{error}");
-}
-
-#[tokio::test]
-async fn a_server_that_says_nothing_is_waited_for() {
     // The system accepts the connection; nobody reads from it.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let connect_string = listener.local_addr().unwrap().to_string();
-    let connect = builder(&connect_string).tls(tls()).connection_timeout(Duration::from_millis(800));
-    let error = soon(connect.retry_policy(once()).connect()).await.unwrap_err();
-    let Error::ConnectFailed { cause, .. } = &error else { panic!("{error}") };
-    let expected = format!("{connect_string}: connected, but no answer to the TLS handshake");
-    assert!(cause.starts_with(&expected), "{cause}");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    for (address, expected) in [
+        (proxy.address(), "connection refused"),
+        (silent.local_addr().unwrap(), "connected, but no answer to the TLS handshake"),
+    ] {
+        let cause = cause_of_failure(builder(address.to_string()).tls(tls()).connection_timeout(BRIEF)).await;
+        assert!(cause.starts_with(&format!("{address}: {expected}")), "{cause}");
+    }
 }
 
 /// How long a server without a quorum takes to hang up: about a third of the time that it has.
@@ -78,18 +71,14 @@ async fn without_quorum(speaks_plainly: bool) -> String {
 #[tokio::test]
 async fn a_plain_client_is_told_of_a_port_that_speaks_only_tls() {
     let connect_string = without_quorum(false).await;
-    let error = soon(builder(&connect_string).retry_policy(patient()).connect()).await.unwrap_err();
-    let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
-    assert_eq!(failures[0].problem, TlsProblem::TlsRequired);
+    assert_eq!(tls_problem(&connect_string, None).await, TlsProblem::TlsRequired);
 }
 
 /// As `client.portUnification=true` does.
 #[tokio::test]
 async fn a_port_that_speaks_both_is_waited_for() {
     let connect_string = without_quorum(true).await;
-    let connect = builder(&connect_string).connection_timeout(Duration::from_millis(800));
-    let error = soon(connect.retry_policy(once()).connect()).await.unwrap_err();
-    let Error::ConnectFailed { cause, .. } = &error else { panic!("{error}") };
+    let cause = cause_of_failure(builder(&connect_string).connection_timeout(BRIEF)).await;
     let expected = format!("{connect_string}: connected, but the server ended the handshake");
     assert!(cause.starts_with(&expected), "{cause}");
 }

@@ -76,17 +76,9 @@ async fn a_failure_names_its_operation_and_undoes_the_rest() {
     let error = transaction.check(&dir, None).unwrap().commit().await.unwrap_err();
     let Error::TransactionFailed { index: 2, cause } = &error else { panic!("{error}") };
     assert!(matches!(&**cause, Error::NoNode { operation: "delete", path } if path.as_str() == missing), "{cause}");
-    assert_eq!(error.outcome(), Outcome::NotApplied);
-    assert!(!error.is_retryable());
+    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, false));
     assert_eq!(client.check_exists(&new).await.unwrap(), None);
     assert_eq!(client.get_data(&dir).await.unwrap().0, b"");
-}
-
-#[tokio::test]
-async fn an_empty_transaction_is_not_sent() {
-    let (proxy, client) = behind_proxy().await;
-    assert_eq!(client.transaction().commit().await.unwrap(), []);
-    assert_eq!(proxy.requests().get(&OpCode::Multi), None);
 }
 
 #[tokio::test]

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use curator_client::{
-    ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Outcome, RetryForever, RetryNTimes, SessionEnd,
-    Transaction, TransactionOperation, TransactionResult, ZPath,
+    ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Outcome, RetryForever, RetryNTimes, Session,
+    SessionEnd, Transaction, TransactionOperation, TransactionResult, ZPath,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
+use futures_util::FutureExt as _;
 
 use crate::support::{
     begin_outage, behind_proxy, behind_proxy_with, builder, direct, end_session, proxy, replace_session, soon,
@@ -21,15 +22,6 @@ fn multis(proxy: &FaultProxy) -> u64 {
     proxy.requests().get(&OpCode::Multi).copied().unwrap_or_default()
 }
 
-/// Polls a future once, which must not be ready.
-async fn begin<T: std::fmt::Debug>(future: &mut (impl Future<Output = T> + Unpin)) {
-    tokio::select! {
-        biased;
-        done = future => panic!("it is done already: {done:?}"),
-        () = std::future::ready(()) => {}
-    }
-}
-
 #[tokio::test]
 async fn a_transaction_in_a_session_belongs_to_it() {
     let (proxy, client) = behind_proxy().await;
@@ -38,7 +30,9 @@ async fn a_transaction_in_a_session_belongs_to_it() {
     let results = transaction.commit_in(&session).await.unwrap();
     let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
     assert_eq!(created.stat.ephemeral_owner, session.id());
+    // One that is empty is not sent.
     assert_eq!(client.transaction().commit_in(&session).await.unwrap(), []);
+    assert_eq!(client.transaction().commit().await.unwrap(), []);
     assert_eq!(multis(&proxy), 1);
 }
 
@@ -62,7 +56,7 @@ async fn a_transaction_that_waits_for_a_connection_ends_with_its_session() {
     begin_outage(&proxy, &client).await;
     let mut states = client.connection_states();
     let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
-    begin(&mut commit).await;
+    assert!((&mut commit).now_or_never().is_none());
     end_session(&proxy).await;
     proxy.refuse(false).unwrap();
     let error = soon(commit).await.unwrap_err();
@@ -77,7 +71,7 @@ async fn a_transaction_waits_for_the_connection_of_its_session() {
     let (path, session) = (unique_path("node"), client.session().await.unwrap());
     begin_outage(&proxy, &client).await;
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
-    begin(&mut commit).await;
+    assert!((&mut commit).now_or_never().is_none());
     proxy.refuse(false).unwrap();
     soon(commit).await.unwrap();
     assert!(session.is_valid());
@@ -98,7 +92,7 @@ async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
 }
 
 /// A client with as many requests under way as it may have, until the proxy releases the answers.
-async fn busy(pause: Duration) -> (FaultProxy, CuratorClient) {
+async fn busy(pause: Duration) -> (FaultProxy, CuratorClient, Session) {
     const FEWEST: usize = 16;
     let policy = RetryForever::new(pause).unwrap();
     let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(FEWEST).retry_policy(policy)).await;
@@ -107,15 +101,14 @@ async fn busy(pause: Duration) -> (FaultProxy, CuratorClient) {
     for _ in 0..FEWEST {
         tokio::spawn(session.exists(&ZPath::root()));
     }
-    (proxy, client)
+    (proxy, client, session)
 }
 
 #[tokio::test]
 async fn a_transaction_that_was_not_sent_is_tried_again() {
-    let (proxy, client) = busy(Duration::from_millis(5)).await;
-    let (path, session) = (unique_path("node"), client.session().await.unwrap());
-    let mut commit = Box::pin(create(&client, &path).commit_in(&session));
-    begin(&mut commit).await;
+    let (proxy, client, session) = busy(Duration::from_millis(5)).await;
+    let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
+    assert!((&mut commit).now_or_never().is_none());
     assert_eq!(multis(&proxy), 0);
     proxy.release_held();
     soon(commit).await.unwrap();
@@ -124,10 +117,9 @@ async fn a_transaction_that_was_not_sent_is_tried_again() {
 
 #[tokio::test]
 async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
-    let (proxy, client) = busy(Duration::from_secs(600)).await;
-    let session = client.session().await.unwrap();
+    let (proxy, client, session) = busy(Duration::from_secs(600)).await;
     let mut commit = Box::pin(create(&client, unique_path("node")).commit_in(&session));
-    begin(&mut commit).await;
+    assert!((&mut commit).now_or_never().is_none());
     end_session(&proxy).await;
     proxy.release_held();
     let error = soon(commit).await.unwrap_err();
@@ -140,7 +132,7 @@ async fn a_session_that_ends_before_the_answer_leaves_it_open_what_happened() {
     let (path, session) = (unique_path("node"), client.session().await.unwrap());
     proxy.hold_replies(OpCode::Multi);
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
-    begin(&mut commit).await;
+    assert!((&mut commit).now_or_never().is_none());
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
     // The connection stays, so that it is the end of the session that ends the request.
     let (error, _) = soon(async { tokio::join!(commit, client.close()) }).await;

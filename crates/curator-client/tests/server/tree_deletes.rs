@@ -1,9 +1,9 @@
 //! Deletes of nodes with everything below them.
 
-use curator_client::{CuratorClient, Error, ZPath};
+use curator_client::{CuratorClient, DeleteBuilder, Error, ZPath};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{behind_proxy, behind_proxy_with, direct, node, once, soon};
+use crate::support::{behind_proxy, behind_proxy_with, direct, node, once, sent, soon};
 
 /// A node with three children, each with twenty, and a chain below one of these.
 async fn tree(client: &CuratorClient) -> ZPath {
@@ -20,7 +20,7 @@ async fn tree(client: &CuratorClient) -> ZPath {
     top
 }
 
-fn with_children(client: &CuratorClient) -> curator_client::DeleteBuilder {
+fn with_children(client: &CuratorClient) -> DeleteBuilder {
     client.delete().deleting_children_if_needed()
 }
 
@@ -47,40 +47,36 @@ async fn a_node_without_children_takes_one_request() {
     let path = node(&client).await;
     proxy.reset_counts();
     with_children(&client).for_path(&path).await.unwrap();
-    let mut requests = proxy.requests();
-    // A probe may have been due.
-    requests.remove(&OpCode::Sync);
-    assert_eq!(requests.into_iter().collect::<Vec<_>>(), [(OpCode::Delete, 1)]);
+    assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
+}
+
+/// Begins to delete a tree, and lets something happen while the list of the first level is on its way.
+async fn delete_and_meanwhile(top: &ZPath, proxy: &FaultProxy, delete: DeleteBuilder, meanwhile: impl Future) {
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::GetChildren);
+    let deleting = tokio::spawn(delete.for_path(top.clone()));
+    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    meanwhile.await;
+    proxy.release_held();
+    soon(deleting).await.unwrap().unwrap();
+    assert!(is_gone(top).await);
 }
 
 #[tokio::test]
-async fn children_that_come_and_go_meanwhile_are_no_obstacle() {
+async fn what_others_create_and_delete_meanwhile_is_no_obstacle() {
     let ((proxy, client), other) = (behind_proxy().await, direct().await);
     let top = tree(&client).await;
-    proxy.reset_counts();
-    proxy.hold_replies(OpCode::GetChildren);
-    let deleting = tokio::spawn(with_children(&client).for_path(top.clone()));
-    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-    // The list of the first level is on its way.
-    with_children(&other).for_path(format!("{top}/a")).await.unwrap();
-    other.create().creating_parent_containers().for_path(format!("{top}/new/newer"), "").await.unwrap();
-    other.create().for_path(format!("{top}/c/new"), "").await.unwrap();
-    proxy.release_held();
-    soon(deleting).await.unwrap().unwrap();
-    assert!(is_gone(&top).await);
-}
-
-#[tokio::test]
-async fn a_node_that_someone_else_deletes_meanwhile_is_gone() {
-    let ((proxy, client), other) = (behind_proxy().await, direct().await);
+    delete_and_meanwhile(&top, &proxy, with_children(&client), async {
+        with_children(&other).for_path(format!("{top}/a")).await.unwrap();
+        other.create().creating_parent_containers().for_path(format!("{top}/new/newer"), "").await.unwrap();
+        other.create().for_path(format!("{top}/c/new"), "").await.unwrap();
+    })
+    .await;
     let top = tree(&client).await;
-    proxy.reset_counts();
-    proxy.hold_replies(OpCode::GetChildren);
-    let deleting = tokio::spawn(with_children(&client).for_path(top.clone()));
-    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-    with_children(&other).for_path(&top).await.unwrap();
-    proxy.release_held();
-    soon(deleting).await.unwrap().unwrap();
+    delete_and_meanwhile(&top, &proxy, with_children(&client), async {
+        with_children(&other).for_path(&top).await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]

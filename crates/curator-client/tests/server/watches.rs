@@ -4,7 +4,7 @@ use curator_client::{CreateMode, WatchEvent};
 use curator_test::{OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
-use crate::support::{behind_proxy, direct, ephemeral, node, soon, until};
+use crate::support::{begin_outage, behind_proxy, direct, ephemeral, node, soon, until};
 
 /// Whether the server keeps a watch on the data of `path`. It says nothing of watches for children.
 async fn is_watched(path: &str) -> bool {
@@ -12,14 +12,17 @@ async fn is_watched(path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_deletion_is_seen() {
-    let client = direct().await;
+async fn a_deletion_is_seen_and_a_watch_that_has_fired_costs_no_removal() {
+    let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     let (_, _, mut data) = client.watch_data(&path).await.unwrap();
     let (_, mut children) = client.watch_children(&path).await.unwrap();
     client.delete().for_path(&path).await.unwrap();
     assert_eq!(soon(data.fired()).await, WatchEvent::Deleted);
     assert_eq!(soon(children.fired()).await, WatchEvent::Deleted);
+    drop((data, children));
+    client.sync("/").await.unwrap();
+    assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
 }
 
 #[tokio::test]
@@ -55,7 +58,7 @@ async fn a_watch_fires_once() {
 
 #[tokio::test]
 async fn a_dropped_watch_is_taken_off_the_server() {
-    let client = direct().await;
+    let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     let (_, _, first) = client.watch_data(&path).await.unwrap();
     let (_, _, mut second) = client.watch_data(&path).await.unwrap();
@@ -72,28 +75,10 @@ async fn a_dropped_watch_is_taken_off_the_server() {
     until(async || !is_watched(path.as_str()).await).await;
     client.create().for_path(format!("{path}/child"), "").await.unwrap();
     assert_eq!(soon(children.fired()).await, WatchEvent::ChildrenChanged);
-}
-
-#[tokio::test]
-async fn a_dropped_watch_for_children_is_taken_off_the_server() {
-    let (proxy, client) = behind_proxy().await;
-    let path = node(&client).await;
     let (_, children) = client.watch_children(&path).await.unwrap();
-    assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
+    proxy.reset_counts();
     drop(children);
     soon(proxy.wait_for_reply(OpCode::RemoveWatches, 1)).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_watch_that_has_fired_costs_no_removal() {
-    let (proxy, client) = behind_proxy().await;
-    let path = node(&client).await;
-    let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
-    client.delete().for_path(&path).await.unwrap();
-    assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
-    drop(watch);
-    client.sync("/").await.unwrap();
-    assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
 }
 
 #[tokio::test]
@@ -118,8 +103,7 @@ async fn a_watch_ends_with_its_connection_and_says_so() {
     let (_, _, mut kept_watch) = client.watch_data(&kept).await.unwrap();
     let (_, _, mut gone_watch) = client.watch_data(&gone).await.unwrap();
     let (_, mut children) = client.watch_children(&kept).await.unwrap();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
+    begin_outage(&proxy, &client).await;
     other.delete().for_path(&gone).await.unwrap();
     for watch in [&mut kept_watch, &mut gone_watch, &mut children] {
         assert_eq!(soon(watch.fired()).await, WatchEvent::Interrupted);

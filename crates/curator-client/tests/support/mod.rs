@@ -8,13 +8,14 @@ mod alone;
 pub(crate) mod log;
 pub(crate) mod sasl_server;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use curator_client::{
-    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, RetryForever,
-    RetryNTimes, SessionLease, Stat, ZPath,
+    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, Error, NodeSpec,
+    Outcome, RetryForever, RetryNTimes, RetryPolicy, Session, SessionLease, Stat, TlsOptions, TlsProblem, ZPath,
 };
-use curator_test::{FaultProxy, TestingServer};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
@@ -44,9 +45,35 @@ pub(crate) fn patient() -> RetryForever {
     RetryForever::new(Duration::from_secs(3_600)).unwrap()
 }
 
+/// A policy that allows so many retries, and notes what it is asked: how often, and since when.
+#[derive(Debug, Clone)]
+pub(crate) struct Noted {
+    retries: u32,
+    pause: Duration,
+    pub(crate) asked: Arc<Mutex<Vec<(u32, Duration)>>>,
+}
+
+impl Noted {
+    pub(crate) fn new(retries: u32, pause: Duration) -> Self {
+        Self { retries, pause, asked: Arc::default() }
+    }
+}
+
+impl RetryPolicy for Noted {
+    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+        self.asked.lock().unwrap().push((retries, elapsed));
+        (retries < self.retries).then_some(self.pause)
+    }
+}
+
 /// A client of the shared server.
 pub(crate) async fn direct() -> CuratorClient {
-    builder(TestingServer::shared().await.connect_string()).connect().await.unwrap()
+    direct_with(|client| client).await
+}
+
+/// The same with other options.
+pub(crate) async fn direct_with(options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder) -> CuratorClient {
+    options(builder(TestingServer::shared().await.connect_string())).connect().await.unwrap()
 }
 
 /// A proxy in front of the shared server.
@@ -66,6 +93,59 @@ pub(crate) async fn behind_proxy_with(
     let proxy = proxy().await;
     let client = options(builder(proxy.connect_string())).connect().await.unwrap();
     (proxy, client)
+}
+
+/// Why a client that tries once has no session: the servers are away.
+pub(crate) async fn cause_of_failure(client: CuratorClientBuilder) -> String {
+    match soon(client.retry_policy(once()).connect()).await {
+        Err(Error::ConnectFailed { cause, .. }) => cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Why a client has no session that would wait for its servers as long as it takes: it is told at once.
+pub(crate) async fn refusal(client: CuratorClientBuilder) -> Error {
+    let started = Instant::now();
+    let error = soon(client.retry_policy(patient()).connect()).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(10), "{error}");
+    assert!(!error.is_retryable(), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+    error
+}
+
+/// What is wrong by TLS with the one server of this connect string.
+pub(crate) async fn tls_problem(connect_string: &str, tls: Option<TlsOptions>) -> TlsProblem {
+    let builder = builder(connect_string).connection_timeout(Duration::from_secs(3_600));
+    let error = refusal(match tls {
+        Some(tls) => builder.tls(tls),
+        None => builder,
+    })
+    .await;
+    let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
+    assert_eq!(failures.len(), 1, "{error}");
+    assert_eq!(failures[0].server.to_string(), connect_string);
+    let text = format!("no session with {connect_string:?}: {connect_string}: {}", failures[0].problem);
+    assert_eq!(error.to_string(), text);
+    failures[0].problem.clone()
+}
+
+/// How many round trips it takes to create a node and list its siblings, in one pipeline, so many times.
+pub(crate) async fn pipelines(proxy: &FaultProxy, client: &CuratorClient, session: &Session, times: u64) -> u64 {
+    let (dir, acl) = (node(client).await, client.default_acl().clone());
+    let path = dir.child("n-").unwrap();
+    let node = NodeSpec { path, data: [].into(), mode: CreateMode::EphemeralSequential, acl };
+    proxy.reset_counts();
+    for _ in 0..times {
+        let (created, children) = (session.create(&node), session.get_children(&dir));
+        let (created, children) = (created.await.unwrap(), children.await.unwrap());
+        assert!(children.contains(&created.path.name().to_owned()), "the list is older than the create");
+    }
+    proxy.round_trips()
+}
+
+/// What was sent, without the probes of the lease: one may have been due at any time.
+pub(crate) fn sent(proxy: &FaultProxy) -> Vec<(OpCode, u64)> {
+    proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync).collect()
 }
 
 /// A read in another task.
@@ -96,10 +176,13 @@ pub(crate) async fn end_session(proxy: &FaultProxy) {
     curator_test::close_session(server, proxy.sessions().last().unwrap()).await.unwrap();
 }
 
-/// The same, and waits until the client has another session.
+/// The same while the client is away, which would otherwise resume its session now and then, and waits until it has another
+/// one.
 pub(crate) async fn replace_session(proxy: &FaultProxy, client: &CuratorClient) {
+    begin_outage(proxy, client).await;
     let mut states = client.connection_states();
     end_session(proxy).await;
+    proxy.refuse(false).unwrap();
     assert!(soon(states.wait_for(ConnectionState::Lost)).await);
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
 }

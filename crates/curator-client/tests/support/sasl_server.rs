@@ -12,16 +12,12 @@ pub(crate) const USERS: [(&str, &str); 4] = [
     ("shop", "a long password"),
 ];
 
-/// The login configuration of a server that knows these users.
-pub(crate) fn login_configuration(users: &[(&str, &str)]) -> String {
+/// Writes the login configuration of a server that knows these users, where it stays until the next run.
+pub(crate) fn write_login_configuration(name: &str, users: &[(&str, &str)]) -> PathBuf {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let users: String =
         users.iter().map(|(user, password)| format!("\n  user_{user}=\"{}\"", quoted(password))).collect();
-    format!("Server {{\n  org.apache.zookeeper.server.auth.DigestLoginModule required{users};\n}};\n")
-}
-
-/// Writes a login configuration where it stays until the next run.
-pub(crate) fn write_login_configuration(name: &str, text: &str) -> PathBuf {
+    let text = format!("Server {{\n  org.apache.zookeeper.server.auth.DigestLoginModule required{users};\n}};\n");
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).unwrap();
     path
@@ -38,9 +34,6 @@ pub(crate) fn sasl_server(login: &Path) -> TestingServerBuilder {
 /// The server that the tests of a program share, with the [users](USERS).
 pub(crate) async fn shared_sasl_server() -> &'static TestingServer {
     static SHARED: tokio::sync::OnceCell<TestingServer> = tokio::sync::OnceCell::const_new();
-    let start = async || {
-        let login = write_login_configuration("users.jaas", &login_configuration(&USERS));
-        sasl_server(&login).start().await.unwrap()
-    };
+    let start = async || sasl_server(&write_login_configuration("users.jaas", &USERS)).start().await.unwrap();
     SHARED.get_or_init(start).await
 }

@@ -79,7 +79,7 @@ mod reentry;
 mod seen;
 mod sets;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tokens;
 mod validity;
 mod write;

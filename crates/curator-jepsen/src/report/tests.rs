@@ -4,58 +4,33 @@ use std::fs;
 use std::time::Duration;
 
 use super::*;
+use crate::checker::tests::story::{Story, mutex, on};
 use crate::checker::{HoldKey, Kind};
-use crate::history::{CONDUCTOR, Claim, Event, HistoryError, Outcome, Phase, What};
+use crate::history::{CONDUCTOR, Event, HistoryError, Outcome, Phase, What};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn event(at: u64, worker: u32, what: What) -> Event {
-    Event { at, worker, life: 0, what }
+fn second(second: u64) -> u64 {
+    (100 + second) * SECOND
 }
 
-fn acquired(at: u64, worker: u32, part: &str) -> Event {
-    let claims = vec![Claim {
-        resource: format!("/jepsen/{part}"),
-        weight: 1,
-        capacity: 1,
-        token: Some(i64::from(worker) + 7),
-        place: None,
-    }];
-    let (owner, asked, session, part) = (format!("w{worker}.0 task 1"), at - 1_000, 0x1f, part.to_owned());
-    event(at, worker, What::Acquired { hold: 1, part, owner, asked, session, claims, reentry: false, continues: None })
-}
-
-fn valid(at: u64, worker: u32) -> Event {
-    event(at, worker, What::Valid { hold: 1, before: at - 1_000, until: 0 })
-}
-
-fn wrote(at: u64, worker: u32, part: &str, outcome: Outcome) -> Event {
-    let (part, set, element) = (part.to_owned(), format!("{part}/0"), format!("w{worker}.0.1"));
-    let (checked, until, answered) = (at - 1_000, at + SECOND, None);
-    event(at, worker, What::Wrote { hold: 1, part, set, element, checked, until, answered, outcome })
-}
-
-fn nemesis(at: u64, phase: Phase) -> Event {
-    event(at, CONDUCTOR, What::Nemesis { name: "leader-killed".into(), phase, detail: "server 2".into() })
+/// A write of the first client, under its first hold.
+fn wrote(at: u64, part: &'static str, outcome: Outcome) -> Event {
+    let story = Story::of(part).client(0).acquires(at - 9, [mutex(7)]).writes(at, "a", outcome);
+    story.events[1].clone()
 }
 
 /// Two clients that hold a mutex at once, in the tenth second, and a peer's that writes.
 fn events() -> Vec<Event> {
-    let second = |second: u64| (100 + second) * SECOND;
-    let mut events = vec![
-        nemesis(second(0), Phase::Begin),
-        nemesis(second(5), Phase::End),
-        acquired(second(9), 0, "mutex-plain"),
-        acquired(second(10) + SECOND / 2, 1, "mutex-plain"),
-        wrote(second(11), 1, "mutex-plain", Outcome::Acknowledged),
-        acquired(second(1), 2, "kazoo-plain"),
-        wrote(second(2), 2, "kazoo-plain", Outcome::Acknowledged),
-        nemesis(second(20), Phase::Begin),
-    ];
-    for worker in 0..2 {
-        events.extend((11..19).map(|at| valid(second(at), worker)));
-    }
-    events
+    let first = Story::of("mutex-plain").client(0).acquires(second(9), [mutex(7)]);
+    let both = first.client(1).acquires(second(10) + SECOND / 2, [mutex(8)]);
+    let both = both.writes_until(second(11) - 1, second(12), second(11), "b", Outcome::Acknowledged);
+    let both = (11..19).fold(both, |story, at| story.hold(1).valid(second(at)).hold(2).valid(second(at)));
+    let nemesis = |phase| What::Nemesis { name: "leader-killed".into(), phase, detail: "server 2".into() };
+    let both = both.conductor(second(0), nemesis(Phase::Begin)).conductor(second(5), nemesis(Phase::End));
+    let both = both.conductor(second(20), nemesis(Phase::Begin));
+    let peer = Story::of("kazoo-plain").client(2).acquires(second(1), [on("/jepsen/kazoo", 9)]);
+    [both.events, peer.writes(second(2), "c", Outcome::Acknowledged).events].concat()
 }
 
 const NONE: Counted = Counted { nodes: 0, watches: Some(0) };
@@ -70,7 +45,7 @@ fn finale() -> Final {
         nodes_left: 0,
         watches_left: Some(0),
     };
-    let sets = [("kazoo-plain/0".to_owned(), vec!["w2.0.1".to_owned()])].into();
+    let sets = [("set".to_owned(), vec!["c".to_owned()])].into();
     let recovery = vec![recovered(120, Some(400), 0), recovered(80, None, 1), recovered(900, Some(950), 0)];
     let parts = vec!["mutex-plain".to_owned()];
     Final { sets, about: vec![("seed".into(), "7".into())], parts, recovery, left: Some(NOTHING) }
@@ -100,7 +75,7 @@ fn a_run_is_checked_by_what_is_in_its_directory() {
     assert!(!report.is_clean());
     let [shown] = &report.shown[..] else { panic!("{:?}", report.shown) };
     assert_eq!(shown.violation.kind, Kind::Exclusivity);
-    assert_eq!(shown.violation.holds, [1, 0].map(|worker| HoldKey { worker, life: 0, hold: 1 }));
+    assert_eq!(shown.violation.holds, [1, 0].map(|worker| HoldKey { worker, life: 0, hold: u64::from(worker) + 1 }));
     let text = report.text();
     let expected = "\
 Run
@@ -118,16 +93,16 @@ At the end: 0 nodes of locks and 0 watches left; 0 clients that did not finish, 
 
 1 violation: 1 exclusivity.
 
-10.500000 s, exclusivity, mutex-plain: hold 1 of w1.0 has 1 of 1 of /jepsen/mutex-plain, beside 1 of hold 1 of w0.0, certainly until 17.999999 s: that makes 2
+10.500000 s, exclusivity, mutex-plain: hold 2 of w1.0 has 1 of 1 of /jepsen/lock, beside 1 of hold 1 of w0.0, certainly until 18.000000 s: that makes 2
 
   5.000000 s conductor leader-killed is over: server 2
-  9.000000 s w0.0 acquires hold 1, asked for at 8.999999 s, as w0.0 task 1 in session 0x1f: 1 of 1 of /jepsen/mutex-plain, token 7
-  10.500000 s w1.0 acquires hold 1, asked for at 10.499999 s, as w1.0 task 1 in session 0x1f: 1 of 1 of /jepsen/mutex-plain, token 8
-  11.000000 s w1.0 writes w1.0.1 to mutex-plain/0 under hold 1, checked after 10.999999 s, promised until 12.000000 s: acknowledged
-  11.000000 s w0.0 hold 1 is valid after 10.999999 s
-  11.000000 s w1.0 hold 1 is valid after 10.999999 s
-  18.000000 s w0.0 hold 1 is valid after 17.999999 s
-  18.000000 s w1.0 hold 1 is valid after 17.999999 s
+  9.000000 s w0.0 acquires hold 1, asked for at 8.999999 s, as its task in session 0x64: 1 of 1 of /jepsen/lock, token 7, place 7
+  10.500000 s w1.0 acquires hold 2, asked for at 10.499999 s, as its task in session 0x65: 1 of 1 of /jepsen/lock, token 8, place 8
+  11.000000 s w1.0 writes b to set under hold 2, checked after 10.999999 s, promised until 12.000000 s: acknowledged
+  11.000000 s w0.0 hold 1 is valid after 11.000000 s
+  11.000000 s w1.0 hold 2 is valid after 11.000000 s
+  18.000000 s w0.0 hold 1 is valid after 18.000000 s
+  18.000000 s w1.0 hold 2 is valid after 18.000000 s
 ";
     assert_eq!(text, expected, "{text}");
 }
@@ -141,7 +116,7 @@ fn a_run_is_clean_only_if_all_came_back_did_something_and_left_nothing() {
     const WATCH: Counted = Counted { watches: Some(1), ..NONE };
     const UNKNOWN: Counted = Counted { watches: None, ..NONE };
     let mut clean: Vec<_> = events().into_iter().filter(|event| event.worker != 1).collect();
-    clean.push(wrote(115 * SECOND, 0, "mutex-plain", Outcome::Acknowledged));
+    clean.push(wrote(second(15), "mutex-plain", Outcome::Acknowledged));
     let mut end = finale();
     end.recovery[1].never = 0;
     // A session that was not closed for sure ends by itself.
@@ -170,7 +145,7 @@ fn a_run_is_clean_only_if_all_came_back_did_something_and_left_nothing() {
     }
     // Nor does a write that may not have been applied count as one.
     clean.pop();
-    clean.push(wrote(115 * SECOND, 0, "mutex-plain", Outcome::Unknown));
+    clean.push(wrote(second(15), "mutex-plain", Outcome::Unknown));
     assert_eq!(checked(&clean, &end).idle, ["mutex-plain"]);
 }
 
@@ -192,26 +167,22 @@ fn what_breaks_in_a_peers_lock_is_told_and_fails_no_run() {
 }
 
 /// A hold of a guarded mutex whose write comes two seconds too late, and is gone.
-fn late_write() -> Vec<Event> {
-    let part = "mutex-guarded";
-    let mut wrote = wrote(105 * SECOND, 0, part, Outcome::Acknowledged);
-    if let What::Wrote { until, .. } = &mut wrote.what {
-        *until -= 3 * SECOND;
-    }
-    vec![acquired(101 * SECOND, 0, part), valid(102 * SECOND, 0), wrote]
+fn late_write() -> Story {
+    let held = Story::of("mutex-guarded").client(0).acquires(second(1), [mutex(7)]).valid(second(2));
+    held.writes_until(second(5) - 1, second(3), second(5), "a", Outcome::Acknowledged)
 }
 
 #[test]
 fn late_writes_that_no_stop_explains_are_told() {
-    let text = |events: &[Event]| checked(events, &finale()).text();
-    let late = late_write();
-    let told = "\nNo violation. Updates lost to late writes of clients that were not stopped: 1.\n";
-    assert!(text(&late).contains(told), "{}", text(&late));
-    let stopped = |process| event(103 * SECOND, CONDUCTOR, What::Stopped { process, of_life: 0 });
-    let by_us = [&late[..], &[stopped(0)]].concat();
-    assert!(text(&by_us).contains("\nNo violation.\n"), "{}", text(&by_us));
-    let other = [&late[..], &[stopped(1)]].concat();
-    assert!(text(&other).contains(told), "{}", text(&other));
+    let told = |late: Story| {
+        let text = checked(&late.events, &finale()).text();
+        assert!(text.contains("\nNo violation."), "{text}");
+        text.contains("\nNo violation. Updates lost to late writes of clients that were not stopped: 1.\n")
+    };
+    assert!(told(late_write()));
+    let stopped = |process| late_write().conductor(second(3), What::Stopped { process, of_life: 0 });
+    assert!(!told(stopped(0)));
+    assert!(told(stopped(1)));
 }
 
 #[test]
@@ -231,14 +202,11 @@ fn what_slow_clocks_explain_is_no_more_than_that() {
     assert!(!is_expected(&events(), &idle), "a part has done nothing");
     // Each loses an update, too.
     for (part, expected) in [("mutex-guarded", true), ("mutex-transaction", false), ("mutex-token", false)] {
-        let lost = [events(), vec![wrote(120 * SECOND, 0, part, Outcome::Acknowledged)]].concat();
+        let lost = [events(), vec![wrote(second(20), part, Outcome::Acknowledged)]].concat();
         assert_eq!(is_expected(&lost, &finale), expected, "{part}");
     }
-    let revived = [(112, true), (113, false)].map(|(at, is_lost)| {
-        let at = at * SECOND;
-        if is_lost { event(at, 0, What::Invalid { hold: 1 }) } else { valid(at, 0) }
-    });
-    assert!(!is_expected(&[&events()[..], &revived].concat(), &finale));
+    let revived = Story::of("mutex-plain").client(0).acquires(second(9), [mutex(7)]).lost(second(12)).valid(second(13));
+    assert!(!is_expected(&[&events()[..], &revived.events[1..]].concat(), &finale));
 }
 
 #[test]

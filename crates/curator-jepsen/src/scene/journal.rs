@@ -25,7 +25,8 @@ pub(crate) fn now() -> u64 {
 }
 
 /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. They are read one after the other, so it is a little too great.
-pub(super) fn boottime_offset() -> i64 {
+#[must_use]
+pub fn boottime_offset() -> i64 {
     let nanos = |clock| {
         let time = clock_gettime(clock);
         time.tv_sec * 1_000_000_000 + time.tv_nsec

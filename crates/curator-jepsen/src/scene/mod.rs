@@ -22,8 +22,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 pub(crate) use self::client::Client;
 pub use self::error::RunError;
 pub(crate) use self::finish::End;
+pub use self::journal::boottime_offset;
 pub(crate) use self::journal::{Journal, now};
 pub(crate) use self::nodes::LockNode;
+pub use self::process::Process;
 pub(crate) use self::progress::Progress;
 pub(crate) use self::remains::Remains;
 pub use self::tied::exec_tied;
@@ -136,7 +138,7 @@ impl Scene {
             began: self.journal.began(),
             set_ms: millis(SET),
             think_ms: millis(THINK),
-            boottime_offset: journal::boottime_offset(),
+            boottime_offset: boottime_offset(),
             parts: if peer.is_none() { cast.parts.to_vec() } else { Vec::new() },
         }
     }

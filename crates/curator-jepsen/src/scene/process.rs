@@ -15,7 +15,7 @@ const OUTPUT: usize = 2000;
 
 /// A client's process, killed with this value and with this process.
 #[derive(Debug)]
-pub(super) struct Process {
+pub struct Process {
     child: Child,
     /// Closed to tell the client to finish.
     input: Option<ChildStdin>,
@@ -24,7 +24,11 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a client by way of `program tied`, and tells it what to do.
-    pub(super) fn start(program: &Path, client: &Command, work: &Work) -> Result<Self, RunError> {
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started or told.
+    pub fn start(program: &Path, client: &Command, work: &Work) -> Result<Self, RunError> {
         let failed = |what: &str| RunError::io(format!("{what} w{}.{}", work.worker, work.life));
         let output = work.history.with_extension("log");
         let log = File::create(&output).map_err(failed("make a file for the output of"))?;
@@ -50,18 +54,23 @@ impl Process {
     }
 
     /// How it ended, if it did.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
     /// The end of what it has said.
-    pub(super) fn output(&self) -> String {
+    #[must_use]
+    pub fn output(&self) -> String {
         let text = fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text[text.len().saturating_sub(OUTPUT)..]).trim().to_owned()
     }
 
     /// Does nothing if it has ended: its id may belong to another process by then.
-    pub(super) fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         match pid.filter(|_| self.ended().is_none()).map(|pid| kill_process(pid, signal)) {
             None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
@@ -70,20 +79,25 @@ impl Process {
     }
 
     /// Kills it, and waits until it is gone: a few milliseconds.
-    pub(super) fn kill(&mut self) -> Result<ExitStatus, RunError> {
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn kill(&mut self) -> Result<ExitStatus, RunError> {
         self.signal(Signal::KILL)?;
         self.child.wait().map_err(RunError::io("wait for the end of a client"))
     }
 
     /// Writes a line to its standard input. One that has ended does not read it.
-    pub(super) fn tell(&mut self, line: &str) {
+    pub fn tell(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
             // Should this fail, it has ended, and that is found.
             drop(writeln!(input, "{line}"));
         }
     }
 
-    pub(super) fn tell_to_finish(&mut self) {
+    /// It finishes what it is doing, and ends.
+    pub fn tell_to_finish(&mut self) {
         self.input = None;
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use curator_jepsen::history::{Event, READERS, What};
 use curator_jepsen::nemesis::REQUESTS;
-use curator_jepsen::work::{LockKind, Part, Variant};
+use curator_jepsen::work::{LockKind, Part};
 use curator_jepsen::worker::node_sets;
 use curator_recipes::client::CuratorClient;
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode, TestingServer, until};
 
 use crate::support::{LOCKS, Run, VARIANTS, acknowledged, check_holds, check_sets, lock_nodes};
 
@@ -33,27 +33,78 @@ fn enters_again(history: &[Event]) -> bool {
         && has(rw, 1, true)
 }
 
+/// What each kind of lock claims, whatever the variant: a path, its weight and its capacity.
+fn claims(history: &[Event]) -> BTreeSet<(String, u32, u32)> {
+    let claims = history.iter().filter_map(|event| match &event.what {
+        What::Acquired { claims, .. } => Some(claims),
+        _ => None,
+    });
+    let path =
+        |resource: &str| VARIANTS.iter().fold(resource.to_owned(), |path, it| path.replace(&format!("-{it}"), ""));
+    claims.flatten().map(|claim| (path(&claim.resource), claim.weight, claim.capacity)).collect()
+}
+
+fn check_tokens_and_places(history: &[Event]) {
+    for event in history {
+        let What::Acquired { claims, continues, .. } = &event.what else { continue };
+        for claim in claims {
+            assert!(claim.token.is_some_and(|token| token > 0), "{claim:?}");
+            // Leases stand in no queue, and a writer that reads has no place of its own.
+            let has_place = claim.capacity != 3 && continues.is_none();
+            assert_eq!(claim.place, claim.token.filter(|_| has_place), "{claim:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_end() {
     let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
     let parts: Vec<_> = LOCKS.iter().flat_map(|&lock| VARIANTS.map(|variant| Part { lock, variant })).collect();
-    let mut workers = [0, 1].map(|number| run.worker(number, server.connect_string(), &parts));
+    let mut workers = [0, 1].map(|number| run.worker(number, proxy.connect_string(), &parts));
+    let expected = [
+        ("mutex", 1, 1),
+        ("read-write", READERS, READERS),
+        ("read-write", 1, READERS),
+        ("semaphore", 1, 3),
+        ("semaphore", 2, 3),
+        ("semaphore", 3, 3),
+        ("multi/a", 1, 1),
+        ("multi/b", 1, 1),
+        ("multi/c", 1, 1),
+    ];
+    let expected = expected.map(|(path, weight, capacity)| (format!("/jepsen/{path}"), weight, capacity)).into();
+    let sent = || {
+        let mut sent: BTreeSet<OpCode> = proxy.requests().into_keys().collect();
+        sent.extend((proxy.pings() > 0).then_some(OpCode::Ping));
+        sent.extend((proxy.handshakes() > 0).then_some(OpCode::CreateSession));
+        sent
+    };
+    // What `swallow-answers` swallows, and nothing else.
+    let swallowed = BTreeSet::from(REQUESTS);
     for worker in &mut workers {
-        let parts = &parts;
+        let (parts, expected, sent, swallowed) = (&parts, &expected, &sent, &swallowed);
         worker
-            .until(|history| {
+            .until(move |history| {
+                assert_eq!(&sent() - swallowed, BTreeSet::new());
                 parts.iter().all(|part| acknowledged(history, &part.key()) >= 3)
                     && enters_again(history)
                     && has(history, |what| matches!(what, What::Acquired { continues: Some(_), reentry: false, .. }))
                     && has(history, |what| matches!(what, What::NotAcquired { error: None, .. }))
             })
             .await;
+        worker.until(move |history| claims(history).is_superset(expected)).await;
     }
+    assert_eq!(&sent() - &swallowed, BTreeSet::new());
+    until(async || swallowed.is_subset(&sent())).await;
+    assert_eq!(sent(), swallowed);
     let [a, b] = workers;
     let histories = [a.finish().await, b.finish().await];
     for history in &histories {
         check_holds(history);
+        check_tokens_and_places(history);
+        assert_eq!(claims(history), expected, "each kind of lock claims what fits it");
         assert!(!has(history, |what| matches!(what, What::Invalid { .. })));
         assert!(!has(history, |what| matches!(what, What::Released { error: Some(_), .. })));
         assert_eq!(history.iter().filter(|event| matches!(event.what, What::Session { .. })).count(), 1);
@@ -70,77 +121,4 @@ async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_
         assert!(tally.acknowledged >= 6 && (tally.reread > 0) == reads, "{}: {tally:?}", part.key());
     }
     assert_eq!(lock_nodes(&client).await, [""; 0]);
-}
-
-#[tokio::test]
-async fn swallow_answers_knows_what_workers_send_and_nothing_else() {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let run = Run::start().await;
-    let parts: Vec<_> = LOCKS.iter().flat_map(|&lock| VARIANTS.map(|variant| Part { lock, variant })).collect();
-    let mut workers = [0, 1].map(|number| run.worker(number, proxy.connect_string(), &parts));
-    let swallowed = BTreeSet::from(REQUESTS);
-    let sent = || {
-        let mut sent: BTreeSet<OpCode> = proxy.requests().into_keys().collect();
-        sent.extend((proxy.pings() > 0).then_some(OpCode::Ping));
-        sent.extend((proxy.handshakes() > 0).then_some(OpCode::CreateSession));
-        sent
-    };
-    for worker in &mut workers {
-        let (parts, swallowed, sent) = (&parts, &swallowed, &sent);
-        worker
-            .until(move |history| {
-                let unexpected: Vec<_> = sent().difference(swallowed).copied().collect();
-                assert_eq!(unexpected, []);
-                swallowed.is_subset(&sent()) && parts.iter().all(|part| acknowledged(history, &part.key()) >= 3)
-            })
-            .await;
-    }
-    for worker in workers {
-        worker.finish().await;
-    }
-}
-
-#[tokio::test]
-async fn claims_fit_their_locks() {
-    let server = TestingServer::start().await.unwrap();
-    let run = Run::start().await;
-    let parts = LOCKS.map(|lock| Part { lock, variant: Variant::Plain });
-    let mut worker = run.worker(0, server.connect_string(), &parts);
-    let claims = |history: &[Event]| {
-        let claims = history.iter().filter_map(|event| match &event.what {
-            What::Acquired { claims, continues, .. } => Some(claims.iter().cloned().map(|c| (c, continues.is_some()))),
-            _ => None,
-        });
-        claims.flatten().collect::<Vec<_>>()
-    };
-    let mut expected: Vec<_> = [
-        ("mutex-plain", 1, 1),
-        ("read-write-plain", 1_000_000, 1_000_000),
-        ("read-write-plain", 1, 1_000_000),
-        ("semaphore-plain", 1, 3),
-        ("semaphore-plain", 2, 3),
-        ("semaphore-plain", 3, 3),
-        ("multi-plain/a", 1, 1),
-        ("multi-plain/b", 1, 1),
-        ("multi-plain/c", 1, 1),
-    ]
-    .map(|(path, weight, capacity)| (format!("/jepsen/{path}"), weight, capacity))
-    .into();
-    expected.sort();
-    let kinds = |history: &[Event]| {
-        let mut kinds: Vec<_> =
-            claims(history).into_iter().map(|(claim, _)| (claim.resource, claim.weight, claim.capacity)).collect();
-        kinds.sort();
-        kinds.dedup();
-        kinds
-    };
-    worker.until(|history| kinds(history) == expected).await;
-    let history = worker.finish().await;
-    for (claim, continues) in claims(&history) {
-        assert!(claim.token.is_some_and(|token| token > 0), "{claim:?}");
-        // Leases stand in no queue, and a writer that reads has no place of its own.
-        let has_place = claim.capacity != 3 && !continues;
-        assert_eq!(claim.place, claim.token.filter(|_| has_place), "{claim:?}");
-    }
 }

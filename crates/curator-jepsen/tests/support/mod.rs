@@ -2,18 +2,18 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use curator_jepsen::checker::{FinalSets, Findings, check};
 use curator_jepsen::history::{Event, Outcome, What};
 use curator_jepsen::store::Store;
 use curator_jepsen::work::{LockKind, Part, Variant, Work};
+use curator_jepsen::{Process, boottime_offset};
 use curator_recipes::client::{ClockInstant, CuratorClient};
 use curator_test::{FaultProxy, TestingServer, close_session, until};
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// Every server grants it.
@@ -33,8 +33,7 @@ pub(crate) struct Run {
 
 /// The work of a process. A drop kills it.
 pub(crate) struct Worker {
-    process: Child,
-    input: Option<ChildStdin>,
+    process: Process,
     history: PathBuf,
 }
 
@@ -69,28 +68,15 @@ impl Run {
     pub(crate) fn start_worker(&self, work: &Work) -> Worker {
         let mut command = Command::new(env!("CARGO_BIN_EXE_curator-jepsen"));
         command.arg("worker");
-        Worker::start(command, work)
+        Worker::start(&command, work)
     }
-}
-
-/// For languages that cannot read the clock of histories.
-fn boottime_offset() -> i64 {
-    use rustix::time::{ClockId, clock_gettime};
-    let nanos = |clock| {
-        let time = clock_gettime(clock);
-        time.tv_sec * 1_000_000_000 + time.tv_nsec
-    };
-    let (before, boottime) = (nanos(ClockId::Monotonic), nanos(ClockId::Boottime));
-    boottime - before
 }
 
 impl Worker {
     /// Starts a program, and tells it what to do.
-    pub(crate) fn start(mut command: Command, work: &Work) -> Self {
-        let mut process = command.stdin(Stdio::piped()).spawn().unwrap();
-        let mut input = process.stdin.take().unwrap();
-        writeln!(input, "{}", serde_json::to_string(work).unwrap()).unwrap();
-        Self { process, input: Some(input), history: work.history.clone() }
+    pub(crate) fn start(command: &Command, work: &Work) -> Self {
+        let process = Process::start(env!("CARGO_BIN_EXE_curator-jepsen").as_ref(), command, work).unwrap();
+        Self { process, history: work.history.clone() }
     }
 
     /// All that it has written so far, each line of which must be an event.
@@ -105,44 +91,30 @@ impl Worker {
     #[track_caller]
     pub(crate) fn until(&mut self, wanted: impl Fn(&[Event]) -> bool) -> impl Future<Output = ()> {
         until(async move || {
-            assert_eq!(self.process.try_wait().unwrap(), None, "the worker has ended: {}", self.history.display());
+            assert_eq!(self.process.ended(), None, "the worker has ended: {}", self.process.output());
             wanted(&self.history())
         })
     }
 
     /// Tells it to finish, and waits until it has, with nothing to complain of. Returns its history.
     pub(crate) async fn finish(mut self) -> Vec<Event> {
-        drop(self.input.take());
-        let mut ended = None;
-        until(async || {
-            ended = self.process.try_wait().unwrap();
-            ended.is_some()
-        })
-        .await;
-        assert!(ended.unwrap().success(), "{ended:?}");
+        self.process.tell_to_finish();
+        until(async || self.process.ended().is_some()).await;
+        assert!(self.process.ended().unwrap().success(), "{}", self.process.output());
         self.history()
     }
 
     /// Writes a line to its standard input.
     pub(crate) fn tell(&mut self, line: &str) {
-        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+        self.process.tell(line);
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(Pid::from_child(&self.process), signal).unwrap();
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        self.process.signal(signal).unwrap();
     }
 
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It may have ended.
-        drop(self.process.kill());
-        drop(self.process.wait());
     }
 }
 
@@ -188,15 +160,8 @@ pub(crate) fn check_holds(history: &[Event]) {
     assert!(history.is_sorted_by_key(|event| event.at), "the times run back");
     let mut holds: BTreeMap<u64, Vec<&What>> = BTreeMap::new();
     for event in history {
-        if let What::Acquired { hold, .. }
-        | What::Valid { hold, .. }
-        | What::Invalid { hold }
-        | What::Read { hold, .. }
-        | What::Wrote { hold, .. }
-        | What::Releasing { hold }
-        | What::Released { hold, .. } = &event.what
-        {
-            holds.entry(*hold).or_default().push(&event.what);
+        if let Some(hold) = event.what.hold() {
+            holds.entry(hold).or_default().push(&event.what);
         }
     }
     for (hold, story) in holds {

@@ -13,7 +13,7 @@ use super::scenario::{LEASES, Scenario};
 use super::server::Creator;
 
 /// A contender with its session and its connection.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) number: u8,
     /// Contests begun, sessions begun.
@@ -42,7 +42,7 @@ pub(crate) struct Client {
     pub(crate) robbed: [bool; 2],
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     /// A pipeline of so many requests is in flight.
     InFlight(usize),
@@ -59,6 +59,7 @@ pub(crate) enum Phase {
     Refused,
     /// It has released or was cancelled, and its janitor is at work.
     Cleaning,
+    #[default]
     Done,
     Failed(String),
 }
@@ -93,22 +94,7 @@ pub(crate) struct Seen {
 
 impl Client {
     pub(crate) fn new(number: u8) -> Self {
-        Self {
-            number,
-            contests: 0,
-            sessions: 1,
-            connected: true,
-            touched: false,
-            contest: None,
-            phase: Phase::Done,
-            wire: VecDeque::new(),
-            answers: Vec::new(),
-            watches: Vec::new(),
-            events: VecDeque::new(),
-            interrupted: false,
-            was_first: false,
-            robbed: [false; 2],
-        }
+        Self { number, sessions: 1, connected: true, ..Self::default() }
     }
 
     pub(crate) fn session(&self) -> i64 {

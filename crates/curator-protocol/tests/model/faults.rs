@@ -4,10 +4,10 @@ use std::mem;
 
 use curator_protocol::{Answer, Limit, Request};
 
-use super::client::{Call, Client, Phase, Watch};
+use super::client::{Call, Phase, Watch};
 use super::defect::Defect;
 use super::scenario::{Fault, Scenario};
-use super::server::{Creator, DyingSession};
+use super::server::DyingSession;
 use super::world::{Action, World};
 
 impl World {
@@ -22,50 +22,53 @@ impl World {
                 self.spend(Fault::Disconnect);
                 self.disconnect(scenario, who, done, lost);
             }
-            Action::TimeOut(who) => {
-                self.spend(Fault::TimeOut);
+            Action::Strike(fault, who) => {
+                self.spend(fault);
+                self.strike(scenario, fault, who);
+            }
+            Action::StrikeNode(fault, dir, place) => {
+                self.spend(fault);
+                self.strike_node(scenario, fault, dir, place);
+            }
+            Action::Reap(dir) => {
+                self.spend(Fault::Reap);
+                self.server.directories[dir].reap();
+            }
+            progress => unreachable!("{progress:?} is no fault"),
+        }
+    }
+
+    fn strike(&mut self, scenario: &Scenario, fault: Fault, who: usize) {
+        match fault {
+            Fault::LostWatches => self.interrupt(scenario, who),
+            Fault::LostSession => self.lose_session(scenario, who),
+            Fault::Cancel => self.cancel(scenario, who),
+            _ => {
                 let client = &mut self.clients[who];
                 client.touched = true;
                 let calls = client.wire.clone();
                 client.disown();
                 calls.iter().for_each(|call| self.leave_unanswered(scenario, who, call));
             }
-            Action::LoseWatches(who) => {
-                self.spend(Fault::LostWatches);
-                self.interrupt(scenario, who);
-            }
-            Action::LoseSession(who) => {
-                self.spend(Fault::LostSession);
-                self.lose_session(scenario, who);
-            }
-            Action::Cancel(who) => {
-                self.spend(Fault::Cancel);
-                self.cancel(scenario, who);
-            }
-            Action::Delete(dir, place) => {
-                self.spend(Fault::Delete);
-                self.rob(scenario, dir, place);
-            }
-            Action::Write(dir, place) => {
-                self.spend(Fault::Write);
-                let node = &mut self.server.directories[dir].nodes[place];
+        }
+    }
+
+    fn strike_node(&mut self, scenario: &Scenario, fault: Fault, dir: usize, place: usize) {
+        let directory = &mut self.server.directories[dir];
+        let node = &mut directory.nodes[place];
+        match fault {
+            Fault::Delete => self.rob(scenario, dir, place),
+            Fault::Write => {
                 // Nobody else asks for it.
                 node.version += i32::from(scenario.is_semaphore());
                 for client in &mut self.clients {
                     client.fire(scenario, false, |watch| watch.is_on(dir, &node.name));
                 }
             }
-            Action::Reap(dir) => {
-                self.spend(Fault::Reap);
-                self.server.directories[dir].reap();
+            _ => {
+                let name = format!("{}{:010}", scenario.downgraded_prefix(), node.sequence);
+                directory.create_second(place, name);
             }
-            Action::DowngradeOther(dir, place) => {
-                self.spend(Fault::Downgrade);
-                let directory = &mut self.server.directories[dir];
-                let sequence = directory.nodes[place].sequence;
-                directory.create_second(place, format!("{}{sequence:010}", scenario.downgraded_prefix()));
-            }
-            progress => unreachable!("{progress:?} is no fault"),
         }
     }
 
@@ -155,14 +158,9 @@ impl World {
     fn rob(&mut self, scenario: &Scenario, dir: usize, place: usize) {
         let node = &self.server.directories[dir].nodes[place];
         let (name, creator) = (node.name.clone(), node.creator);
-        if let Some(client) = self.clients.iter_mut().find(|client| is_of(client, creator)) {
+        if let Some(client) = self.clients.iter_mut().find(|client| client.creator() == creator) {
             client.robbed[dir] = true;
         }
         self.delete(scenario, dir, |node| node.name == name);
     }
-}
-
-/// Whether it is the node of its present contest.
-fn is_of(client: &Client, creator: Creator) -> bool {
-    client.creator() == creator
 }

@@ -51,7 +51,7 @@ fn defects_of_those_that_may_not_wait_are_found() {
         (LEFTOVER, Scenario::of_queues(&[&[0, 1]]).behind_in([0, 1])),
         (SLEEPER, Scenario::of_leases(&[1, 1, 1], 1)),
     ];
-    for (property, scenario) in cases {
-        breaks(property, scenario.with_impatient(1).spoilt_by(Defect::LeavesTheRefused));
-    }
+    breaks(
+        cases.map(|(property, scenario)| (property, scenario.with_impatient(1).spoilt_by(Defect::LeavesTheRefused))),
+    );
 }

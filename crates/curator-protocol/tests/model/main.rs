@@ -79,7 +79,7 @@ fn a_driver_whose_queue_is_not_final() {
         hold([downgraded, Scenario::of(3).with(&[fault])].map(|scenario| scenario.driven_by(LOOKS_AGAIN)));
     }
     // A downgrade that the driver has ruled out.
-    breaks(RIGHTFUL, Scenario::of(1).behind(1).with(&[Fault::Downgrade]));
+    breaks([(RIGHTFUL, Scenario::of(1).behind(1).with(&[Fault::Downgrade]))]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn the_end_of_the_counter() {
         }
         hold(Scenario::rows_of_readers_and_writers(2).map(|row| row.with_numbers_left(2).with(&[fault])));
     }
-    breaks(TWO_OWNERS, Scenario::of_readers_and_writers(&[ENDLESS, ENDLESS]).with_numbers_left(0));
+    breaks([(TWO_OWNERS, Scenario::of_readers_and_writers(&[ENDLESS, ENDLESS]).with_numbers_left(0))]);
 }
 
 #[test]
@@ -167,7 +167,5 @@ fn defects_are_found() {
                 .spoilt_by(Defect::TakesAnyDeletionForOwnership),
         ),
     ];
-    for (property, scenario) in cases {
-        breaks(property, scenario);
-    }
+    breaks(cases);
 }

@@ -14,7 +14,7 @@ pub(crate) const WRITER: &dyn LockInternalsDriver = &WriteLockInternalsDriver;
 pub(crate) const LEASES: usize = 1;
 
 /// One bounded world to search through.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scenario {
     /// The contenders, each in its own session. Those that are alike stand together.
     pub(crate) clients: Vec<Wanted>,
@@ -26,8 +26,10 @@ pub(crate) struct Scenario {
     pub(crate) counter: i32,
     /// How many leases there may be.
     pub(crate) limit: usize,
-    /// Whether a node says so, or is to say so, and what it is changed to at some time.
-    pub(crate) shared_limit: Option<SharedLimit>,
+    /// If a node says so, or is to say so: whether it is there at the beginning.
+    pub(crate) limit_node: Option<bool>,
+    /// What the node is changed to at some time.
+    pub(crate) change: Option<usize>,
     /// What may go wrong, each as often as it is here.
     pub(crate) faults: Vec<Fault>,
     /// The defect of the runner, if any.
@@ -46,14 +48,6 @@ pub(crate) struct Wanted {
     /// Whether it may wait.
     pub(crate) waits: bool,
     pub(crate) driver: &'static dyn LockInternalsDriver,
-}
-
-/// A number of leases that a node says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SharedLimit {
-    /// Whether the node is there at the beginning.
-    pub(crate) exists: bool,
-    pub(crate) changed_to: Option<usize>,
 }
 
 /// What may go wrong, at any time, to anybody, or not at all.
@@ -113,17 +107,8 @@ impl Scenario {
     }
 
     fn of_each(clients: Vec<Wanted>) -> Self {
-        Self {
-            clients,
-            others: [0, 0],
-            directories: [true, true],
-            counter: 0,
-            limit: 0,
-            shared_limit: None,
-            faults: Vec::new(),
-            defect: None,
-            lock_name: StandardLockInternalsDriver::LOCK_NAME,
-        }
+        let lock_name = StandardLockInternalsDriver::LOCK_NAME;
+        Self { clients, directories: [true, true], lock_name, ..Self::default() }
     }
 
     pub(crate) fn behind(self, others: u8) -> Self {
@@ -158,17 +143,12 @@ impl Scenario {
 
     /// A node says the number of leases, and at some time, perhaps, another.
     pub(crate) fn changed_to(self, limit: usize) -> Self {
-        Self { shared_limit: Some(SharedLimit { exists: true, changed_to: Some(limit) }), ..self }
+        Self { change: Some(limit), ..self.with_limit_node(true) }
     }
 
-    /// A node says the number of leases.
-    pub(crate) fn with_limit_node(self) -> Self {
-        Self { shared_limit: Some(SharedLimit { exists: true, changed_to: None }), ..self }
-    }
-
-    /// A node is to say the number of leases, and is not there yet.
-    pub(crate) fn without_limit_node(self) -> Self {
-        Self { shared_limit: Some(SharedLimit { exists: false, changed_to: None }), ..self }
+    /// A node says the number of leases, or is to say so and is not there yet.
+    pub(crate) fn with_limit_node(self, exists: bool) -> Self {
+        Self { limit_node: Some(exists), ..self }
     }
 
     /// The last so many contenders may not wait.
@@ -196,7 +176,7 @@ impl Scenario {
     }
 
     pub(crate) fn lease_limit(&self) -> LeaseLimit {
-        if self.shared_limit.is_some() { LeaseLimit::Shared } else { LeaseLimit::Fixed(self.limit) }
+        if self.limit_node.is_some() { LeaseLimit::Shared } else { LeaseLimit::Fixed(self.limit) }
     }
 
     /// The directory that a contender's contest calls by this number.

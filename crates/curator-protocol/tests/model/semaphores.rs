@@ -36,7 +36,7 @@ fn a_semaphore_with_one_fault() {
 #[test]
 fn a_semaphore_with_two_faults() {
     for faults in pairs_of_kinds() {
-        let two = Scenario::of_leases(&[1, 1], 1).with_limit_node();
+        let two = Scenario::of_leases(&[1, 1], 1).with_limit_node(true);
         hold([two, Scenario::of_leases(&[2], 2).changed_to(1)].map(|scenario| scenario.with(&faults)));
     }
 }
@@ -47,7 +47,7 @@ fn a_semaphore_whose_nodes_are_missing() {
     let two = || Scenario::of_leases(&[1, 1], 1);
     for fault in KINDS {
         let directories = [[true, true], [true, false], [false, false]];
-        hold(directories.map(|exist| two().without_limit_node().in_directories(exist).with(&[fault])));
+        hold(directories.map(|exist| two().with_limit_node(false).in_directories(exist).with(&[fault])));
         hold([two().with(&[fault, Fault::Reap])]);
     }
 }
@@ -73,7 +73,5 @@ fn defects_of_a_semaphore_are_found() {
         (EXACT, Scenario::of_leases(&[1], 2).with(&[Disconnect]).spoilt_by(Defect::TakesAgainBlindly)),
         (LEFTOVER, one().with(&[Cancel]).spoilt_by(Defect::LeavesLeases)),
     ];
-    for (property, scenario) in cases {
-        breaks(property, scenario);
-    }
+    breaks(cases);
 }

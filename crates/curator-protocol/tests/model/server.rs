@@ -71,8 +71,8 @@ impl Server {
         let directory = |exists| Directory { exists, next: 0, created: 0, nodes: Vec::new() };
         let mut directories = scenario.directories.map(directory);
         directories[0].next = scenario.counter;
-        let limit = scenario.shared_limit.filter(|shared| shared.exists);
-        let limit = limit.map(|_| Limit { leases: scenario.limit, version: Some(0) });
+        let says = scenario.limit_node == Some(true);
+        let limit = says.then_some(Limit { leases: scenario.limit, version: Some(0) });
         Self { directories, limit, dying: Vec::new(), exceeded: false, unread: false }
     }
 

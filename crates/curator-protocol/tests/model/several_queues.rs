@@ -83,7 +83,5 @@ fn defects_over_several_queues_are_found() {
         (LEFTOVER, one().behind_in([0, 1]).with(&[Delete]).spoilt_by(Defect::LeavesTheOthers)),
         (SLEEPER, one_and_single().with(&[Delete, Cancel]).spoilt_by(Defect::LeavesTheOthers)),
     ];
-    for (property, scenario) in cases {
-        breaks(property, scenario);
-    }
+    breaks(cases);
 }

@@ -61,15 +61,11 @@ pub(crate) enum Action {
         done: usize,
         lost: usize,
     },
-    TimeOut(usize),
-    /// A runner has lost sight of its watches.
-    LoseWatches(usize),
-    LoseSession(usize),
-    Cancel(usize),
-    Delete(usize, usize),
-    Write(usize, usize),
+    /// A fault that strikes this client.
+    Strike(Fault, usize),
+    /// A fault that strikes this node of this directory.
+    StrikeNode(Fault, usize, usize),
     Reap(usize),
-    DowngradeOther(usize, usize),
 }
 
 impl Model for Scenario {
@@ -78,8 +74,7 @@ impl Model for Scenario {
 
     fn init_states(&self) -> Vec<World> {
         let clients = (0_u8..).zip(&self.clients).map(|(number, _)| Client::new(number)).collect();
-        let change = self.shared_limit.and_then(|shared| shared.changed_to);
-        let mut world = World { server: Server::new(self), clients, faults: self.faults.clone(), change };
+        let mut world = World { server: Server::new(self), clients, faults: self.faults.clone(), change: self.change };
         for (dir, others) in self.others.into_iter().enumerate() {
             for i in 0..others {
                 let prefix = format!("_c_other{i}-{}", self.lock_name);
@@ -241,33 +236,27 @@ impl World {
                 let cuts = (0..=under_way).flat_map(|lost| (0..=lost).map(move |done| (done, lost)));
                 actions.extend(cuts.map(|(done, lost)| Action::Disconnect { who, done, lost }));
             }
-            if may(Fault::TimeOut) && matches!(client.phase, Phase::InFlight(_)) {
-                actions.push(Action::TimeOut(who));
-            }
-            if may(Fault::LostWatches) && client.phase == Phase::Waiting {
-                actions.push(Action::LoseWatches(who));
-            }
-            if may(Fault::LostSession) && busy {
-                actions.push(Action::LoseSession(who));
-            }
-            if may(Fault::Cancel) && client.contends() {
-                actions.push(Action::Cancel(who));
-            }
+            let strikes = [
+                (Fault::TimeOut, matches!(client.phase, Phase::InFlight(_))),
+                (Fault::LostWatches, client.phase == Phase::Waiting),
+                (Fault::LostSession, busy),
+                (Fault::Cancel, client.contends()),
+            ];
+            let strikes = strikes.into_iter().filter(|(fault, can_be)| may(*fault) && *can_be);
+            actions.extend(strikes.map(|(fault, _)| Action::Strike(fault, who)));
         }
         for (dir, place, node) in self.server.nodes() {
             let (is_other, is_lease) = (node.creator == Creator::Other, scenario.is_semaphore() && dir == LEASES);
-            if may(Fault::Delete) && !is_other && !is_lease {
-                actions.push(Action::Delete(dir, place));
-            }
             // A write matters to whoever watches the node; and to whoever takes leases for its place.
             let matters =
                 scenario.is_semaphore() || self.clients.iter().any(|client| client.watches_node(dir, &node.name));
-            if may(Fault::Write) && matters && !is_lease {
-                actions.push(Action::Write(dir, place));
-            }
-            if may(Fault::Downgrade) && is_other {
-                actions.push(Action::DowngradeOther(dir, place));
-            }
+            let strikes = [
+                (Fault::Delete, !is_other && !is_lease),
+                (Fault::Write, matters && !is_lease),
+                (Fault::Downgrade, is_other),
+            ];
+            let strikes = strikes.into_iter().filter(|(fault, can_be)| may(*fault) && *can_be);
+            actions.extend(strikes.map(|(fault, _)| Action::StrikeNode(fault, dir, place)));
         }
         for (dir, directory) in self.server.directories.iter().enumerate() {
             if may(Fault::Reap) && directory.exists && directory.nodes.is_empty() {

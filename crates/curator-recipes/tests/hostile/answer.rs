@@ -37,10 +37,6 @@ pub(crate) fn framed(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_be_bytes(), payload].concat()
 }
 
-pub(crate) fn string(text: &[u8]) -> Vec<u8> {
-    framed(text)
-}
-
 pub(crate) fn int(bytes: &[u8], at: usize) -> Option<i32> {
     let bytes = bytes.get(at..at + 4)?;
     Some(i32::from_be_bytes(bytes.try_into().ok()?))
@@ -61,7 +57,7 @@ pub(crate) fn event(kind: i32, state: i32, path: &[u8]) -> Vec<u8> {
         &code.to_be_bytes(),
         &kind.to_be_bytes(),
         &state.to_be_bytes(),
-        &string(path),
+        &framed(path),
     ];
     parts.concat()
 }

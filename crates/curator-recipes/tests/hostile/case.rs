@@ -15,9 +15,9 @@ use tokio::runtime::Handle;
 use tokio::{join, try_join};
 
 use super::Numbers;
-use super::act::Act;
 use super::answer::BODY;
 use super::server::HostileServer;
+use super::survey::Survey;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECTION_TIMEOUT: Duration = Duration::from_millis(600);
@@ -33,57 +33,38 @@ const CLOSE_BOUND: Duration = Duration::from_secs(6);
 /// How long after the end of the hostilities the client is itself again.
 const RECOVERY_BOUND: Duration = Duration::from_secs(60);
 
-/// What became of a case.
-#[derive(Debug, Default)]
-pub(crate) struct Ended {
-    pub(crate) acts: Vec<Act>,
-    /// Operations that have succeeded and failed.
-    pub(crate) well: usize,
-    pub(crate) ill: usize,
-    /// What took the longest, and how long.
-    pub(crate) longest: (Duration, &'static str),
-    /// How long it took until everything worked, if the server has become good.
-    pub(crate) recovery: Option<Duration>,
-    /// What should not have happened.
-    pub(crate) wrong: Vec<String>,
-}
-
-impl Ended {
-    fn took(&mut self, what: &'static str, time: Duration) {
-        self.longest = self.longest.max((time, what));
-    }
-}
-
 /// All operations at once, against a server that is hostile as `seed` says.
-pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Ended {
+pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey {
     let mut numbers = Numbers(seed);
     let hostile = [1, 1, 2, 3, usize::MAX][numbers.below(5)];
     let server = HostileServer::start(servers, good, numbers.next(), hostile).await.unwrap();
     let client = builder(&server, &mut numbers).start().unwrap();
-    let mut ended = Ended::default();
+    let mut ended = Survey::default();
     for (name, took, outcome) in operations(&client, seed).await {
         match outcome {
             Ok(true) => ended.well += 1,
             Ok(false) => ended.ill += 1,
             Err(wrong) => ended.wrong.push(format!("{name} {wrong}")),
         }
-        ended.took(name, took);
+        ended.longest = ended.longest.max((took, name));
     }
     if hostile != usize::MAX {
         let begun = Instant::now();
         match tokio::time::timeout(RECOVERY_BOUND, recover(&client, seed)).await {
-            Ok(()) => ended.recovery = Some(begun.elapsed()),
+            Ok(()) => (ended.recovered, ended.longest_recovery) = (1, begun.elapsed()),
             Err(_) => ended.wrong.push(format!("no recovery within {RECOVERY_BOUND:?}: {}", client.health())),
         }
     }
     let begun = Instant::now();
     // Whether the server has confirmed it is up to the server.
     let closed = tokio::time::timeout(CLOSE_BOUND, client.close()).await;
-    ended.took("close", begun.elapsed());
+    ended.longest = ended.longest.max((begun.elapsed(), "close"));
     if closed.is_err() {
         ended.wrong.push(format!("close has not ended within {CLOSE_BOUND:?}"));
     }
-    ended.acts = server.acts();
+    for act in server.acts() {
+        *ended.acts.entry(act.name()).or_default() += 1;
+    }
     ended
 }
 

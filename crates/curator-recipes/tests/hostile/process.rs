@@ -47,11 +47,6 @@ pub(crate) fn count_panics() -> Panics {
     panics
 }
 
-/// Whether a panic was in this project.
-pub(crate) fn is_ours(place: &str) -> bool {
-    place.starts_with("crates/")
-}
-
 /// This program, run once more.
 pub(crate) struct Limited(Output);
 

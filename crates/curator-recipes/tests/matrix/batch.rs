@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use curator_test::OpCode;
 use futures_util::future::join_all;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 
 use super::cells::{Cell, Requests};
 use super::play::{Played, play};
@@ -14,7 +14,6 @@ use super::stage::{BOUND, Hall, Stage};
 /// How many are played at a time in a hall. They wait for each other.
 const AT_ONCE: usize = 50;
 /// Four halls, and some nine descriptors for each cell.
-#[cfg(unix)]
 const DESCRIPTORS: u64 = 2_048;
 /// How long a server may take to remove the watches of a session that it has closed.
 const A_MOMENT: Duration = Duration::from_millis(200);
@@ -35,7 +34,6 @@ pub(crate) struct Result {
 }
 
 /// Permits as many descriptors as the cells need, where the system's limit is lower and may be raised.
-#[cfg(unix)]
 pub(crate) fn permit_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -44,9 +42,6 @@ pub(crate) fn permit_descriptors() {
         setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }).unwrap();
     }
 }
-
-#[cfg(not(unix))]
-pub(crate) fn permit_descriptors() {}
 
 /// Plays them, in this order as far as there is one.
 pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
@@ -67,7 +62,7 @@ pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
                 }
                 Ok(None) if may_be_missing(&cell) => (Ok(NOT_SENT), Requests::new(), Duration::ZERO),
                 Ok(None) => (Err(format!("the request was not sent, {TRIES} times")), Requests::new(), Duration::ZERO),
-                Err(error) => (Err(message(error)), Requests::new(), Duration::ZERO),
+                Err(error) => (Err(error.to_string()), Requests::new(), Duration::ZERO),
             };
             results.push(Result { cell, outcome, requests, took });
         }
@@ -93,15 +88,6 @@ async fn play_one(hall: Arc<Hall>, cell: Cell) -> Option<Played> {
         }
     }
     None
-}
-
-fn message(error: JoinError) -> String {
-    let panic = match error.try_into_panic() {
-        Ok(panic) => panic,
-        Err(error) => return error.to_string(),
-    };
-    let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
 /// Closes the clients of these cells. Nothing of the cells should be watched before that; if something is, those whose

@@ -66,9 +66,13 @@ impl Cell {
         cells
     }
 
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.strike.map(|strike| strike.fault)
+    }
+
     /// Whether it takes seconds.
     pub(crate) fn is_slow(&self) -> bool {
-        self.course.phase == Phase::TimeOut || self.strike.is_some_and(|strike| strike.fault == Fault::Late)
+        self.course.phase == Phase::TimeOut || self.fault() == Some(Fault::Late)
     }
 
     fn parts(&self) -> Vec<String> {

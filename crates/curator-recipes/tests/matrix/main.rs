@@ -16,8 +16,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 #[macro_use]
-#[path = "../support/named.rs"]
-mod named;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod batch;
 mod cells;
@@ -29,9 +29,6 @@ mod plan;
 mod play;
 mod scene;
 mod stage;
-mod subjects;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +71,7 @@ async fn whatever_request_is_struck_there_is_one_owner_or_an_error_and_nothing_i
     // Some sleep most of the time. Others can work meanwhile, on a server of their own, where all watches are theirs.
     let (slow, mut quick): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.is_slow());
     // Those that are played at the same time wait for each other, so they should take as long.
-    quick.sort_by_key(|cell: &Cell| cell.strike.map(|strike| strike.fault));
+    quick.sort_by_key(Cell::fault);
     let halves = [&slow, &quick].map(|cells| cells.split_at(cells.len().div_ceil(2)));
     let mut playing = Vec::new();
     for cells in halves.into_iter().flat_map(|(some, others)| [some, others]) {
@@ -116,7 +113,7 @@ async fn whatever_request_is_struck_there_is_one_owner_or_an_error_and_nothing_i
 fn table(results: &[Result]) -> String {
     let mut rows = BTreeMap::<_, BTreeMap<_, usize>>::new();
     for Result { cell, outcome, .. } in results {
-        let outcomes = rows.entry((cell.course.kind, cell.strike.map(|strike| strike.fault))).or_default();
+        let outcomes = rows.entry((cell.course.kind, cell.fault())).or_default();
         *outcomes.entry(outcome.as_ref().map_or("**FAILED**", |outcome| *outcome)).or_default() += 1;
     }
     let rows = rows.into_iter().map(|((kind, fault), outcomes)| {

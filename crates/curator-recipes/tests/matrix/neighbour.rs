@@ -4,14 +4,14 @@ use curator_recipes::client::CuratorClient;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::subjects::Lock;
+use super::support::subjects::Lock;
 use crate::support::Witness;
 
 /// Another contender for the same lock. It keeps the lock until it is told to go.
 #[derive(Debug)]
 pub(crate) struct Neighbour {
     go: Option<oneshot::Sender<()>>,
-    entered: Option<oneshot::Receiver<()>>,
+    entered: oneshot::Receiver<()>,
     task: JoinHandle<()>,
 }
 
@@ -22,33 +22,27 @@ impl Neighbour {
         let (enter, entered) = oneshot::channel();
         let task = tokio::spawn(async move {
             let held = lock.acquire().await.unwrap();
-            witness.enter(who, lock.shares(), held.guard());
+            witness.enter(who, lock.shares(), &held);
             // Nobody may wait for it.
             let _ = enter.send(());
             look(&client).await;
-            // Whoever does not tell any more wants nothing of it.
+            // It is told by the end of the channel.
             let _ = told.await;
             witness.leave(lock.shares());
             held.release().await.unwrap();
         });
-        Self { go: Some(go), entered: Some(entered), task }
+        Self { go: Some(go), entered, task }
     }
 
     /// Lets it give the lock back, as soon as it has had it.
     pub(crate) fn go(&mut self) {
-        if let Some(go) = self.go.take() {
-            // It may have gone, if it has failed.
-            let _ = go.send(());
-        }
+        self.go = None;
     }
 
-    /// Waits until it has the lock.
+    /// Waits until it has the lock. Not to be called again.
     pub(crate) async fn entered(&mut self) {
-        if let Some(entered) = &mut self.entered {
-            // If it has failed, that shows at its end.
-            let _ = entered.await;
-        }
-        self.entered = None;
+        // If it has failed, that shows at its end.
+        let _ = (&mut self.entered).await;
     }
 
     /// Waits until it has had the lock and has given it back. May be dropped and called again, until it has returned.
@@ -66,11 +60,7 @@ impl Drop for Neighbour {
 
 /// What a task has returned. Its panic is ours.
 pub(crate) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
-    match result {
-        Ok(output) => output,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(error) => panic!("{error}"),
-    }
+    result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// Some round trips, in which one that should not hold the lock would show.

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::neighbour::joined;
 use super::stage::Stage;
-use super::subjects::Held;
+use super::support::subjects::Held;
 
 /// What a contender's future has come to.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Operation {
         Self::spawn(async move {
             let held = match waits {
                 Waits::Forever => Some(lock.acquire().await?),
-                Waits::For(limit) => lock.acquire_within(limit).await?,
+                Waits::For(limit) => lock.acquire_timeout(limit).await?,
                 Waits::Not => lock.try_acquire().await?,
             };
             let Some(held) = held else {

@@ -1,29 +1,49 @@
 //! What a contender does when the fault strikes, and where in the queue it is.
 
-use super::subjects::Kind;
+use super::support::subjects::Kind;
 
-/// Where a contender stands, or stood when it came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Position {
-    /// Nobody is before it, and somebody behind it.
-    First,
-    /// One is before it, and one behind it.
-    Middle,
-    /// Three are before it, so that it looks ahead, and nobody behind it.
-    Last,
-}
+impl Kind {
+    /// The locks of the matrix. Locks that send the same are here once: the semaphore mutex sends what a semaphore with one
+    /// lease sends.
+    pub(crate) const STRUCK: [Self; 8] = [
+        Self::Mutex,
+        Self::SemaphoreMutex,
+        Self::Leases,
+        Self::SharedLimit,
+        Self::Read,
+        Self::Write,
+        Self::Paths,
+        Self::Locks,
+    ];
 
-impl Position {
-    const WAITING: [Self; 2] = [Self::Middle, Self::Last];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Middle => "middle",
-            Self::Last => "last",
+    /// The lock of those before it, counted from the first of them. Of two that follow one another, one is exclusive.
+    pub(crate) fn before(self, nth: usize) -> Self {
+        match (self, nth % 2) {
+            (Self::Read, 0) | (Self::Write, 1) => Self::Write,
+            (Self::Read | Self::Write, _) => Self::Read,
+            _ => self,
         }
     }
 
+    /// Whether its courses are also played with a cut. Of locks that recover in the same way, one stands for all.
+    pub(crate) fn stands_for_recovery(self) -> bool {
+        self != Self::SemaphoreMutex
+    }
+}
+
+named! {
+    /// Where a contender stands, or stood when it came.
+    enum Position {
+        /// Nobody is before it, and somebody behind it.
+        First => "first",
+        /// One is before it, and one behind it.
+        Middle => "middle",
+        /// Three are before it, so that it looks ahead, and nobody behind it.
+        Last => "last",
+    }
+}
+
+impl Position {
     /// How many are before it.
     pub(crate) fn before(self) -> usize {
         match self {
@@ -53,6 +73,7 @@ named! {
         TimeOut => "acquire_timeout",
         /// An acquire is dropped while it waits.
         Abandon => "acquire dropped",
+        // From here on, it holds the lock when the phase begins.
         /// The holder waits for the loss of its lock.
         Loss => "lost",
         /// The holder writes by a guarded transaction.
@@ -71,14 +92,14 @@ named! {
 }
 
 impl Phase {
-    fn positions(self) -> &'static [Position] {
+    fn is_at(self, position: Position) -> bool {
         match self {
             // Who is before others has made the directories.
-            Self::NewDirectory => &[Position::First],
-            Self::Turn | Self::Abandon => &Position::WAITING,
+            Self::NewDirectory => position == Position::First,
+            Self::Turn | Self::Abandon => position != Position::First,
             // What it sends before its time is over, an acquire sends in all positions.
-            Self::TimeOut => &[Position::Middle],
-            _ => &[Position::First, Position::Middle, Position::Last],
+            Self::TimeOut => position == Position::Middle,
+            _ => true,
         }
     }
 
@@ -97,16 +118,7 @@ impl Phase {
 
     /// Whether the contender holds the lock when the phase begins.
     pub(crate) fn begins_holding(self) -> bool {
-        matches!(
-            self,
-            Self::Loss
-                | Self::Transaction
-                | Self::ReadToo
-                | Self::Downgrade
-                | Self::ReEntry
-                | Self::Release
-                | Self::Drop
-        )
+        self >= Self::Loss
     }
 
     /// Whether the contender asks for the lock, and ends without it if somebody is before it.
@@ -138,9 +150,10 @@ impl Course {
     pub(crate) fn all() -> Vec<Self> {
         let phases = |kind| Phase::all().filter(move |phase| phase.is_of(kind)).map(move |phase| (kind, phase));
         let positions = |(kind, phase): (_, Phase)| {
-            phase.positions().iter().map(move |position| Self { kind, phase, position: *position })
+            let positions = Position::all().filter(move |position| phase.is_at(*position));
+            positions.map(move |position| Self { kind, phase, position })
         };
-        Kind::all().flat_map(phases).flat_map(positions).collect()
+        Kind::STRUCK.into_iter().flat_map(phases).flat_map(positions).collect()
     }
 
     /// Whether the phase ends while the contender waits for those before it.

@@ -8,7 +8,7 @@ use super::batch::Result;
 use super::cells::{Cell, Requests};
 use super::fault::{Cut, Fault};
 use super::phase::{Course, Phase};
-use super::subjects::Kind;
+use super::support::subjects::Kind;
 
 /// What each course sends without a fault, or after its cut: what it has sent each time that it was played.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl Sent {
         let found: Vec<_> = self.requests.iter().filter(|(cell, _)| cell.finds_its_node()).collect();
         let mut gaps: Vec<_> =
             found.iter().filter_map(|(cell, requests)| Some(format!("{cell}: no {}", missing(requests)?))).collect();
-        let kinds = Kind::all().filter(|kind| kind.stands_for_recovery());
+        let kinds = Kind::STRUCK.into_iter().filter(|kind| kind.stands_for_recovery());
         let uncut = kinds.filter(|kind| !found.iter().any(|(cell, _)| cell.course.kind == *kind));
         gaps.extend(uncut.map(|kind| format!("{}: its acquire is not cut", kind.name())));
         gaps
@@ -95,21 +95,13 @@ impl Sent {
                 gaps.push(format!("{cell}: {requests:?} are sent, and without it {:?}", self.requests[&without]));
             }
         }
-        let struck: BTreeSet<_> =
-            self.strikes().into_iter().map(|cell| (Self::kind_and_phase(&cell), fault(&cell))).collect();
-        for (kind, phase) in self.requests.keys().map(Self::kind_and_phase).collect::<BTreeSet<_>>() {
+        let what = |cell: &Cell| (cell.course.kind, cell.course.phase, cell.fault());
+        let struck: BTreeSet<_> = self.strikes().iter().map(what).collect();
+        for Course { kind, phase, .. } in self.requests.keys().map(|cell| cell.course) {
             let fitting = Fault::all().filter(|fault| fault.fits(phase));
-            let missing = fitting.filter(|fault| !struck.contains(&((kind, phase), Some(*fault))));
+            let missing = fitting.filter(|fault| !struck.contains(&(kind, phase, Some(*fault))));
             gaps.extend(missing.map(|fault| format!("{} / {}: no {}", kind.name(), phase.name(), fault.name())));
         }
         gaps
     }
-
-    fn kind_and_phase(cell: &Cell) -> (Kind, Phase) {
-        (cell.course.kind, cell.course.phase)
-    }
-}
-
-fn fault(cell: &Cell) -> Option<Fault> {
-    cell.strike.map(|strike| strike.fault)
 }

@@ -10,7 +10,7 @@ use super::fault::{Fault, Strike, documented};
 use super::operation::{Ended, Operation};
 use super::phase::{Course, Phase};
 use super::scene::{Scene, to_the_end};
-use super::stage::{BOUND, Hall, Stage};
+use super::stage::{BEHIND, BOUND, Hall, Stage};
 
 /// What came of it.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Scene {
         let Course { phase, position, .. } = self.course;
         let stage = &self.stage;
         if self.behind.is_none() && position.has_one_behind() {
-            self.behind = Some(stage.begin_behind());
+            self.behind = Some(stage.begin(BEHIND));
         }
         let mut ended = None;
         let is_dropped = fault == Some(Fault::Dropped);
@@ -128,9 +128,9 @@ impl Scene {
         if phase == Phase::Loss && fault != Some(Fault::Expired) {
             // It still hears of what it waits for.
             let held = self.held();
-            assert!(held.guard().is_valid(), "lost, for no reason");
+            assert!(held.is_valid(), "lost, for no reason");
             stage.leave();
-            stage.others.delete().for_path(held.guard().node()).await.unwrap();
+            stage.others.delete().for_path(held.node()).await.unwrap();
         }
         Some(operation.join().await)
     }
@@ -142,15 +142,15 @@ impl Scene {
             None => "dropped",
             Some(Ok(Ended::Held(held))) if stage.has_ended(&held) => {
                 // It was acquired, and the news of the end came later.
-                held.guard().lost().await;
+                held.lost().await;
                 let released = held.release().await;
                 assert!(matches!(released, Err(Error::Lost(_) | Error::ReleasesFailed { .. })), "{released:?}");
                 "lost"
             }
             Some(Ok(Ended::Held(held))) => {
-                assert!(held.guard().is_valid());
+                assert!(held.is_valid());
                 stage.look().await;
-                assert!(held.guard().is_valid());
+                assert!(held.is_valid());
                 if phase != Phase::ReadToo {
                     stage.leave();
                 }
@@ -183,14 +183,14 @@ impl Scene {
         let Some(held) = self.held.take() else { return outcome };
         let held = Arc::into_inner(held).expect("nobody else has it");
         if stage.has_ended(&held) {
-            held.guard().lost().await;
+            held.lost().await;
             // What is lost cannot be released.
             assert!(held.release().await.is_err());
         } else if phase == Phase::Loss && outcome == "told" {
-            assert!(!held.guard().is_valid());
+            assert!(!held.is_valid());
             assert!(held.release().await.is_err());
         } else {
-            assert!(held.guard().is_valid(), "lost, for no reason");
+            assert!(held.is_valid(), "lost, for no reason");
             stage.leave();
             held.release().await.unwrap();
         }

@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use super::neighbour::Neighbour;
 use super::operation::{Ended, Operation, Waits};
 use super::phase::{Course, Phase};
-use super::stage::Stage;
-use super::subjects::Held;
+use super::stage::{BEHIND, Stage};
+use super::support::subjects::Held;
 use crate::support::soon;
 
 /// How long a contender waits whose time runs out: on a busy machine too, it is in the queue by then.
@@ -71,7 +71,7 @@ impl Scene {
             scene.waiting = Some(acquiring);
         }
         if position.has_one_behind() {
-            scene.behind = Some(stage.line_up_behind().await);
+            scene.behind = Some(stage.line_up(BEHIND).await);
         }
         // What belongs to the time before is over.
         stage.settle().await;
@@ -98,12 +98,12 @@ impl Scene {
             }
             Phase::Loss => {
                 let held = self.held();
-                Operation::spawn(async move { Ok(Ended::Lost(held.guard().lost().await.reason)) })
+                Operation::spawn(async move { Ok(Ended::Lost(held.lost().await.reason)) })
             }
             Phase::Transaction => {
                 let (held, path) = (self.held(), stage.data_path());
                 Operation::spawn(async move {
-                    held.guard().transaction().set_data(path, "new", None)?.commit().await?;
+                    held.transaction().set_data(path, "new", None)?.commit().await?;
                     Ok(Ended::Done)
                 })
             }
@@ -123,10 +123,10 @@ impl Scene {
                     // However this ends, the witness sees it leave before the lock is free: the first is dropped first.
                     let inside = (exit, held);
                     let again = lock.enter_again(&inside.1).await?;
-                    assert!(again.guard().is_reentry());
+                    assert!(again.is_reentry());
                     again.release().await?;
                     let (exit, held) = inside;
-                    assert!(held.guard().is_valid(), "given back with what was entered last");
+                    assert!(held.is_valid(), "given back with what was entered last");
                     drop(exit);
                     let held = Arc::into_inner(held).expect("nobody else has it");
                     held.release().await.map(|()| Ended::Done)

@@ -9,11 +9,11 @@ use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 use super::cells::Requests;
 use super::fault::{Cut, LATE, Strike};
 use super::neighbour::{Neighbour, look};
-use super::subjects::{Held, Kind, Lock};
+use super::support::subjects::{Held, Kind, Lock};
 use crate::support::{Witness, builder, children, connect, path};
 
-/// The session timeout of the contender.
-const SESSION: Duration = Duration::from_secs(10);
+/// The session timeout of the contender. An answer that is [`LATE`] must not end its lease, even on a busy machine.
+const SESSION: Duration = Duration::from_secs(20);
 /// How long a request of the contender may take.
 const OPERATION: Duration = Duration::from_millis(600);
 /// When all is over at the latest after a fault: twice what it may take, as a hundred cells are played at a time.
@@ -59,6 +59,7 @@ impl Hall {
 pub(crate) struct Stage {
     hall: Arc<Hall>,
     pub(crate) kind: Kind,
+    /// Of the lock.
     path: String,
     pub(crate) proxy: FaultProxy,
     pub(crate) actor: CuratorClient,
@@ -72,7 +73,7 @@ pub(crate) struct Stage {
 /// The number of the contender that the fault strikes, for the witness.
 const ACTOR: usize = 100;
 /// That of the one behind it.
-const BEHIND: usize = 101;
+pub(crate) const BEHIND: usize = 101;
 
 /// Whether the contender holds the lock, as the witness sees it.
 #[derive(Debug, Default)]
@@ -106,7 +107,7 @@ impl Drop for Exit {
 impl Stage {
     /// For a cell with these faults. If one strikes, the contender's requests do not wait long for their answers.
     pub(crate) async fn open(hall: &Arc<Hall>, kind: Kind, cut: Option<Cut>, strike: Option<Strike>) -> Self {
-        let (path, proxy) = (path("matrix"), FaultProxy::start(hall.server.address()).unwrap());
+        let (path, proxy) = (format!("{}/lock", path("matrix")), FaultProxy::start(hall.server.address()).unwrap());
         // The probes of the client, and the round trips of this stage.
         proxy.pass_over("/");
         let pause = if cut.is_some() { PAUSE } else { Duration::from_millis(50) };
@@ -122,7 +123,7 @@ impl Stage {
         let number: usize = path.bytes().map(usize::from).sum();
         let others = hall.others[number % hall.others.len()].clone();
         let (witness, seat) = (Witness::default(), Arc::default());
-        let lock = kind.lock(&actor, &lock_path(&path));
+        let lock = kind.lock(&actor, &path);
         Self { hall: Arc::clone(hall), kind, path, proxy, actor, lock, others, quiet, witness, seat }
     }
 
@@ -131,18 +132,14 @@ impl Stage {
         self.lock.clone()
     }
 
-    fn lock_path(&self) -> String {
-        lock_path(&self.path)
-    }
-
     /// A node that the holder of the lock writes to.
     pub(crate) fn data_path(&self) -> String {
-        format!("{}/data", self.path)
+        format!("{}-data", self.path)
     }
 
     /// Makes all nodes that outlive a lock.
     pub(crate) async fn make_directories(&self) {
-        let held = self.kind.lock(&self.others, &self.lock_path()).acquire().await.unwrap();
+        let held = self.kind.lock(&self.others, &self.path).acquire().await.unwrap();
         held.release().await.unwrap();
         self.others.create().creating_parent_containers().for_path(self.data_path(), "old").await.unwrap();
     }
@@ -152,8 +149,8 @@ impl Stage {
         let (seat, witness) = (Arc::clone(&self.seat), self.witness.clone());
         move |held, shares| {
             let mut seat = locked(&seat);
-            if seat.ended != Some(held.guard().session_id()) {
-                witness.enter(ACTOR, shares, held.guard());
+            if seat.ended != Some(held.session_id()) {
+                witness.enter(ACTOR, shares, held);
                 seat.is_inside = true;
             }
         }
@@ -187,39 +184,27 @@ impl Stage {
 
     /// Whether this was held in a session that was ended.
     pub(crate) fn has_ended(&self, held: &Held) -> bool {
-        self.seat().ended == Some(held.guard().session_id())
+        self.seat().ended == Some(held.session_id())
     }
 
-    /// One before the contender, counted from the first: it stands in the queue when this returns.
-    pub(crate) async fn line_up(&self, nth: usize) -> Neighbour {
-        self.stand(self.kind.before(nth), nth).await
-    }
-
-    /// One behind the contender, that stands in the queue when this returns. It gives the lock back soon.
-    pub(crate) async fn line_up_behind(&self) -> Neighbour {
-        let mut behind = self.stand(self.kind.behind(), BEHIND).await;
-        behind.go();
-        behind
-    }
-
-    /// One more contender, wherever it comes to stand. It gives the lock back soon.
-    pub(crate) fn begin_behind(&self) -> Neighbour {
-        let mut behind = self.begin(self.kind.behind(), BEHIND);
-        behind.go();
-        behind
-    }
-
-    async fn stand(&self, kind: Kind, who: usize) -> Neighbour {
-        let before = self.nodes().await;
-        let neighbour = self.begin(kind, who);
-        self.until_nodes(|nodes| nodes > before).await;
+    /// One more contender, wherever it comes to stand: one of those before, by its number from the first on, or the one
+    /// [`BEHIND`], which gives the lock back soon.
+    pub(crate) fn begin(&self, who: usize) -> Neighbour {
+        let kind = if who == BEHIND { self.kind.blocker() } else { self.kind.before(who) };
+        let lock = kind.lock(&self.others, &self.path);
+        let mut neighbour = Neighbour::begin(who, lock, self.witness.clone(), self.others.clone());
+        if who == BEHIND {
+            neighbour.go();
+        }
         neighbour
     }
 
-    fn begin(&self, kind: Kind, who: usize) -> Neighbour {
-        let lock = kind.lock(&self.others, &self.lock_path());
-        let (witness, client) = (self.witness.clone(), self.others.clone());
-        Neighbour::begin(who, lock, witness, client)
+    /// The same. It stands in the queue when this returns.
+    pub(crate) async fn line_up(&self, who: usize) -> Neighbour {
+        let before = self.nodes().await;
+        let neighbour = self.begin(who);
+        self.until_nodes(|nodes| nodes > before).await;
+        neighbour
     }
 
     /// Waits until the contender has nothing more to send.
@@ -269,7 +254,7 @@ impl Stage {
     /// How many nodes the lock has.
     pub(crate) async fn nodes(&self) -> usize {
         let mut nodes = 0;
-        for dir in self.kind.dirs(&self.lock_path()) {
+        for dir in self.kind.dirs(&self.path) {
             nodes += children(&self.others, &dir).await.len();
         }
         nodes
@@ -290,17 +275,13 @@ impl Stage {
     pub(crate) async fn free(&self) {
         self.actor.janitor().idle().await;
         self.until_nodes(|nodes| nodes == 0).await;
-        let anybody = self.kind.behind().lock(&self.others, &self.lock_path());
+        let anybody = self.kind.blocker().lock(&self.others, &self.path);
         let held = anybody.try_acquire().await.unwrap().expect("somebody is in the way");
-        self.witness.enter(BEHIND, anybody.shares(), held.guard());
+        self.witness.enter(BEHIND, anybody.shares(), &held);
         self.witness.leave(anybody.shares());
         held.release().await.unwrap();
         assert_eq!((self.nodes().await, self.witness.inside()), (0, 0));
     }
-}
-
-fn lock_path(path: &str) -> String {
-    format!("{path}/lock")
 }
 
 /// If the witness has found something wrong, it has said so.

@@ -1,17 +1,17 @@
-//! The error of an acquire for which there was no server.
+//! An acquire for which there is no server: its error, and what the retry policy is told.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use curator_recipes::client::{self, CuratorClient, Outcome, RetryForever, RetryNTimes};
+use curator_recipes::client::{self, CuratorClient, Outcome, RetryForever, RetryNTimes, RetryPolicy};
 use curator_recipes::{
-    Error, InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, Result,
+    Error, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, Result, revoke,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    self, LONG_SESSION, SHORT_SESSION, acquiring, builder, children, mutex, path, queue_of, read_write, requests_of,
-    soon, still_waits, until,
+    self, LONG_SESSION, SHORT_SESSION, acquiring, arc, behind_proxy_with, builder, children, mutex, path, queue_of,
+    read_write, requests_of, soon, still_waits, unplug,
 };
 
 /// How long it waits for a connection, for an answer, and between two attempts.
@@ -21,22 +21,11 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A client that tries three times, and its proxy. It waits so long for a connection, and not long for an answer.
 async fn impatient(connection_timeout: Duration) -> (FaultProxy, CuratorClient) {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION)
-        .connection_timeout(connection_timeout)
-        .operation_timeout(NO_ANSWER)
-        .retry_policy(RetryNTimes::new(2, PAUSE).unwrap())
-        .connect()
-        .await
-        .unwrap();
-    (proxy, client)
-}
-
-/// From now on there is no connection, and the client knows it.
-async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    until(async || client.try_session().is_err()).await;
+    let retry_policy = RetryNTimes::new(2, PAUSE).unwrap();
+    behind_proxy_with(|builder| {
+        builder.connection_timeout(connection_timeout).operation_timeout(NO_ANSWER).retry_policy(retry_policy)
+    })
+    .await
 }
 
 /// Checks the error of so many attempts, which took so long at least; returns what happened last.
@@ -77,7 +66,7 @@ async fn every_lock_names_itself_and_how_often_it_was_tried_without_a_connection
     fails(semaphore.try_acquire().await.map(drop), 1).await;
     fails(together.try_acquire().await.map(drop), 1).await;
 
-    let in_turn = InterProcessMultiLock::of([Arc::new(mutex) as Arc<dyn InterProcessLock>]).unwrap();
+    let in_turn = InterProcessMultiLock::of([arc(mutex)]).unwrap();
     let error = soon(in_turn.acquire()).await.unwrap_err();
     let Error::MultiLockMember { cause, .. } = &error else { panic!("{error}") };
     assert!(error.is_retryable());
@@ -140,13 +129,11 @@ async fn a_writer_that_cannot_become_a_reader_is_told_of_the_lock() {
 /// An outage that outlives the session, with the policy that never gives up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_retries_forever_waits_through_any_outage() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(&proxy.connect_string(), SHORT_SESSION)
-        .connection_timeout(Duration::from_millis(100))
-        .retry_policy(RetryForever::new(Duration::from_millis(10)).unwrap())
-        .connect()
-        .await
-        .unwrap();
+    let forever = RetryForever::new(PAUSE).unwrap();
+    let (proxy, client) = behind_proxy_with(|builder| {
+        builder.session_timeout(SHORT_SESSION).connection_timeout(NO_CONNECTION).retry_policy(forever)
+    })
+    .await;
     let (path, epoch) = (path("any-outage"), client.session().await.unwrap().epoch());
     let mut states = client.connection_states();
     unplug(&proxy, &client).await;
@@ -157,4 +144,62 @@ async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     let guard = soon(waiter).await.unwrap().unwrap();
     assert!(guard.is_valid() && client.session().await.unwrap().epoch() > epoch);
     guard.release().await.unwrap();
+}
+
+/// Never gives up, and notes what it is told.
+#[derive(Debug, Default, Clone)]
+struct Noted(Arc<Mutex<Vec<(u32, Duration)>>>);
+
+impl RetryPolicy for Noted {
+    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+        self.0.lock().unwrap().push((retries, elapsed));
+        Some(Duration::from_millis(10))
+    }
+}
+
+/// A policy with a limit of time would give up at the first lost answer, had the wait been longer than that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_that_a_waiter_has_waited_is_no_time_of_failures() {
+    let notes = Noted::default();
+    let policy = notes.clone();
+    let (proxy, waiting) = behind_proxy_with(|builder| builder.operation_timeout(NO_ANSWER).retry_policy(policy)).await;
+    let (steady, path) = (support::client().await, path("long-wait"));
+    let held = mutex(&steady, &path).acquire().await.unwrap();
+    proxy.reset_counts();
+    let waiter = acquiring(&waiting, &path);
+    queue_of(&steady, &path, 2).await;
+    // It watches the holder and itself, and waits.
+    proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
+    notes.0.lock().unwrap().clear();
+    // The write uses its watch up, and the answer to the next one is lost.
+    proxy.swallow_next_reply(OpCode::GetData);
+    revoke(&steady, held.node()).await.unwrap();
+    proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
+    held.release().await.unwrap();
+    soon(waiter).await.unwrap().unwrap().release().await.unwrap();
+    let notes = notes.0.lock().unwrap();
+    assert_eq!(notes.first(), Some(&(0, Duration::ZERO)), "{notes:?}");
+}
+
+/// Of a client that has no session yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_that_are_made_before_the_first_session_are_acquired_in_it() {
+    let server = TestingServer::start().await.unwrap();
+    server.stop().await.unwrap();
+    let client = builder(&server.connect_string(), LONG_SESSION).connection_timeout(NO_CONNECTION);
+    let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
+    let mutex = mutex(&client, &path("early"));
+    let semaphore = InterProcessSemaphoreV2::new(&client, path("early"), 2).unwrap();
+    let early = tokio::spawn(async move { (mutex.acquire().await, semaphore.acquire().await) });
+    let mut states = client.connection_states();
+    server.restart().await.unwrap();
+    assert!(soon(states.wait_for(client::ConnectionState::Connected)).await);
+    let (guard, lease) = soon(early).await.unwrap();
+    let (guard, lease) = (guard.unwrap(), lease.unwrap());
+    // The client did not know its address when the locks were made.
+    assert_eq!(&client.get_data(guard.node()).await.unwrap().0[..], b"127.0.0.1");
+    assert_eq!(lease.data(), b"127.0.0.1");
+    guard.release().await.unwrap();
+    lease.release().await.unwrap();
+    client.close().await.unwrap();
 }

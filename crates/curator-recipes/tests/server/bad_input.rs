@@ -1,9 +1,9 @@
 //! Bad input is a typed error that names the value and what was expected, or has no effect; never a panic, never a hang.
 
-use curator_recipes::client::{self, CreateMode};
-use curator_recipes::{Error, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict};
+use curator_recipes::client;
+use curator_recipes::{ContenderIdentity, Error, InterProcessMutex};
 
-use crate::support::{acquiring, client, mutex, path, soon, until};
+use crate::support::{Plain, acquiring, client, mutex, path, soon, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_paths_are_refused_when_the_lock_is_made() {
@@ -41,41 +41,14 @@ async fn foreign_children_have_no_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ephemeral_parent_is_an_error() {
-    let (client, path) = (client().await, path("ephemeral"));
-    let path = client
-        .create()
-        .creating_parent_containers()
-        .with_mode(CreateMode::Ephemeral)
-        .for_path(&path, "")
-        .await
-        .unwrap();
-    let error = soon(mutex(&client, path.as_str()).acquire()).await.unwrap_err();
-    assert!(matches!(&error, Error::Client(client::Error::NoChildrenForEphemerals { .. })), "{error}");
-    assert!(error.to_string().contains(path.as_str()), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_driver_that_breaks_the_rules_is_refused_when_the_lock_is_made() {
-    #[derive(Debug)]
-    struct Named(&'static str);
-    impl LockInternalsDriver for Named {
-        fn node_prefix(&self, id: &Uuid) -> String {
-            self.0.replace("ID", &id.to_string())
-        }
-        fn sequence(&self, child: &str) -> Option<i32> {
-            curator_recipes::sequence_after(child, "-X-")
-        }
-        fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
-            own.checked_sub(1).map_or(Verdict::Owns, Verdict::WaitsFor)
-        }
-    }
+    let named = |prefix| Plain { prefix, mark: "-X-", identity: ContenderIdentity::Name };
     let (client, path) = (client().await, path("driver"));
     for bad in ["", "a/ID-X-", "no-id-X-", "ID-Y-", "ID\0-X-"] {
-        let error = mutex(&client, &path).with_driver(Named(bad)).unwrap_err();
+        let error = mutex(&client, &path).with_driver(named(bad)).unwrap_err();
         assert!(matches!(&error, Error::InvalidDriver { .. }), "{bad:?}: {error}");
         assert!(error.to_string().contains("expected"), "{error}");
     }
-    let mutex = mutex(&client, &path).with_driver(Named("ID-X-")).unwrap();
+    let mutex = mutex(&client, &path).with_driver(named("ID-X-")).unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap();
 }

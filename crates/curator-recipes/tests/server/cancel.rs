@@ -1,23 +1,22 @@
-//! A future may be dropped at any await: no node stays, and nobody is stuck.
+//! A future may be dropped at any await, or not be polled any more: no node stays, and nobody is stuck.
 
-use curator_recipes::InterProcessMutex;
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::OpCode;
+use futures_util::FutureExt as _;
 
 use crate::support::{
-    SHORT_SESSION, builder, client, connect, end_session, free, mutex, path, polled_until, queue_of, soon,
+    SHORT_SESSION, behind_proxy, behind_proxy_with, client, end_session, free, mutex, non_reentrant, path,
+    polled_until, queue_of, requests_of, soon,
 };
 
 #[test]
 fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let server = runtime.block_on(TestingServer::shared());
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, path) = (runtime.block_on(connect(&proxy.connect_string())), path("drop-outside"));
+    let ((proxy, client), path) = (runtime.block_on(behind_proxy()), path("drop-outside"));
     runtime.block_on(free(&client, &[&path]));
     for held in [OpCode::Create2, OpCode::GetChildren] {
         proxy.reset_counts();
         proxy.hold_replies(held);
-        let mutex: InterProcessMutex = mutex(&client, &path);
+        let mutex = mutex(&client, &path);
         let acquiring =
             runtime.block_on(polled_until(async move { mutex.acquire().await }, proxy.wait_for_request(held, 1)));
         std::thread::spawn(move || drop(acquiring)).join().unwrap();
@@ -31,40 +30,65 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_dropped_during_a_disconnect_leaves_nothing() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, steady, path) = (connect(&proxy.connect_string()).await, client().await, path("drop-disconnect"));
-    free(&client, &[&path]).await;
-    // The create is applied and the connection breaks, so nobody knows; and nobody can ask.
-    for fault in [OpCode::Create2, OpCode::GetChildren] {
-        proxy.reset_counts();
-        proxy.cut_before_reply(fault);
-        proxy.refuse(true).unwrap();
-        let mutex = mutex(&client, &path);
-        let acquiring = polled_until(mutex.acquire(), queue_of(&steady, &path, 1)).await;
-        drop(acquiring);
-        assert!(client.janitor().pending() > 0, "nothing is left to do?");
-        proxy.refuse(false).unwrap();
-        free(&client, &[&path]).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let (steady, path) = (client().await, path("drop-session"));
-    let client = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (steady, path) = (self::client().await, path("drop-session"));
     // The directory is there, so the next create is that of the place in the queue.
     free(&client, &[&path]).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);
     let acquiring = polled_until(mutex.acquire(), queue_of(&steady, &path, 1)).await;
     let session = client.session().await.unwrap();
-    end_session(server, &proxy).await;
+    end_session(&proxy).await;
     soon(session.ended()).await;
     drop(acquiring);
     soon(client.janitor().idle()).await;
     queue_of(&steady, &path, 0).await;
+}
+
+/// More than may be in flight at once, twice.
+const ACQUIRES: usize = 300;
+
+/// A task works on one guard, and does not poll its other acquires meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_and_another_acquire_are_sent_before_any_request_of_unpolled_acquires() {
+    let ((proxy, client), dir) = (behind_proxy().await, path("unpolled"));
+    let free = non_reentrant(&client, &path("free"));
+    let guard = soon(free.acquire()).await.unwrap();
+    // Each is polled once, and the answers are held.
+    let locks: Vec<_> = (0..ACQUIRES).map(|lock| non_reentrant(&client, &format!("{dir}/{lock}"))).collect();
+    proxy.hold_replies(OpCode::GetChildren2);
+    proxy.hold_replies(OpCode::GetChildren);
+    let mut parked: Vec<_> = locks.iter().map(|lock| lock.acquire().boxed()).collect();
+    // With tokio's budget for one task, most of them would not get as far.
+    let polled = tokio::task::unconstrained(async {
+        parked.iter_mut().for_each(|acquire| assert!(acquire.as_mut().now_or_never().is_none()));
+    });
+    polled.await;
+    proxy.release_held();
+    // By then the answers have arrived.
+    soon(client.check_exists("/")).await.unwrap();
+    let sent = || requests_of(&proxy, OpCode::Create2);
+    let creates = sent();
+    assert!(creates > 100, "{creates}");
+
+    // Each is sent by the first poll. It may even be answered by then.
+    let mut release = guard.release().boxed();
+    let released = (&mut release).now_or_never();
+    proxy.wait_for_request(OpCode::Delete, 1).await.unwrap();
+    match released {
+        Some(released) => released.unwrap(),
+        None => soon(release).await.unwrap(),
+    }
+    let mut acquire = free.acquire().boxed();
+    let acquired = (&mut acquire).now_or_never();
+    proxy.wait_for_request(OpCode::Create2, creates + 1).await.unwrap();
+    let guard = match acquired {
+        Some(acquired) => acquired.unwrap(),
+        None => soon(acquire).await.unwrap(),
+    };
+    soon(guard.release()).await.unwrap();
+    assert_eq!(sent(), creates + 1);
+    drop(parked);
+    soon(client.janitor().idle()).await;
 }

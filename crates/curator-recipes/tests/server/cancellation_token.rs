@@ -3,13 +3,12 @@
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::runtime::Handle;
 
-use crate::support::{behind_proxy, client, connect, end_session, mutex, path, round_trips, soon, still_waits, until};
+use crate::support::{LOSSES, behind_proxy, client, connect, lose, mutex, path, round_trips, soon, still_waits, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_cancelled_by_a_loss() {
-    let server = TestingServer::shared().await;
-    let ((proxy, holder), admin) = (behind_proxy().await, client().await);
-    for deleted in [true, false] {
+    let (proxy, holder) = behind_proxy().await;
+    for reason in LOSSES {
         let guard = mutex(&holder, &path("token/lost")).acquire().await.unwrap();
         let (token, on_loss) = (guard.cancellation_token(), guard.cancellation_token_on_loss());
         let work = tokio::spawn({
@@ -18,11 +17,7 @@ async fn a_token_is_cancelled_by_a_loss() {
         });
         assert!(still_waits(&work, &holder).await);
         assert!(!token.is_cancelled() && !on_loss.is_cancelled());
-        if deleted {
-            admin.delete().for_path(guard.node()).await.unwrap();
-        } else {
-            end_session(server, &proxy).await;
-        }
+        lose(&guard, &proxy, reason).await;
         assert_eq!(soon(work).await.unwrap(), None);
         soon(on_loss.cancelled()).await;
         assert!(!guard.is_valid());

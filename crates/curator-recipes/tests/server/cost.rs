@@ -8,30 +8,45 @@ use curator_recipes::{InterProcessMultiLock, InterProcessReadWriteLock, InterPro
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    behind_proxy, client, connect, creating, mutex, path, queue_of, requests_of, soon, until, without_probes,
+    acquiring, behind_proxy, client, connect, creating, mutex, path, queue_of, requests_of, soon, until, without_probes,
 };
+
+type Cost = (BTreeMap<OpCode, u64>, u64);
 
 const DELAY: Duration = Duration::from_millis(5);
 
+/// A client whose requests are counted, on a server that is far away.
+pub(crate) async fn counted() -> (FaultProxy, CuratorClient) {
+    let (proxy, client) = behind_proxy().await;
+    // A probe of the lease could fall into the count.
+    proxy.ignore(OpCode::Sync);
+    proxy.set_delay(DELAY);
+    (proxy, client)
+}
+
+/// What was sent since the last call: all requests, and all round trips.
+pub(crate) fn spent(proxy: &FaultProxy) -> Cost {
+    let spent = (without_probes(proxy), proxy.round_trips());
+    proxy.reset_counts();
+    spent
+}
+
 /// What a cycle costs that makes one node, and its round trips.
-fn of_one_node() -> (BTreeMap<OpCode, u64>, u64) {
+fn of_one_node() -> Cost {
     (BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::Delete, 1)]), 2)
 }
 
 /// Counts what an uncontended cycle costs on a far server, when the lock's directory is there.
 async fn far_cycle() {
-    let ((proxy, client), path) = (behind_proxy().await, path("far"));
-    // A probe of the lease could fall into the count.
-    proxy.ignore(OpCode::Sync);
+    let ((proxy, client), path) = (counted().await, path("far"));
     let mutex = mutex(&client, &path);
     mutex.acquire().await.unwrap().release().await.unwrap();
-    proxy.set_delay(DELAY);
     for _ in 0..10 {
         proxy.reset_counts();
         let guard = mutex.acquire().await.unwrap();
         assert_eq!(proxy.round_trips(), 1, "{:?}", proxy.requests());
         guard.release().await.unwrap();
-        assert_eq!((without_probes(&proxy), proxy.round_trips()), of_one_node());
+        assert_eq!(spent(&proxy), of_one_node());
     }
 }
 
@@ -52,23 +67,14 @@ fn an_uncontended_acquire_is_one_round_trip_on_every_runtime() {
 /// A waiter that is next in line gets the lock without sending anything: the delete and its event are one round trip.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_is_one_round_trip() {
-    let server = TestingServer::shared().await;
     let path = path("hand-over");
-    let holder_proxy = FaultProxy::start(server.address()).unwrap();
-    let holder = connect(&holder_proxy.connect_string()).await;
+    let (holder_proxy, holder) = counted().await;
     let mut guard = mutex(&holder, &path).acquire().await.unwrap();
-    holder_proxy.ignore(OpCode::Sync);
-    holder_proxy.set_delay(DELAY);
     let mut releasing = None;
-    let (mut proxies, mut clients) = (Vec::new(), Vec::new());
-    let mut waiters = Vec::new();
+    let (mut proxies, mut clients, mut waiters) = (Vec::new(), Vec::new(), Vec::new());
     for place in 0..4 {
-        let proxy = FaultProxy::start(server.address()).unwrap();
-        proxy.ignore(OpCode::Sync);
-        let client = connect(&proxy.connect_string()).await;
-        proxy.set_delay(DELAY);
-        let mutex = mutex(&client, &path);
-        waiters.push(tokio::spawn(async move { mutex.acquire().await.unwrap() }));
+        let (proxy, client) = counted().await;
+        waiters.push(acquiring(&client, &path));
         queue_of(&holder, &path, place + 2).await;
         proxies.push(proxy);
         // A client that nobody has any more is closed, which is a request.
@@ -82,31 +88,26 @@ async fn a_hand_over_is_one_round_trip() {
         let holders: &FaultProxy = releasing.replace(proxy).unwrap_or(&holder_proxy);
         holders.reset_counts();
         guard.release().await.unwrap();
-        guard = soon(waiter).await.unwrap();
+        guard = soon(waiter).await.unwrap().unwrap();
         assert_eq!(without_probes(proxy), sent, "place {place} has sent something between the release and its acquire");
         // One may have been due.
         assert!(requests_of(proxy, OpCode::Sync) <= probes + 1);
-        assert_eq!(holders.round_trips(), 1);
-        assert_eq!(without_probes(holders), BTreeMap::from([(OpCode::Delete, 1)]));
+        assert_eq!(spent(holders), (BTreeMap::from([(OpCode::Delete, 1)]), 1));
     }
     guard.release().await.unwrap();
 }
 
 /// What a cycle costs on a far server, when the directories are there: requests by kind, and round trips.
-async fn cost_of(acquire: impl AsyncFn(CuratorClient) -> LockGuard) -> (BTreeMap<OpCode, u64>, u64) {
-    let (proxy, client) = behind_proxy().await;
-    // A probe of the lease could fall into the count.
-    proxy.ignore(OpCode::Sync);
+async fn cost_of(acquire: impl AsyncFn(CuratorClient) -> LockGuard) -> Cost {
+    let (proxy, client) = counted().await;
     acquire(client.clone()).await.release().await.unwrap();
-    proxy.set_delay(DELAY);
+    proxy.reset_counts();
     let mut costs = Vec::new();
     for _ in 0..3 {
-        proxy.reset_counts();
         acquire(client.clone()).await.release().await.unwrap();
-        costs.push((without_probes(&proxy), proxy.round_trips()));
+        costs.push(spent(&proxy));
     }
-    assert_eq!(costs[0], costs[1]);
-    assert_eq!(costs[0], costs[2]);
+    assert_eq!((&costs[0], &costs[0]), (&costs[1], &costs[2]));
     costs.remove(0)
 }
 
@@ -122,23 +123,18 @@ async fn read_and_write_are_three_requests_and_two_round_trips() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_lock_beside_or_after_a_write_lock_is_two_requests_and_on_old_servers_a_look() {
-    let ((proxy, client), path) = (behind_proxy().await, path("downgraded"));
-    proxy.ignore(OpCode::Sync);
+    let ((proxy, client), path) = (counted().await, path("downgraded"));
     let lock = InterProcessReadWriteLock::new(&client, &path).unwrap();
-    proxy.set_delay(DELAY);
-
     let writing = lock.write().acquire().await.unwrap();
     proxy.reset_counts();
-    let reading = lock.read().acquire().await.unwrap();
-    reading.release().await.unwrap();
+    lock.read().acquire().await.unwrap().release().await.unwrap();
     let with_release = creating(&[(OpCode::Delete, 1)], 1).await;
-    assert_eq!((without_probes(&proxy), proxy.round_trips()), with_release);
+    assert_eq!(spent(&proxy), with_release);
 
-    proxy.reset_counts();
     let reading = writing.downgrade().await.unwrap();
     assert_eq!((without_probes(&proxy), proxy.round_trips()), creating(&[], 0).await);
     reading.release().await.unwrap();
-    assert_eq!((without_probes(&proxy), proxy.round_trips()), with_release);
+    assert_eq!(spent(&proxy), with_release);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -164,14 +160,12 @@ async fn a_multi_lock_of_any_number_of_paths_is_three_requests_and_two_round_tri
 }
 
 /// What an acquire costs that is the first below a node: requests by kind, and round trips.
-async fn first_cost<G>(acquire: impl AsyncFnOnce(CuratorClient, String) -> G) -> (BTreeMap<OpCode, u64>, u64) {
-    let ((proxy, client), top) = (behind_proxy().await, path("first"));
+async fn first_cost<G>(acquire: impl AsyncFnOnce(CuratorClient, String) -> G) -> Cost {
+    let ((proxy, client), top) = (counted().await, path("first"));
     client.create().for_path(&top, "").await.unwrap();
-    proxy.ignore(OpCode::Sync);
-    proxy.set_delay(DELAY);
     proxy.reset_counts();
     let _guard = acquire(client, top).await;
-    (without_probes(&proxy), proxy.round_trips())
+    spent(&proxy)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,14 +203,13 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let mut waiters = std::collections::VecDeque::new();
     for place in 0..50 {
-        let client = connect(&proxy.connect_string()).await;
-        let mutex = mutex(&client, &path);
-        waiters.push_back(tokio::spawn(async move { soon(mutex.acquire()).await.unwrap() }));
+        waiters.push_back(acquiring(&connect(&proxy.connect_string()).await, &path));
         queue_of(&holder, &path, place + 2).await;
     }
     let watched = async || {
-        let watches = server.watches_by_path().await.unwrap();
-        watches.into_iter().filter(|(watched, _)| watched.starts_with(&path)).collect::<BTreeMap<_, _>>()
+        let mut watches = server.watches_by_path().await.unwrap();
+        watches.retain(|watched, _| watched.starts_with(&path));
+        watches
     };
     // Two or three for the first two, one for each of the others.
     until(async || watched().await.values().map(Vec::len).sum::<usize>() == 2 + 3 + 48).await;
@@ -226,7 +219,7 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
         let woken = watching.iter().filter(|session| **session != guard.session_id()).count();
         assert!((1..=2).contains(&woken), "round {round}: {woken} sessions wait for the holder's node");
         guard.release().await.unwrap();
-        guard = waiters.pop_front().unwrap().await.unwrap();
+        guard = soon(waiters.pop_front().unwrap()).await.unwrap().unwrap();
         // The holder watches itself, the next one the holder and itself, and each other one node before it.
         let left = waiters.len();
         until(async || watched().await.values().map(Vec::len).sum::<usize>() == 1 + 2 + left - 1).await;

@@ -1,32 +1,15 @@
 //! What waiting, many leases, revocation and guarded transactions cost: requests, counted.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, OwnerId, SemaphoreLease, SharedCount,
 };
-use curator_test::{FaultProxy, OpCode};
+use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
-use crate::support::{behind_proxy, client, creating, mutex, path, queue_of, soon, until, without_probes};
-
-/// A client whose requests are counted, on a server that is far away.
-async fn counted() -> (FaultProxy, CuratorClient) {
-    let (proxy, client) = behind_proxy().await;
-    // A probe of the lease could fall into the count.
-    proxy.ignore(OpCode::Sync);
-    proxy.set_delay(Duration::from_millis(5));
-    (proxy, client)
-}
-
-/// The requests since the last call.
-fn requests(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
-    let requests = without_probes(proxy);
-    proxy.reset_counts();
-    requests
-}
+use super::cost::{counted, spent};
+use crate::support::{arc, client, creating, mutex, path, queue_of, soon, spawn_acquire, until};
 
 fn these<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> {
     BTreeMap::from(requests)
@@ -43,12 +26,10 @@ async fn many_leases_cost_what_one_costs_also_under_a_shared_count() {
     for quantity in [1, 3] {
         proxy.reset_counts();
         let leases = semaphore.acquire_many(quantity).await.unwrap();
-        let round_trips = proxy.round_trips();
         let expected = creating(&[(OpCode::Create2, 1), (OpCode::MultiRead, 1)], 1).await;
-        assert_eq!((requests(&proxy), round_trips), expected, "{quantity} leases");
+        assert_eq!(spent(&proxy), expected, "{quantity} leases");
         SemaphoreLease::release_all(leases).await.unwrap();
-        assert_eq!(proxy.round_trips(), 1, "{quantity} leases");
-        assert_eq!(requests(&proxy), these([(OpCode::Delete, quantity as u64)]));
+        assert_eq!(spent(&proxy), (these([(OpCode::Delete, quantity as u64)]), 1), "{quantity} leases");
     }
 }
 
@@ -61,11 +42,10 @@ async fn the_first_that_waits_for_a_lease_looks_and_takes_when_one_is_given_back
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
     let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-    assert_eq!(requests(&proxy), these([(OpCode::Create2, 1), (OpCode::MultiRead, 1), (OpCode::GetChildren, 1)]));
+    assert_eq!(spent(&proxy).0, these([(OpCode::Create2, 1), (OpCode::MultiRead, 1), (OpCode::GetChildren, 1)]));
     held.release().await.unwrap();
     let lease = soon(waiting).await.unwrap();
-    let round_trips = proxy.round_trips();
-    assert_eq!((requests(&proxy), round_trips), creating(&[(OpCode::GetChildren, 1)], 1).await);
+    assert_eq!(spent(&proxy), creating(&[(OpCode::GetChildren, 1)], 1).await);
     lease.release().await.unwrap();
 }
 
@@ -90,11 +70,11 @@ async fn a_reader_lists_again_only_behind_several_writers_and_then_once() {
         let watches = if writers == 1 { 2 } else { 1 };
         proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
         let waits = these([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::GetData, watches)]);
-        assert_eq!(requests(&proxy), waits, "{writers} writers");
+        assert_eq!(spent(&proxy).0, waits, "{writers} writers");
         first.release().await.unwrap();
         let reading = soon(reading).await.unwrap();
         let woken = if writers == 1 { these([]) } else { these([(OpCode::GetChildren, 1)]) };
-        assert_eq!(requests(&proxy), woken, "{writers} writers");
+        assert_eq!(spent(&proxy).0, woken, "{writers} writers");
         for writer in next {
             soon(writer).await.unwrap();
         }
@@ -108,17 +88,15 @@ async fn a_multi_lock_that_waits_in_one_queue_watches_itself_in_all_and_sends_no
     let paths: Vec<_> = (0..3).map(|_| path("multi")).collect();
     let others = self::client().await;
     let held = mutex(&others, &paths[1]).acquire().await.unwrap();
-    let lock = InterProcessMultiLock::new(&client, &paths).unwrap();
-    let waiting = lock.clone();
     // The directories of the other two are missing.
-    let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    let waiting = spawn_acquire(arc(InterProcessMultiLock::new(&client, &paths).unwrap()));
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
-    assert_eq!(requests(&proxy).get(&OpCode::GetData), Some(&4));
+    assert_eq!(spent(&proxy).0.get(&OpCode::GetData), Some(&4));
     held.release().await.unwrap();
-    let guard = soon(waiting).await.unwrap();
-    assert_eq!(requests(&proxy), these([]));
+    let guard = soon(waiting).await.unwrap().unwrap();
+    assert_eq!(spent(&proxy).0, these([]));
     guard.release().await.unwrap();
-    assert_eq!(requests(&proxy), these([(OpCode::Multi, 1)]));
+    assert_eq!(spent(&proxy).0, these([(OpCode::Multi, 1)]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,8 +108,7 @@ async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_rev
     let guard = mutex(&client, &path).acquire().await.unwrap();
     proxy.reset_counts();
     guard.transaction().set_data(&data, "1", None).unwrap().commit().await.unwrap();
-    assert_eq!(proxy.round_trips(), 1);
-    assert_eq!(requests(&proxy), these([(OpCode::Multi, 1)]));
+    assert_eq!(spent(&proxy), (these([(OpCode::Multi, 1)]), 1));
 
     let mut asked = std::pin::pin!(guard.revocation_requested());
     until(async || {
@@ -144,5 +121,5 @@ async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_rev
     assert!(guard.revocation_requested().now_or_never().is_none());
     assert!(guard.lost().now_or_never().is_none());
     client.sync("/").await.unwrap();
-    assert_eq!(requests(&proxy), these([(OpCode::GetData, 1)]));
+    assert_eq!(spent(&proxy).0, these([(OpCode::GetData, 1)]));
 }

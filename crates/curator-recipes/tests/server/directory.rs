@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission, RetryNTimes};
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LockGuard, Result, SharedCount};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::task::JoinSet;
 
-use crate::support::{LONG_SESSION, acquiring, behind_proxy, builder, children, client, mutex, path, soon};
+use crate::support::{acquiring, behind_proxy, behind_proxy_with, children, client, mutex, owner, path, soon};
 
 /// Acquires a lock at a path whose directory is missing.
 type Acquire = fn(CuratorClient, String) -> BoxFuture<'static, Result<LockGuard>>;
@@ -113,9 +113,7 @@ async fn directories_that_others_create_in_the_meantime_are_used() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_another_client_creates_is_used_where_the_parent_permits_no_create() {
-    let server = TestingServer::shared().await.connect_string();
-    let owner = builder(&server, LONG_SESSION).authorization("digest", "owner:secret").connect().await.unwrap();
-    let ((proxy, client), top) = (behind_proxy().await, path("race"));
+    let (owner, (proxy, client), top) = (owner().await, behind_proxy().await, path("race"));
     let (ours, open) = (Acl::new(Permission::ALL, AuthId::authed()), Acl::new(Permission::ALL, AuthId::anyone()));
     owner.create().with_acl([ours, Acl::new(Permission::READ, AuthId::anyone())]).for_path(&top, "").await.unwrap();
     let dir = format!("{top}/lock");
@@ -133,9 +131,9 @@ async fn a_directory_that_another_client_creates_is_used_where_the_parent_permit
 /// As when the server removes an empty container just before the lock is wanted again, but all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_vanishes_again_and_again_is_made_again() {
-    let server = TestingServer::shared().await.connect_string();
-    let builder = builder(&server, LONG_SESSION).retry_policy(RetryNTimes::new(20, Duration::from_millis(1)).unwrap());
-    let (contender, path) = (builder.connect().await.unwrap(), path("vanishing"));
+    let often = RetryNTimes::new(20, Duration::from_millis(1)).unwrap();
+    let (_proxy, contender) = behind_proxy_with(|builder| builder.retry_policy(often)).await;
+    let path = path("vanishing");
     let dirs = [format!("{path}/a/lock"), format!("{path}/a"), path.clone()];
     let mut deleters = JoinSet::new();
     for admin in [client().await, client().await] {

@@ -1,6 +1,5 @@
 //! Locks in the tasks of an executor that is not tokio's, outside a runtime.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
@@ -11,8 +10,8 @@ use futures_executor::LocalPool;
 use futures_util::future::join_all;
 use futures_util::task::LocalSpawnExt as _;
 
-use super::non_reentrant::{AnyLock, locks};
-use crate::support::{DEFAULT_TIMEOUT, Witness, children, client, mutex, path, read_write, round_trips};
+use super::non_reentrant::{hold, locks};
+use crate::support::{AnyLock, DEFAULT_TIMEOUT, Witness, arc, children, client, mutex, path, read_write};
 
 /// A client on a runtime that the test's thread has not entered.
 fn elsewhere() -> (tokio::runtime::Runtime, CuratorClient) {
@@ -33,10 +32,7 @@ fn most_inside(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
             } else {
                 lock.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().unwrap()
             };
-            inside.enter_with(who, true, guard.fencing_token());
-            round_trips(&client).await;
-            inside.leave(true);
-            guard.release().await.unwrap();
+            hold(guard, who, &client, &inside).await;
         };
         pool.spawner().spawn_local(task).unwrap();
     }
@@ -49,9 +45,9 @@ fn most_inside(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
 fn a_reentrant_lock_refuses_a_caller_whose_owner_is_unknown_and_says_what_to_call() {
     let (runtime, client) = elsewhere();
     let dir = path("foreign");
-    let semaphore_mutex: AnyLock = Arc::new(InterProcessSemaphoreMutex::new(&client, format!("{dir}/s")).unwrap());
-    let mixed: [AnyLock; 2] = [semaphore_mutex.clone(), Arc::new(mutex(&client, &format!("{dir}/mixed")))];
-    let locks = locks(&client, true).into_iter().chain([Arc::new(InterProcessMultiLock::of(mixed).unwrap()) as _]);
+    let semaphore_mutex = arc(InterProcessSemaphoreMutex::new(&client, format!("{dir}/s")).unwrap());
+    let mixed = [semaphore_mutex.clone(), arc(mutex(&client, &format!("{dir}/mixed")))];
+    let locks = locks(&client, true).into_iter().chain([arc(InterProcessMultiLock::of(mixed).unwrap())]);
     let refused = |acquired: Result<bool>| {
         let error = acquired.unwrap_err();
         let text = error.to_string();
@@ -79,7 +75,7 @@ fn a_reentrant_lock_refuses_a_caller_whose_owner_is_unknown_and_says_what_to_cal
 #[test]
 fn tasks_of_another_executor_exclude_each_other_if_the_lock_needs_no_owner_or_each_task_names_one() {
     let (_runtime, client) = elsewhere();
-    let semaphore_mutex: AnyLock = Arc::new(InterProcessSemaphoreMutex::new(&client, path("foreign")).unwrap());
+    let semaphore_mutex = arc(InterProcessSemaphoreMutex::new(&client, path("foreign")).unwrap());
     for lock in locks(&client, false).into_iter().chain([semaphore_mutex]) {
         assert_eq!(most_inside(&client, &lock, false), 1, "{:?}", lock.paths());
     }

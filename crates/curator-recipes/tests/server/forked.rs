@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, Error as ClientError, Outcome, SessionEnd, WatchEvent};
 use curator_recipes::{Error, InterProcessSemaphoreV2, LossReason};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::OpCode;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{
-    LONG_SESSION, alone, builder, connect, in_forked_child, mutex, non_reentrant, path, polled_until, queue_of, soon,
+    self, LONG_SESSION, alone, behind_proxy, builder, client, in_forked_child, mutex, non_reentrant, path,
+    polled_until, queue_of, soon,
 };
 
 /// What a process forks is its own, so each test has its own.
@@ -20,12 +21,7 @@ fn runtime() -> Runtime {
 fn a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s() {
     alone("forked::a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s", || {
         let home = runtime();
-        let (proxy, client, other) = home.block_on(async {
-            let server = TestingServer::shared().await;
-            let proxy = FaultProxy::start(server.address()).unwrap();
-            let client = connect(&proxy.connect_string()).await;
-            (proxy, client, connect(&server.connect_string()).await)
-        });
+        let ((proxy, client), other) = home.block_on(async { (behind_proxy().await, client().await) });
         let [held, leased, wanted, watched] = ["held", "leased", "wanted", "watched"].map(path);
         let blocker = non_reentrant(&other, &wanted).blocking_acquire().unwrap();
         let session = home.block_on(client.session()).unwrap();
@@ -104,8 +100,7 @@ fn a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s() {
 fn a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_alone() {
     alone("forked::a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_alone", || {
         let outside = runtime();
-        let server = outside.block_on(TestingServer::shared());
-        let proxy = FaultProxy::start(server.address()).unwrap();
+        let proxy = outside.block_on(support::proxy());
         let session_timeout = Duration::from_secs(3);
         // Without sockets, which parent and child would share.
         let mut home = Some(Builder::new_current_thread().enable_time().build().unwrap());

@@ -1,12 +1,12 @@
-//! A holder that is cut off knows that its lock is gone before anybody else has it.
+//! A holder that is cut off knows that its lock is gone before anybody else has it; and nobody takes over what a dead session had.
 
-use curator_recipes::client::SessionEnd;
-use curator_recipes::{LockGuard, LockLost, LossReason, revoke};
-use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+use curator_recipes::client::{ConnectionState, CuratorClient, SessionEnd};
+use curator_recipes::{InterProcessSemaphoreV2, LockGuard, LockLost, LossReason, revoke};
+use curator_test::{Direction, OpCode};
 
 use crate::support::{
-    SHORT_SESSION, acquiring, behind_proxy, builder, client, connect, mutex, path, queue_of, requests_of, soon,
-    still_waits, until,
+    SHORT_SESSION, acquiring, behind_proxy, behind_proxy_with, children, client, mutex, nothing_left, path, queue_of,
+    requests_of, soon, still_waits, until,
 };
 
 /// Each with sessions and a network of its own, as a round takes as long as a session's timeout.
@@ -19,11 +19,8 @@ async fn cut_off(direction: Direction) {
 }
 
 async fn lane(direction: Direction) {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let holder = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
-    let waiter = connect(&server.connect_string()).await;
-    let path = path("cut-off");
+    let (proxy, holder) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (waiter, path) = (client().await, path("cut-off"));
     let held = mutex(&holder, &path);
     for round in 0..ROUNDS {
         let guard = soon(held.acquire()).await.unwrap();
@@ -159,4 +156,52 @@ async fn whether_a_guard_is_valid_is_told_without_a_request() {
     })
     .await;
     assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
+}
+
+/// Acquires a mutex, or so many leases of a semaphore.
+async fn acquire(client: CuratorClient, path: String, leases: usize) -> Vec<LockGuard> {
+    if leases == 0 {
+        return vec![mutex(&client, &path).acquire().await.unwrap()];
+    }
+    let semaphore = InterProcessSemaphoreV2::new(&client, path, leases).unwrap();
+    semaphore.acquire_many(leases).await.unwrap().into_iter().map(Into::into).collect()
+}
+
+/// The session dies between the create and its answer: the nodes of the dead session are still there, with our own name
+/// on them, when the next try begins. That is where Curator issue 1121 makes two holders.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_of_a_dead_session_is_never_adopted() {
+    for (dir, create, leases) in [("", OpCode::Create2, 0), ("/leases", OpCode::Multi, 2)] {
+        let (proxy, unlucky) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+        let (steady, path) = (client().await, path("dead-session"));
+        // A mutex has no such queue.
+        let (dir, queue) = (format!("{path}{dir}"), format!("{path}/locks"));
+        // The directories are there.
+        drop(acquire(steady.clone(), path.clone(), leases).await);
+        nothing_left(&steady, &[&dir, &queue]).await;
+        proxy.swallow_next_reply(create);
+        let acquiring = tokio::spawn(acquire(unlucky.clone(), path.clone(), leases));
+        queue_of(&steady, &dir, leases.max(1)).await;
+        assert_eq!(children(&steady, &queue).await, [""; 0]);
+        let old = children(&steady, &dir).await;
+        let credentials = proxy.sessions().pop().unwrap();
+        // Nothing gets through any more, so that the session ends by its lease while its nodes stand.
+        proxy.black_hole(Direction::Both);
+        let mut states = unlucky.connection_states();
+        assert!(soon(states.wait_for(ConnectionState::Lost)).await);
+        proxy.heal();
+        let guards = soon(acquiring).await.unwrap();
+        // They were not owned while the old nodes stood before them.
+        let now = children(&steady, &dir).await;
+        assert_eq!(now.len(), guards.len());
+        for guard in guards {
+            assert!(guard.is_valid() && guard.session_id() != credentials.session_id);
+            let name = guard.node().name().to_owned();
+            assert!(now.contains(&name) && !old.contains(&name));
+            guard.release().await.unwrap();
+        }
+        nothing_left(&unlucky, &[&dir, &queue]).await;
+        // All of it can be had again.
+        drop(soon(acquire(steady, path, leases)).await);
+    }
 }

@@ -1,26 +1,25 @@
 //! What locks return is the node itself: it can be given back to the client, under any chroot and namespace.
 
-use std::sync::Arc;
-
 use curator_recipes::client::{CreateMode, CuratorClient, ZPath};
 use curator_recipes::{
-    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
     InterProcessSemaphoreV2, LockGuard, LossReason, Participant, SharedCount, revoke,
 };
 use curator_test::TestingServer;
 
-use crate::support::{LONG_SESSION, builder, client, path, soon};
+use crate::support::{LONG_SESSION, arc, builder, client, path, soon};
 use crate::transactions::assert_lost;
 
 /// The same server plainly, under a chroot, in a namespace, and in a namespace under a chroot.
 async fn clients() -> Vec<CuratorClient> {
     let server = TestingServer::shared().await.connect_string();
-    let (chroot, namespace) = (path("chroot"), path("namespace"));
-    let mut clients = vec![builder(&server, LONG_SESSION).connect().await.unwrap()];
-    clients.push(builder(&format!("{server}{chroot}"), LONG_SESSION).connect().await.unwrap());
-    clients.push(builder(&server, LONG_SESSION).namespace(&namespace[1..]).connect().await.unwrap());
-    let both = builder(&format!("{server}{chroot}"), LONG_SESSION).namespace("inner");
-    clients.push(both.connect().await.unwrap());
+    let (chroot, namespace) = (format!("{server}{}", path("chroot")), path("namespace"));
+    let mut clients = Vec::new();
+    for (to, namespace) in [(&server, ""), (&chroot, ""), (&server, &namespace[1..]), (&chroot, "inner")] {
+        let builder = builder(to, LONG_SESSION);
+        let builder = if namespace.is_empty() { builder } else { builder.namespace(namespace) };
+        clients.push(builder.connect().await.unwrap());
+    }
     clients
 }
 
@@ -45,20 +44,26 @@ async fn agrees(client: &CuratorClient, guard: &LockGuard, participants: Vec<Par
 async fn paths_of_every_lock_work_with_the_client() {
     for client in clients().await {
         let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
-        let guard = mutex.acquire().await.unwrap();
-        agrees(&client, &guard, mutex.participants().await.unwrap(), &[mutex.path().clone()]).await;
+        let several = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
+        let read_write = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
+        let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, "/semaphore-mutex").unwrap();
+        for (lock, paths) in [
+            (arc(mutex.clone()), vec![mutex.path().clone()]),
+            (arc(read_write.write().clone()), vec![read_write.path().clone()]),
+            (arc(semaphore_mutex.clone()), vec![semaphore_mutex.path().clone()]),
+            (arc(several.clone()), several.paths().to_vec()),
+        ] {
+            let guard = lock.acquire().await.unwrap();
+            agrees(&client, &guard, lock.participants().await.unwrap(), &[paths, lock.paths()].concat()).await;
+            guard.release().await.unwrap();
+        }
+        for (path, name) in [(read_write.path(), "/read-write"), (semaphore_mutex.path(), "/semaphore-mutex")] {
+            assert_eq!(*path, client.resolve(name).unwrap());
+        }
         // The same queue, and so not a lock in a namespace within the namespace.
+        let _held = mutex.acquire().await.unwrap();
         assert_eq!(InterProcessMutex::new(&client, mutex.path()).unwrap().path(), mutex.path());
         assert!(InterProcessMutex::new(&client, mutex.path()).unwrap().try_acquire().await.unwrap().is_none());
-
-        let lock = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
-        let guard = lock.write().acquire().await.unwrap();
-        agrees(&client, &guard, lock.participants().await.unwrap(), &[lock.path().clone()]).await;
-
-        let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, "/semaphore-mutex").unwrap();
-        let guard = semaphore_mutex.acquire().await.unwrap();
-        let participants = semaphore_mutex.participants().await.unwrap();
-        agrees(&client, &guard, participants, &[semaphore_mutex.path().clone()]).await;
 
         let count = SharedCount::new(&client, "/count", 2).unwrap();
         let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, "/semaphore", count.clone()).unwrap();
@@ -68,9 +73,7 @@ async fn paths_of_every_lock_work_with_the_client() {
         let versioned = count.versioned().await.unwrap();
         assert!(count.compare_and_set(&versioned, 3).await.unwrap());
 
-        let several = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
         let guard = several.acquire().await.unwrap();
-        agrees(&client, &guard, several.participants().await.unwrap(), &several.paths()).await;
         let again = InterProcessMultiLock::new(&client, several.paths()).unwrap();
         assert_eq!(again.paths(), several.paths());
         let transaction = guard.transaction().create("/note", "", CreateMode::Persistent).unwrap();
@@ -94,7 +97,6 @@ async fn locks_of_two_namespaces_are_in_one_session_and_exclude_nobody_of_the_ot
         assert!(client.check_exists(guard.node()).await.unwrap().is_some());
     }
     // So one transaction can check both.
-    let locks: [Arc<dyn InterProcessLock>; 2] = [Arc::new(one), Arc::new(other)];
-    let both = InterProcessMultiLock::of(locks).unwrap().acquire().await.unwrap();
+    let both = InterProcessMultiLock::of([arc(one), arc(other)]).unwrap().acquire().await.unwrap();
     both.transaction().commit().await.unwrap();
 }

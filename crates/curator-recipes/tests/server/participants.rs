@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use curator_recipes::ContenderIdentity;
 use curator_recipes::client::{CreateMode, CuratorClient, NodeSpec, RetryForever, TransactionOperation};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{LONG_SESSION, builder, children, client, connect, mutex, path, requests_of, soon, until};
+use crate::support::{
+    Plain, arc, behind_proxy, behind_proxy_with, children, client, connect, id_and_number, mutex, path, queue_of,
+    requests_of, soon, spawn_acquire, still_waits, until,
+};
 
 /// A queue of this length at `path`.
 async fn queue(client: &CuratorClient, path: &str, length: usize) {
@@ -20,19 +24,19 @@ async fn queue(client: &CuratorClient, path: &str, length: usize) {
     client.session().await.unwrap().transact(creates).await.unwrap();
 }
 
-/// A client behind `proxy` with the smallest number of requests in flight, which never gives up.
-async fn with_few_requests_in_flight(proxy: &FaultProxy) -> CuratorClient {
+/// A client with the smallest number of requests in flight, which never gives up, and a queue of this length.
+async fn with_few_requests_in_flight(length: usize) -> (FaultProxy, CuratorClient, String) {
     let policy = RetryForever::new(Duration::from_millis(50)).unwrap();
-    let builder = builder(&proxy.connect_string(), LONG_SESSION).max_requests_in_flight(16).retry_policy(policy);
-    builder.connect().await.unwrap()
+    let (proxy, client) = behind_proxy_with(|builder| builder.max_requests_in_flight(16).retry_policy(policy)).await;
+    let path = path("long");
+    queue(&client, &path, length).await;
+    proxy.reset_counts();
+    (proxy, client, path)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_longer_than_the_requests_in_flight_is_read_with_one_request_for_each_node() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (client, path) = (with_few_requests_in_flight(&proxy).await, path("long"));
-    queue(&client, &path, 300).await;
-    proxy.reset_counts();
+    let (proxy, client, path) = with_few_requests_in_flight(300).await;
     let participants = soon(mutex(&client, &path).participants()).await.unwrap();
     assert_eq!(participants.iter().map(|node| node.sequence).collect::<Vec<_>>(), (0..300).collect::<Vec<_>>());
     assert!(participants.iter().all(|node| node.owns == (node.sequence == 0)));
@@ -48,10 +52,7 @@ async fn a_queue_longer_than_the_requests_in_flight_is_read_with_one_request_for
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_a_long_queue_is_read_the_client_can_send_other_requests() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (client, path) = (with_few_requests_in_flight(&proxy).await, path("long"));
-    queue(&client, &path, 50).await;
-    proxy.reset_counts();
+    let (proxy, client, path) = with_few_requests_in_flight(50).await;
     proxy.hold_replies(OpCode::GetData);
     let lock = mutex(&client, &path);
     let reading = tokio::spawn(async move { lock.participants().await });
@@ -68,11 +69,7 @@ async fn while_a_long_queue_is_read_the_client_can_send_other_requests() {
 async fn nodes_look_as_curator_writes_them() {
     let (client, path) = (client().await, path("wire"));
     let guard = mutex(&client, &path).acquire().await.unwrap();
-    let name = guard.node().name();
-    let (id, sequence) = name.strip_prefix("_c_").and_then(|rest| rest.split_once("-lock-")).unwrap();
-    assert_eq!(curator_recipes::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
-    assert_eq!(id, id.to_lowercase());
-    assert_eq!((sequence.len(), sequence.parse()), (10, Ok(0)));
+    assert_eq!(id_and_number(guard.node().name(), "-lock-").1, 0);
     let (data, _) = client.get_data(&path).await.unwrap();
     assert!(data.is_empty());
     // As Curator has it: the address of the client, unless the user says otherwise.
@@ -96,4 +93,31 @@ async fn the_directory_is_a_container_that_the_server_removes_when_nobody_needs_
         guard.release().await.unwrap();
         until(async || children(&client, "/").await == ["zookeeper"]).await;
     }
+}
+
+/// A layout of the user's own, whose names carry no id.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_answer_finds_the_right_one_of_several_nodes_of_the_same_name() {
+    let ((proxy, client), steady, path) = (behind_proxy().await, client().await, path("same-names"));
+    let layout = || Plain { prefix: "host-W-", mark: "-W-", identity: ContenderIdentity::Data };
+    let named = || mutex(&client, &path).with_driver(layout()).unwrap();
+    let guard = named().acquire().await.unwrap();
+    assert_eq!(guard.node().name(), "host-W-0000000000");
+
+    // Two contenders of the same session; the second one's answer is lost.
+    let first = spawn_acquire(arc(named()));
+    queue_of(&steady, &path, 2).await;
+    proxy.cut_before_reply(OpCode::Create2);
+    let second = spawn_acquire(arc(named()));
+    queue_of(&steady, &path, 3).await;
+
+    guard.release().await.unwrap();
+    let first = soon(first).await.unwrap().unwrap();
+    assert_eq!(first.node().name(), "host-W-0000000001");
+    assert!(still_waits(&second, &client).await, "it has taken another's node for its own");
+    first.release().await.unwrap();
+    let second = soon(second).await.unwrap().unwrap();
+    assert_eq!(second.node().name(), "host-W-0000000002");
+    assert_eq!(children(&steady, &path).await.len(), 1);
+    second.release().await.unwrap();
 }

@@ -4,24 +4,25 @@
 
 use std::time::Duration;
 
-use curator_recipes::{Error, InterProcessReadWriteLock, OwnerId, Participant, ParticipantKind};
+use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, OwnerId, Participant, ParticipantKind, Result};
 
 use crate::support::{DEFAULT_TIMEOUT, children, client, path, queue_of, read_write as lock, soon};
+
+/// Whether it can be had. It is given back.
+async fn is_free(acquired: impl Future<Output = Result<Option<impl Into<LockGuard>>>>) -> bool {
+    match acquired.await.unwrap() {
+        Some(guard) => {
+            guard.into().release().await.unwrap();
+            true
+        }
+        None => false,
+    }
+}
 
 /// What another session can have now: to read, to write.
 async fn free_for(other: &InterProcessReadWriteLock) -> [bool; 2] {
     let owner = OwnerId::new();
-    let read = other.read().try_acquire_as(&owner).await.unwrap();
-    let can_read = read.is_some();
-    if let Some(guard) = read {
-        guard.release().await.unwrap();
-    }
-    let write = other.write().try_acquire_as(&owner).await.unwrap();
-    let can_write = write.is_some();
-    if let Some(guard) = write {
-        guard.release().await.unwrap();
-    }
-    [can_read, can_write]
+    [is_free(other.read().try_acquire_as(&owner)).await, is_free(other.write().try_acquire_as(&owner)).await]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

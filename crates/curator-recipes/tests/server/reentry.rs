@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use curator_recipes::client::SessionEnd;
-use curator_recipes::{Error, LossReason, OwnerId};
-use curator_test::{OpCode, TestingServer};
+use curator_recipes::{Error, LossReason};
+use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
 use crate::support::{
-    self, behind_proxy, client, end_session, mutex, path, polled_until, queue_of, soon, without_probes,
+    self, LOSSES, behind_proxy, client, lose, mutex, path, polled_until, queue_of, soon, without_probes,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,22 +55,6 @@ async fn another_task_does_not_see_the_hold_of_a_task() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_explicit_owner_follows_a_request_across_tasks() {
-    let (client, path) = (client().await, path("explicit"));
-    let mutex = mutex(&client, &path);
-    let owner = OwnerId::new();
-    let guard = mutex.acquire_as(&owner).await.unwrap();
-    let (other, same) = (mutex.clone(), owner.clone());
-    let again = tokio::spawn(async move { other.acquire_as(&same).await.unwrap() }).await.unwrap();
-    assert_eq!(again.fencing_token(), guard.fencing_token());
-    assert!(mutex.is_owned_by(&owner));
-    assert!(!mutex.is_owned_by_current());
-    drop(guard);
-    again.release().await.unwrap();
-    assert!(!mutex.is_owned_by(&owner));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn futures_joined_in_one_task_are_one_owner_and_do_not_wait_for_each_other() {
     let (client, path) = (client().await, path("joined"));
     let mutex = mutex(&client, &path);
@@ -101,17 +84,12 @@ async fn when_the_first_of_two_joined_futures_is_dropped_the_second_takes_its_tu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re_entry_on_a_lost_hold_acquires_anew() {
-    let server = TestingServer::shared().await;
-    for expected in [LossReason::NodeDeleted, LossReason::SessionLost(SessionEnd::Expired)] {
+    for expected in LOSSES {
         let ((proxy, holder), path) = (behind_proxy().await, path("re-entry-lost"));
         let mutex = mutex(&holder, &path);
         let lost = mutex.acquire().await.unwrap();
         let told = polled_until(lost.lost(), proxy.wait_for_reply(OpCode::GetData, 1)).await;
-        if expected == LossReason::NodeDeleted {
-            client().await.delete().for_path(lost.node()).await.unwrap();
-        } else {
-            end_session(server, &proxy).await;
-        }
+        lose(&lost, &proxy, expected).await;
         let reason = soon(told).await.reason;
         assert_eq!(reason, expected);
         assert!(!lost.is_valid() && !mutex.is_owned_by_current() && !mutex.is_acquired_in_this_process());

@@ -1,28 +1,25 @@
 //! Who learns that a release was refused: those who would wait for its node for as long as the session lives, and no others.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};
-use curator_recipes::{
-    Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard, revoke,
-};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LockGuard, revoke};
+use curator_test::OpCode;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    DEFAULT_TIMEOUT, LONG_SESSION, acquiring, behind_proxy, builder, children, client, connect, mutex, path, queue_of,
-    read_write, soon, still_waits, until, without_probes,
+    DEFAULT_TIMEOUT, acquiring, arc, behind_proxy, children, client, mutex, owner, path, queue_of, read_write, soon,
+    spawn_acquire, still_waits, until, without_probes,
 };
 
-/// A client that may delete what others may not.
-async fn privileged() -> CuratorClient {
-    let server = TestingServer::shared().await;
-    builder(&server.connect_string(), LONG_SESSION).authorization("digest", "owner:secret").connect().await.unwrap()
+/// An owner, a client that is somebody else, and a path. The directory below it lets everybody in, and only the owner out.
+async fn no_way_out(name: &str, below: &str) -> (CuratorClient, CuratorClient, String) {
+    let (owner, client, path) = (owner().await, client().await, path(name));
+    no_way_out_for_others(&owner, &format!("{path}{below}")).await;
+    (owner, client, path)
 }
 
-/// A directory that lets everybody in, and only `owner` out.
 async fn no_way_out_for_others(owner: &CuratorClient, path: &str) {
     let acl = [
         Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone()),
@@ -48,8 +45,7 @@ async fn leave_a_node(client: &CuratorClient, dir: &str, waiting: JoinHandle<imp
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_learn_that_their_own_clients_release_was_refused() {
-    let (owner, client, path) = (privileged().await, client().await, path("refused-told"));
-    no_way_out_for_others(&owner, &path).await;
+    let (_owner, client, path) = no_way_out("refused-told", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     let mut waiters = Vec::new();
@@ -70,12 +66,12 @@ async fn waiters_learn_that_their_own_clients_release_was_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_of_several_locks_learns_that_one_of_them_is_never_released() {
-    let (owner, client, paths) = (privileged().await, client().await, [path("refused-one"), path("refused-two")]);
-    no_way_out_for_others(&owner, &paths[1]).await;
+    let (_owner, client, refused) = no_way_out("refused-two", "").await;
+    let paths = [path("refused-one"), refused];
     let guard = mutex(&client, &paths[1]).acquire().await.unwrap();
     let node = guard.node().clone();
     let lock = InterProcessMultiLock::new(&client, &paths).unwrap();
-    let waiter = tokio::spawn(async move { soon(lock.acquire()).await });
+    let waiter = spawn_acquire(arc(lock));
     queue_of(&client, &paths[1], 2).await;
     drop(guard);
     assert!(is_refused(soon(waiter).await.unwrap(), &node));
@@ -85,8 +81,7 @@ async fn a_waiter_of_several_locks_learns_that_one_of_them_is_never_released() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (owner, client, path) = (privileged().await, connect(&proxy.connect_string()).await, path("refused-behind"));
+    let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-behind"));
     no_way_out_for_others(&owner, &path).await;
     let held = mutex(&owner, &path).acquire().await.unwrap();
     let waiter = acquiring(&client, &path);
@@ -103,12 +98,11 @@ async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_bears_a_refused_read_node() {
-    let (owner, client, path) = (privileged().await, client().await, path("refused-read"));
-    no_way_out_for_others(&owner, &path).await;
-    let writing = InterProcessReadWriteLock::new(&owner, &path).unwrap().write().acquire().await.unwrap();
-    let lock = Arc::new(InterProcessReadWriteLock::new(&client, &path).unwrap());
+    let (owner, client, path) = no_way_out("refused-read", "").await;
+    let writing = read_write(&owner, &path).write().acquire().await.unwrap();
+    let lock = read_write(&client, &path);
     let reading = || {
-        let lock = Arc::clone(&lock);
+        let lock = lock.clone();
         tokio::spawn(async move { soon(lock.read().acquire()).await })
     };
     leave_a_node(&client, &path, reading(), 2).await;
@@ -124,8 +118,7 @@ async fn a_reader_bears_a_refused_read_node() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_node_that_somebody_else_has_deleted_blocks_nobody() {
-    let (owner, client, path) = (privileged().await, client().await, path("refused-gone"));
-    no_way_out_for_others(&owner, &path).await;
+    let (owner, client, path) = no_way_out("refused-gone", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     assert!(is_refused(guard.release().await, &node));
@@ -147,8 +140,7 @@ async fn a_refused_node_that_somebody_else_has_deleted_blocks_nobody() {
 /// Whoever waits for leases learns of one that is never given back, if it takes the room that it needs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (owner, client, path) = (privileged().await, connect(&proxy.connect_string()).await, path("refused-lease"));
+    let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-lease"));
     let leases = format!("{path}/leases");
     no_way_out_for_others(&owner, &leases).await;
     let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
@@ -173,18 +165,15 @@ async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_lease_that_somebody_else_has_deleted_takes_no_room() {
-    let (owner, client, path) = (privileged().await, client().await, path("refused-lease-gone"));
-    no_way_out_for_others(&owner, &format!("{path}/leases")).await;
+    let (owner, client, path) = no_way_out("refused-lease-gone", "/leases").await;
     let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
     let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
     let node = ours.node().clone();
     assert!(is_refused(ours.release().await, &node));
     soon(client.janitor().idle()).await;
     owner.delete().for_path(&node).await.unwrap();
-    let both = tokio::spawn({
-        let semaphore = semaphore(&client);
-        async move { soon(semaphore.acquire_many(2)).await }
-    });
+    let wanted = semaphore(&client);
+    let both = tokio::spawn(async move { soon(wanted.acquire_many(2)).await });
     queue_of(&owner, &format!("{path}/locks"), 1).await;
     assert!(still_waits(&both, &client).await);
     theirs.release().await.unwrap();
@@ -214,7 +203,7 @@ const ATTEMPTS: [(&str, Attempt); 6] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_may_not_delete_leaves_one_node_and_sends_two_requests_for_each_further_attempt() {
-    let owner = privileged().await;
+    let owner = owner().await;
     for (dir, attempt) in ATTEMPTS {
         let (proxy, client) = behind_proxy().await;
         let path = path("refused-often");
@@ -237,8 +226,7 @@ async fn a_job_that_may_not_delete_leaves_one_node_and_sends_two_requests_for_ea
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_node_is_deleted_by_the_next_acquire_if_that_is_permitted_by_then() {
-    let (owner, client, path) = (privileged().await, client().await, path("refused-repaired"));
-    no_way_out_for_others(&owner, &path).await;
+    let (owner, client, path) = no_way_out("refused-repaired", "").await;
     drop(mutex(&client, &path).acquire().await.unwrap());
     soon(client.janitor().idle()).await;
     assert!(matches!(soon(mutex(&client, &path).acquire()).await, Err(Error::ReleaseRefused { .. })));
@@ -251,8 +239,7 @@ async fn a_refused_node_is_deleted_by_the_next_acquire_if_that_is_permitted_by_t
 /// Data of a contender names it, not the node: another session's node may have the name of one that is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_another_session_with_the_name_of_a_refused_one_stays() {
-    let (owner, client, path) = (privileged().await, client().await, path("refused-name"));
-    no_way_out_for_others(&owner, &path).await;
+    let (owner, client, path) = no_way_out("refused-name", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     assert!(is_refused(guard.release().await, &node));

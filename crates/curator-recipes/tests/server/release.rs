@@ -1,25 +1,14 @@
 //! Releases that fail.
 
-use std::time::Duration;
-
 use curator_recipes::Error;
-use curator_recipes::client::RetryOneTime;
-use curator_test::{Direction, FaultProxy, TestingServer};
+use curator_test::Direction;
 
-use crate::support::{LONG_SESSION, builder, client, mutex, no_way_out, path, queue_of, soon};
+use crate::support::{client, gives_up, mutex, no_way_out, path, queue_of, soon};
 
 /// Curator's issues 1193 and 1006: local state is cleared, and the node lives on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_cannot_be_confirmed_goes_on_and_can_be_asked_about() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let holder = builder(&proxy.connect_string(), LONG_SESSION)
-        .operation_timeout(Duration::from_millis(200))
-        .retry_policy(RetryOneTime::new(Duration::from_millis(10)).unwrap())
-        .connect()
-        .await
-        .unwrap();
-    let (other, path) = (client().await, path("release-pending"));
+    let ((proxy, holder), other, path) = (gives_up().await, client().await, path("release-pending"));
     let mutex = mutex(&holder, &path);
     let guard = mutex.acquire().await.unwrap();
     let node = guard.node().clone();
@@ -55,10 +44,8 @@ async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
     assert!(!error.is_retryable());
     soon(holder.janitor().idle()).await;
     let left = holder.janitor().pending_deletes();
-    assert_eq!(
-        left.iter().map(|delete| (delete.path.as_str(), delete.given_up)).collect::<Vec<_>>(),
-        [(node.as_str(), true)]
-    );
+    let left: Vec<_> = left.iter().map(|delete| (delete.path.as_str(), delete.given_up)).collect();
+    assert_eq!(left, [(node.as_str(), true)]);
     // Nobody waits for what this client itself has left there.
     let error = soon(mutex(&holder, &path).acquire()).await.unwrap_err();
     assert!(matches!(&error, Error::ReleaseRefused { path, .. } if *path == node), "{error}");

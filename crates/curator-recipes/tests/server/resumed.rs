@@ -1,17 +1,19 @@
 //! A session that goes on over another connection keeps its locks and its places.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use curator_recipes::client::{ConnectionState, CuratorClient};
 use curator_recipes::{
-    InterProcessLock, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossReason,
+    InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossReason,
 };
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
-use crate::support::{children, client, connect, mutex, path, queue_of, read_write, requests_of, soon, still_waits};
+use crate::support::{
+    AnyLock, acquiring, arc, behind_proxy, children, client, mutex, path, queue_of, read_write, requests_of, soon,
+    spawn_acquire, still_waits,
+};
 
 /// Cuts the connection, and lets nobody answer the next one until another one is tried.
 async fn outage(proxy: &FaultProxy) {
@@ -21,33 +23,23 @@ async fn outage(proxy: &FaultProxy) {
     soon(proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
 }
 
-/// Cuts the connection, and waits for the next one.
-async fn reconnect(proxy: &FaultProxy, client: &CuratorClient) {
-    let mut states = client.connection_states();
-    proxy.reset_counts();
-    proxy.cut();
-    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
-    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
-}
-
 /// A lock of each kind, and the directory in which its waiters stand.
-fn locks(client: &CuratorClient, base: &str) -> Vec<(Arc<dyn InterProcessLock>, String)> {
+fn locks(client: &CuratorClient, base: &str) -> [(AnyLock, String); 5] {
     let at = |kind: &str| format!("{base}/{kind}");
     let multi = InterProcessMultiLock::new(client, [at("multi/1"), at("multi/2")]).unwrap();
-    vec![
-        (Arc::new(mutex(client, &at("mutex"))), at("mutex")),
-        (Arc::new(read_write(client, &at("write")).write().clone()), at("write")),
+    [
+        (arc(mutex(client, &at("mutex"))), at("mutex")),
+        (arc(read_write(client, &at("write")).write().clone()), at("write")),
         // Readers wait for it.
-        (Arc::new(read_write(client, &at("read")).write().clone()), at("read")),
-        (Arc::new(multi), at("multi/2")),
-        (Arc::new(InterProcessSemaphoreMutex::new(client, at("semaphore")).unwrap()), at("semaphore/locks")),
+        (arc(read_write(client, &at("read")).write().clone()), at("read")),
+        (arc(multi), at("multi/2")),
+        (arc(InterProcessSemaphoreMutex::new(client, at("semaphore")).unwrap()), at("semaphore/locks")),
     ]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_learn_of_a_release_that_their_session_missed() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (steady, waiting, base) = (client().await, connect(&proxy.connect_string()).await, path("missed"));
+    let ((proxy, waiting), steady, base) = (behind_proxy().await, client().await, path("missed"));
     let session = waiting.session().await.unwrap();
     let mut guards = Vec::new();
     for (blocker, _) in locks(&steady, &base) {
@@ -57,9 +49,9 @@ async fn waiters_learn_of_a_release_that_their_session_missed() {
     for (lock, directory) in locks(&waiting, &base) {
         waiters.push(if directory.ends_with("/read") {
             let lock = read_write(&waiting, &directory);
-            tokio::spawn(async move { lock.read().acquire().await.unwrap() })
+            tokio::spawn(async move { lock.read().acquire().await })
         } else {
-            tokio::spawn(async move { lock.acquire().await.unwrap() })
+            spawn_acquire(lock)
         });
         queue_of(&steady, &directory, if directory.ends_with("/locks") { 1 } else { 2 }).await;
     }
@@ -69,7 +61,7 @@ async fn waiters_learn_of_a_release_that_their_session_missed() {
     }
     proxy.release_held();
     for waiter in waiters {
-        let guard = soon(waiter).await.unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         assert!(guard.is_valid());
         guard.release().await.unwrap();
     }
@@ -77,44 +69,8 @@ async fn waiters_learn_of_a_release_that_their_session_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holders_keep_their_lock_and_learn_of_a_deletion_that_their_session_missed() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (steady, holding) = (client().await, connect(&proxy.connect_string()).await);
-    let (kept, deleted) = (path("kept"), path("deleted"));
-    let mut states = holding.connection_states();
-    let watched = async |path: &str| {
-        let guard = Arc::new(mutex(&holding, path).acquire().await.unwrap());
-        let lost = tokio::spawn({
-            let guard = Arc::clone(&guard);
-            async move { guard.lost().await }
-        });
-        (guard, lost)
-    };
-    let ((kept_guard, not_lost), (deleted_guard, lost)) = (watched(&kept).await, watched(&deleted).await);
-    let next = tokio::spawn({
-        let mutex = mutex(&steady, &kept);
-        async move { mutex.acquire().await.unwrap() }
-    });
-    queue_of(&steady, &kept, 2).await;
-    outage(&proxy).await;
-    steady.delete().for_path(deleted_guard.node()).await.unwrap();
-    proxy.release_held();
-    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
-    assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
-    assert!(!deleted_guard.is_valid());
-    assert!(kept_guard.is_valid());
-    assert!(still_waits(&not_lost, &holding).await);
-    assert!(still_waits(&next, &steady).await);
-    not_lost.abort();
-    drop(not_lost.await);
-    Arc::into_inner(kept_guard).unwrap().release().await.unwrap();
-    assert!(soon(next).await.unwrap().is_valid());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_its_node() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (steady, holding, base) = (client().await, connect(&proxy.connect_string()).await, path("unwatched"));
+    let ((proxy, holding), steady, base) = (behind_proxy().await, client().await, path("unwatched"));
     let mut guards = Vec::new();
     for (lock, _) in locks(&holding, &base) {
         guards.push(lock.acquire().await.unwrap());
@@ -122,29 +78,37 @@ async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_it
     let lock = read_write(&holding, &format!("{base}/downgraded"));
     guards.push(lock.write().acquire().await.unwrap().downgrade().await.unwrap());
     let semaphore = InterProcessSemaphoreV2::new(&holding, format!("{base}/leases"), 2).unwrap();
-    let leases = semaphore.acquire_many(2).await.unwrap();
-    let kept = mutex(&holding, &format!("{base}/kept")).acquire().await.unwrap();
+    guards.extend(semaphore.acquire_many(2).await.unwrap().into_iter().map(LockGuard::from));
+    // One whose owner waits for the loss, and another that is kept.
+    let (watched, kept) = (format!("{base}/watched"), format!("{base}/kept"));
+    guards.push(mutex(&holding, &watched).acquire().await.unwrap());
+    let kept_guard = mutex(&holding, &kept).acquire().await.unwrap();
+    let [lost, not_lost] = [guards.last().unwrap().loss(), kept_guard.loss()].map(tokio::spawn);
+    let next = acquiring(&steady, &kept);
+    queue_of(&steady, &kept, 2).await;
+    assert!(still_waits(&lost, &holding).await);
 
     let mut states = holding.connection_states();
     outage(&proxy).await;
-    let nodes = guards.iter().chain(leases.iter().map(|lease| &**lease)).map(|guard| guard.nodes().last().unwrap());
-    for node in nodes {
-        steady.delete().for_path(node).await.unwrap();
+    for guard in &guards {
+        steady.delete().for_path(guard.nodes().last().unwrap()).await.unwrap();
     }
     proxy.release_held();
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
-    for guard in guards.iter().chain(leases.iter().map(|lease| &**lease)) {
+    for guard in &guards {
         assert!(!guard.is_valid(), "{guard:?}");
         assert_eq!(soon(guard.lost()).await.reason, LossReason::NodeDeleted);
     }
-    assert!(kept.is_valid());
-    kept.release().await.unwrap();
+    assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
+    assert!(kept_guard.is_valid());
+    assert!(still_waits(&not_lost, &holding).await && still_waits(&next, &steady).await);
+    kept_guard.release().await.unwrap();
+    assert!(soon(next).await.unwrap().unwrap().is_valid());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_nodes_of_a_thousand_holders_are_looked_at_in_two_requests() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (holding, base) = (connect(&proxy.connect_string()).await, path("thousand"));
+    let ((proxy, holding), base) = (behind_proxy().await, path("thousand"));
     let acquire = async |number| mutex(&holding, &format!("{base}/{number}")).acquire().await.unwrap();
     let mut guards = vec![acquire(0).await];
     for (holds, requests) in [(1, 1), (1_000, 2)] {
@@ -166,14 +130,17 @@ async fn the_nodes_of_a_thousand_holders_are_looked_at_in_two_requests() {
     for guard in guards {
         guard.release().await.unwrap();
     }
-    reconnect(&proxy, &holding).await;
+    let mut states = holding.connection_states();
+    proxy.reset_counts();
+    proxy.cut();
+    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
+    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     assert_eq!(requests_of(&proxy, OpCode::MultiRead), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_is_not_polled_while_its_session_resumes_looks_for_its_node() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (steady, holding, dir) = (client().await, connect(&proxy.connect_string()).await, path("late"));
+    let ((proxy, holding), steady, dir) = (behind_proxy().await, client().await, path("late"));
     let mutex = mutex(&holding, &dir);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let mut states = holding.connection_states();
@@ -197,15 +164,11 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_looks_for_its_n
 /// All watches of a client break together, so one look tells what all of them have missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_connection_breaks_looks_at_all_its_queues_with_one_pipeline() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let (steady, waiting, base) = (client().await, connect(&proxy.connect_string()).await, path("one-look"));
+    let ((proxy, waiting), steady, base) = (behind_proxy().await, client().await, path("one-look"));
     let paths = ["1", "2"].map(|queue| format!("{base}/{queue}"));
     let multi = |client: &CuratorClient| InterProcessMultiLock::new(client, &paths).unwrap();
     let held = multi(&steady).acquire().await.unwrap();
-    let waiter = tokio::spawn({
-        let multi = multi(&waiting);
-        async move { multi.acquire().await.unwrap() }
-    });
+    let waiter = spawn_acquire(arc(multi(&waiting)));
     // In each queue the node ahead is watched, and the own one.
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
     assert!(still_waits(&waiter, &waiting).await);
@@ -216,5 +179,5 @@ async fn a_waiter_whose_connection_breaks_looks_at_all_its_queues_with_one_pipel
     let sent = [OpCode::GetData, OpCode::MultiRead, OpCode::GetChildren].map(|op| requests_of(&proxy, op));
     assert_eq!(sent, [4, 1, 0]);
     held.release().await.unwrap();
-    assert!(soon(waiter).await.unwrap().is_valid());
+    assert!(soon(waiter).await.unwrap().unwrap().is_valid());
 }

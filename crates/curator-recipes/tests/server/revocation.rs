@@ -2,27 +2,15 @@
 
 use std::sync::Arc;
 
-use curator_recipes::client::{self, SessionEnd};
-use curator_recipes::{Error, LockGuard, LossReason, revoke};
-use curator_test::TestingServer;
+use curator_recipes::client::Error as ClientError;
+use curator_recipes::{Error, revoke};
 use futures_util::FutureExt as _;
-use tokio::task::JoinHandle;
 
+use crate::support::subjects::Held;
 use crate::support::{
-    behind_proxy, children, client, drop_after, end_session, mutex, path, queue_of, read_write, round_trips, soon,
-    still_waits, until,
+    LOSSES, acquiring, behind_proxy, children, client, drop_after, listening, lose, mutex, path, queue_of, read_write,
+    round_trips, soon, still_waits,
 };
-
-/// A holder that waits to be asked, and waits already on the server too.
-async fn spawn_asked(guard: &Arc<LockGuard>) -> JoinHandle<Result<(), curator_recipes::LockLost>> {
-    let waiting = tokio::spawn({
-        let guard = Arc::clone(guard);
-        async move { guard.revocation_requested().await }
-    });
-    let server = TestingServer::shared().await;
-    until(async || server.watches_by_path().await.unwrap().contains_key(guard.node().as_str())).await;
-    waiting
-}
 
 /// A waiter so far back does not watch its own node yet. The tests of the contract send the request to a waiter that watches its
 /// own.
@@ -31,21 +19,17 @@ async fn a_request_to_a_waiter_far_back_in_the_queue_is_told_to_the_holder() {
     let (first, last, path) = (client().await, client().await, path("revoke-waiting"));
     let guard = mutex(&first, &path).acquire().await.unwrap();
     for place in 1..=3 {
-        let client = client().await;
-        let mutex = mutex(&client, &path);
-        tokio::spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
+        let waiting = acquiring(&client().await, &path);
+        tokio::spawn(async move { waiting.await.unwrap().unwrap().release().await.unwrap() });
         queue_of(&first, &path, place + 1).await;
     }
-    let waiting = tokio::spawn({
-        let mutex = mutex(&last, &path);
-        async move { mutex.acquire().await.unwrap() }
-    });
+    let waiting = acquiring(&last, &path);
     queue_of(&first, &path, 5).await;
     let participants = mutex(&first, &path).participants().await.unwrap();
     revoke(&first, &participants[4].path).await.unwrap();
     assert!(still_waits(&waiting, &last).await, "to be asked for it is no reason to get it");
     guard.release().await.unwrap();
-    let guard = soon(waiting).await.unwrap();
+    let guard = soon(waiting).await.unwrap().unwrap();
     soon(guard.revocation_requested()).await.unwrap();
     assert!(guard.is_valid());
     guard.release().await.unwrap();
@@ -54,8 +38,8 @@ async fn a_request_to_a_waiter_far_back_in_the_queue_is_told_to_the_holder() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_data_in_the_node_is_no_request() {
     let (holder, admin, path) = (client().await, client().await, path("revoke-other-data"));
-    let guard = Arc::new(mutex(&holder, &path).acquire().await.unwrap());
-    let waiting = spawn_asked(&guard).await;
+    let guard = Arc::new(Held::Guard(mutex(&holder, &path).acquire().await.unwrap()));
+    let waiting = listening(&guard).await;
     for data in ["", "__REVOKE_", "__REVOKE__ ", "__revoke__", "anything"] {
         admin.set_data(guard.node(), data, None).await.unwrap();
         assert!(still_waits(&waiting, &holder).await, "{data:?}");
@@ -71,20 +55,15 @@ async fn other_data_in_the_node_is_no_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_to_be_asked_is_told_of_the_loss() {
-    let ((proxy, holder), admin, path) = (behind_proxy().await, client().await, path("revoke-lost"));
-    let guard = Arc::new(mutex(&holder, &path).acquire().await.unwrap());
-    let waiting = spawn_asked(&guard).await;
-    admin.delete().for_path(guard.node()).await.unwrap();
-    let lost = soon(waiting).await.unwrap().unwrap_err();
-    assert_eq!((&lost.path, lost.reason), (guard.node(), LossReason::NodeDeleted));
-    assert_eq!(soon(guard.revocation_requested()).await, Err(lost));
-    drop(guard);
-
-    let guard = Arc::new(mutex(&holder, &path).acquire().await.unwrap());
-    let waiting = spawn_asked(&guard).await;
-    end_session(TestingServer::shared().await, &proxy).await;
-    let lost = soon(waiting).await.unwrap().unwrap_err();
-    assert_eq!(lost.reason, LossReason::SessionLost(SessionEnd::Expired));
+    let ((proxy, holder), path) = (behind_proxy().await, path("revoke-lost"));
+    for reason in LOSSES {
+        let guard = Arc::new(Held::Guard(mutex(&holder, &path).acquire().await.unwrap()));
+        let waiting = listening(&guard).await;
+        lose(&guard, &proxy, reason).await;
+        let lost = soon(waiting).await.unwrap().unwrap_err();
+        assert_eq!((&lost.path, lost.reason), (guard.node(), reason));
+        assert_eq!(soon(guard.revocation_requested()).await, Err(lost));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,7 +73,7 @@ async fn who_has_left_cannot_be_asked() {
     let left = guard.node().clone();
     guard.release().await.unwrap();
     let error = revoke(&admin, &left).await.unwrap_err();
-    assert!(matches!(&error, Error::Client(client::Error::NoNode { path, .. }) if *path == left), "{error}");
+    assert!(matches!(&error, Error::Client(ClientError::NoNode { path, .. }) if *path == left), "{error}");
     assert_eq!(children(&admin, &path).await, [""; 0], "the request has made the node anew");
 }
 
@@ -110,10 +89,10 @@ async fn a_wait_to_be_asked_that_is_dropped_loses_no_request() {
         guard.release().await.unwrap();
     }
     // Nobody polls it, and nobody else is blinded by it.
-    let guard = Arc::new(mutex(&holder, &path).acquire().await.unwrap());
+    let guard = Arc::new(Held::Guard(mutex(&holder, &path).acquire().await.unwrap()));
     let mut parked = Box::pin(guard.revocation_requested());
     assert!((&mut parked).now_or_never().is_none());
-    let waiting = spawn_asked(&guard).await;
+    let waiting = listening(&guard).await;
     revoke(&admin, guard.node()).await.unwrap();
     soon(waiting).await.unwrap().unwrap();
     soon(parked).await.unwrap();

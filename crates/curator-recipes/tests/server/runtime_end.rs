@@ -1,15 +1,18 @@
-//! The end of a runtime: who waits is told, nothing panics on the way, and what it held is free.
+//! The end of a runtime, or of a thread: who waits is told, nothing panics on the way, and what it held is free.
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::panic::{set_hook, take_hook};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use curator_recipes::Error;
 use curator_recipes::client::Error as ClientError;
+use curator_recipes::{Error, InterProcessSemaphoreV2};
 use curator_test::TestingServer;
+use tokio::runtime::Builder;
 
-use crate::support::{builder, client, connect, mutex, path, queue_of, soon};
+use crate::support::{alone, builder, client, connect, mutex, nothing_left, path, polled_until, queue_of, soon};
 
 /// The threads of this test, by their name: other tests run beside it, and may panic where they have to.
 const NAME: &str = "the-end-of-a-runtime";
@@ -32,7 +35,7 @@ async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
         let threads = if round == 0 { IN_QUEUE + 4 } else { 4 };
         let path = path("runtime-end");
         let held = mutex(&steady, &path).acquire().await.unwrap();
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let mut builder = Builder::new_multi_thread();
         let dying = builder.worker_threads(2).thread_name(NAME).enable_all().build().unwrap();
         let to = address.clone();
         let client = dying.spawn(async move { connect(&to).await }).await.unwrap();
@@ -66,7 +69,7 @@ async fn a_lock_that_a_runtime_held_is_free_at_once() {
         let (connect_string, path) = (server.connect_string(), path("runtime-end"));
         let locked = path.clone();
         let ended = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let client = builder(&connect_string, session_timeout).connect().await.unwrap();
                 assert_eq!(client.session().await.unwrap().timeout(), session_timeout);
@@ -78,4 +81,39 @@ async fn a_lock_that_a_runtime_held_is_free_at_once() {
         assert_eq!(ended.is_err(), panics);
         soon(mutex(&next, &path).acquire()).await.unwrap().release().await.unwrap();
     }
+}
+
+thread_local! {
+    static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// When they are dropped, tokio's own thread-local variables are gone. A panic in such a destructor aborts the process.
+#[test]
+fn what_a_thread_has_in_thread_local_variables_is_released_when_it_ends() {
+    alone("runtime_end::what_a_thread_has_in_thread_local_variables_is_released_when_it_ends", || {
+        let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (client, other) = home.block_on(async { (client().await, client().await) });
+        let [held, leased, lost] = ["held", "leased", "waited-for"].map(path);
+        let blocker = home.block_on(mutex(&other, &lost).acquire()).unwrap();
+        let held_by_thread = (client, held.clone(), leased.clone(), lost.clone());
+        let thread = thread::spawn(move || {
+            let (client, held, leased, waited_for) = held_by_thread;
+            // Those that are used first are dropped last.
+            HELD.with(|_| ());
+            let keep = |value: Box<dyn Any>| HELD.with(|held| held.borrow_mut().push(value));
+            keep(Box::new(mutex(&client, &held).blocking_acquire().unwrap()));
+            let semaphore = InterProcessSemaphoreV2::new(&client, &leased, 2).unwrap();
+            keep(Box::new(semaphore.blocking_acquire().unwrap()));
+            let waiting = mutex(&client, &waited_for);
+            let waiting = polled_until(async move { waiting.acquire().await }, queue_of(&client, &waited_for, 2));
+            keep(Box::new(client.block_on(waiting)));
+            keep(Box::new(client));
+        });
+        thread.join().unwrap();
+        home.block_on(async {
+            nothing_left(&other, &[held, format!("{leased}/leases"), format!("{leased}/locks")]).await;
+            blocker.release().await.unwrap();
+            nothing_left(&other, &[lost]).await;
+        });
+    });
 }

@@ -1,26 +1,23 @@
 //! Time that is over, and clients that close.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, LossReason, client};
-use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex, LossReason, client};
+use curator_test::{Direction, OpCode};
 
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, SLACK, acquiring, builder, client as connected, connect, mutex, path, queue_of, soon,
+    Row, SHORT_SESSION, SLACK, acquiring, arc, behind_proxy, behind_proxy_with, client as connected, mutex,
+    nothing_left, path, queue_of, requests_of, soon,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timed_acquire_returns_in_time_during_an_outage() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
     // Without its own timeout the acquire would try for ever.
-    let client = builder(&proxy.connect_string(), SHORT_SESSION)
-        .connection_timeout(Duration::from_secs(60))
-        .retry_policy(client::RetryForever::new(Duration::from_millis(50)).unwrap())
-        .connect()
-        .await
-        .unwrap();
+    let forever = client::RetryForever::new(Duration::from_millis(50)).unwrap();
+    let (proxy, client) = behind_proxy_with(|builder| {
+        builder.session_timeout(SHORT_SESSION).connection_timeout(Duration::from_secs(60)).retry_policy(forever)
+    })
+    .await;
     let mutex = mutex(&client, &path("outage"));
     mutex.acquire().await.unwrap().release().await.unwrap();
     proxy.black_hole(Direction::Both);
@@ -77,32 +74,35 @@ async fn closing_the_client_tells_the_holder_and_frees_the_lock_at_once() {
 /// The connection works, and every create fails: that the lock can be looked at in between is no progress.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let twice = client::RetryNTimes::new(4, Duration::from_millis(1)).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).retry_policy(twice).connect().await.unwrap();
-    let mutex = mutex(&client, &path("never-created"));
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    proxy.reset_counts();
-    for _ in 0..100 {
-        proxy.cut_before_request(OpCode::Create2);
+    let few = client::RetryNTimes::new(4, Duration::from_millis(1)).unwrap();
+    let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(few)).await;
+    let [path, leases] = [path("never-created"), path("never-taken")];
+    let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, &leases).unwrap();
+    // Between two leases there is the transaction that a resumed session begins with.
+    for (lock, create, every, most) in
+        [(arc(mutex(&client, &path)), OpCode::Create2, 1, 5), (arc(semaphore_mutex), OpCode::Multi, 2, 12)]
+    {
+        let _row = Row::of(create);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        proxy.reset_counts();
+        for attempt in 0..40 {
+            proxy.cut_before_nth_request(create, every * attempt + 1);
+        }
+        let error = soon(lock.acquire()).await.unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        let sent = requests_of(&proxy, create);
+        assert!(sent <= most, "{sent} times {create:?}");
+        proxy.disarm();
     }
-    let error = soon(mutex.acquire()).await.unwrap_err();
-    assert!(error.is_retryable(), "{error}");
-    let creates = proxy.requests()[&OpCode::Create2];
-    assert!(creates <= 5, "{creates} creates");
+    nothing_left(&client, &[path, format!("{leases}/locks"), format!("{leases}/leases")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
+    let ((proxy, client), others) = (behind_proxy().await, connected().await);
     let (first, second) = (path("outage-first"), path("outage-second"));
-    let others = connected().await;
     let _held = mutex(&others, &second).acquire().await.unwrap();
-    let client = connect(&proxy.connect_string()).await;
-    let locks: [Arc<dyn InterProcessLock>; 2] = [Arc::new(mutex(&client, &first)), Arc::new(mutex(&client, &second))];
-    let both = InterProcessMultiLock::of(locks).unwrap();
+    let both = InterProcessMultiLock::of([&first, &second].map(|path| arc(mutex(&client, path)))).unwrap();
     let (began, timeout) = (Instant::now(), Duration::from_secs(2));
     let acquiring = tokio::spawn(async move { both.acquire_timeout(timeout).await });
     queue_of(&others, &second, 2).await;
@@ -111,4 +111,23 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     // What it held cannot be given back now, which is no reason to keep the caller.
     assert!(began.elapsed() < timeout + SLACK, "{:?}: {acquired:?}", began.elapsed());
     assert!(acquired.unwrap().is_none());
+}
+
+/// In a test that pauses tokio's clock, the time of the locks is real time.
+#[tokio::test(start_paused = true)]
+async fn an_acquire_waits_for_its_timeout_and_no_shorter() {
+    let (holder, waiter) = (connected().await, connected().await);
+    let (path, timeout) = (path("paused"), Duration::from_millis(200));
+    let guard = mutex(&holder, &path).acquire().await.unwrap();
+    let waiting = mutex(&waiter, &path);
+    let began = Instant::now();
+    assert!(soon(waiting.acquire_timeout(timeout)).await.unwrap().is_none());
+    assert!(began.elapsed() >= timeout);
+    // The release comes long after the timeout by tokio's clock.
+    let release = async {
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        guard.release().await.unwrap();
+    };
+    let (acquired, ()) = tokio::join!(waiting.acquire_timeout(Duration::from_secs(60)), release);
+    assert!(acquired.unwrap().is_some());
 }

@@ -1,14 +1,14 @@
 //! Writes that are done only under the lock: `LockGuard::transaction`. What it does under every lock is in the contract.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use curator_recipes::client::{self, CuratorClient, SessionEnd, ZPath};
-use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock, LossReason};
+use curator_recipes::{Error, InterProcessMultiLock, LossReason};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, client, connect, end_session, mutex, path, polled_until, queue_of, read_write,
-    soon,
+    FAULTS, acquiring, arc, behind_proxy, behind_proxy_with, client, connect, end_session, mutex, path, polled_until,
+    queue_of, read_write, soon,
 };
 
 /// A node to write to.
@@ -53,7 +53,7 @@ async fn in_a_session_that_is_gone_nothing_is_applied() {
     let account = account(&steady).await;
     let guard = mutex(&holder, &path("transaction-session")).acquire().await.unwrap();
     let transaction = guard.transaction().set_data(&account, "90", None).unwrap();
-    end_session(TestingServer::shared().await, &proxy).await;
+    end_session(&proxy).await;
     soon(guard.lost()).await;
     let error = soon(transaction.commit()).await.unwrap_err();
     assert_lost(&error, guard.node(), LossReason::SessionLost(SessionEnd::Expired));
@@ -73,8 +73,7 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_sessions_have_o
     assert_eq!(namesake.session().await.unwrap().id(), id);
     let account = account(&first).await;
     for second in [client().await, namesake] {
-        let locks: [Arc<dyn InterProcessLock>; 2] =
-            [Arc::new(mutex(&first, &path("one"))), Arc::new(mutex(&second, &path("other")))];
+        let locks = [&first, &second].map(|client| arc(mutex(client, &path("of-two"))));
         let guard = InterProcessMultiLock::of(locks).unwrap().acquire().await.unwrap();
         let theirs = guard.nodes().nth(1).unwrap().clone();
         let error = guard.transaction().set_data(&account, "90", None).unwrap().commit().await.unwrap_err();
@@ -87,20 +86,11 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_sessions_have_o
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_whose_answer_was_lost_is_ambiguous_and_not_tried_again() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let holder = builder(&proxy.connect_string(), LONG_SESSION)
-        .operation_timeout(std::time::Duration::from_secs(1))
-        .connect()
-        .await
-        .unwrap();
+    let (proxy, holder) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_secs(1))).await;
     let steady = client().await;
     let guard = mutex(&holder, &path("transaction-lost")).acquire().await.unwrap();
-    for (fault, applied) in [
-        (FaultProxy::cut_before_reply as fn(&FaultProxy, OpCode), ("90", 1)),
-        (FaultProxy::swallow_next_reply, ("90", 1)),
-        (FaultProxy::cut_before_request, ("100", 0)),
-    ] {
+    for (name, fault) in FAULTS {
+        let applied = if name == "cut before the request" { ("100", 0) } else { ("90", 1) };
         let account = account(&steady).await;
         fault(&proxy, OpCode::Multi);
         let committing = guard.transaction().set_data(&account, "90", None).unwrap().commit();
@@ -124,16 +114,13 @@ async fn a_commit_that_is_dropped_on_its_way_was_applied_before_the_next_holder_
     let ((proxy, holder), next, path) = (behind_proxy().await, client().await, path("transaction-way"));
     let account = account(&next).await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = mutex(&next, &path);
-        async move { mutex.acquire().await.unwrap() }
-    });
+    let waiting = acquiring(&next, &path);
     queue_of(&next, &path, 2).await;
     proxy.hold_replies(OpCode::Multi);
     let committing = guard.transaction().set_data(&account, "90", None).unwrap().commit();
     drop(polled_until(committing, proxy.wait_for_request(OpCode::Multi, 1)).await);
     drop(guard);
-    let theirs = soon(waiting).await.unwrap();
+    let theirs = soon(waiting).await.unwrap().unwrap();
     assert_eq!(data(&next, &account).await, "90");
     proxy.release_held();
     theirs.release().await.unwrap();

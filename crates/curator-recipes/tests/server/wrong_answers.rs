@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, NodeSpec, RetryNTimes};
+use curator_recipes::client::{ConnectionState, CreateMode, NodeSpec, RetryNTimes};
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, acquiring, behind_proxy, builder, children, client, mutex, nothing_left, path, polled_until,
+    Row, acquiring, arc, behind_proxy, behind_proxy_with, children, client, mutex, nothing_left, path, polled_until,
     queue_of, soon, still_waits,
 };
 
@@ -20,32 +20,34 @@ fn another_number(reply: &mut [u8]) {
     reply[number..number + DIGITS].copy_from_slice(b"0001234567");
 }
 
-/// Makes the directory, so that the next create is that of the place in the queue.
-async fn prepare(client: &CuratorClient, path: &str) {
-    mutex(client, path).acquire().await.unwrap().release().await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_whose_node_is_told_by_another_number_does_not_wait_for_itself() {
-    let ((proxy, client), path) = (behind_proxy().await, path("wrong-number"));
-    prepare(&client, &path).await;
-    proxy.alter_next_reply(OpCode::Create2, |reply| another_number(reply));
-    let guard = soon(mutex(&client, &path).acquire()).await.unwrap();
-    soon(client.janitor().idle()).await;
-    assert_eq!(children(&client, &path).await, [guard.node().name()]);
-    guard.release().await.unwrap();
-    nothing_left(&client, &[&path]).await;
+async fn an_acquire_of_whose_nodes_one_is_told_by_another_number_does_not_wait_for_itself() {
+    let ((proxy, client), paths) = (behind_proxy().await, [path("wrong-number"), path("wrong-two")]);
+    let several = InterProcessMultiLock::new(&client, &paths).unwrap();
+    for (lock, create) in [(arc(mutex(&client, &paths[0])), OpCode::Create2), (arc(several), OpCode::Multi)] {
+        let _row = Row::of(create);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        proxy.alter_next_reply(create, |reply| another_number(reply));
+        let guard = soon(lock.acquire()).await.unwrap();
+        soon(client.janitor().idle()).await;
+        for (path, node) in paths.iter().zip(guard.nodes()) {
+            assert_eq!(children(&client, path).await, [node.name()]);
+        }
+        guard.release().await.unwrap();
+        nothing_left(&client, &paths).await;
+    }
     // One that waits for nobody does not start over.
     proxy.alter_next_reply(OpCode::Create2, |reply| another_number(reply));
-    let error = soon(mutex(&client, &path).try_acquire()).await.unwrap_err();
+    let error = soon(mutex(&client, &paths[0]).try_acquire()).await.unwrap_err();
     assert!(matches!(&error, Error::PlaceDeleted { .. }), "{error}");
-    nothing_left(&client, &[&path]).await;
+    nothing_left(&client, &paths).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_when_it_was_told_another_number_leaves_nothing() {
     let ((proxy, client), path) = (behind_proxy().await, path("wrong-drop"));
-    prepare(&client, &path).await;
+    // The directory is there, so that the next create is that of the place in the queue.
+    mutex(&client, &path).acquire().await.unwrap().release().await.unwrap();
     proxy.alter_next_reply(OpCode::Create2, |reply| another_number(reply));
     // So that no list tells otherwise, and the connection breaks when the answer to the create is here.
     proxy.cut_before_reply(OpCode::GetChildren);
@@ -55,21 +57,6 @@ async fn an_acquire_dropped_when_it_was_told_another_number_leaves_nothing() {
     drop(polled_until(mutex.acquire(), soon(states.wait_for(ConnectionState::Suspended))).await);
     proxy.refuse(false).unwrap();
     nothing_left(&client, &[&path]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_nodes_of_which_one_is_told_by_another_number_all_go() {
-    let ((proxy, client), paths) = (behind_proxy().await, [path("wrong-one"), path("wrong-two")]);
-    let lock = InterProcessMultiLock::new(&client, &paths).unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    proxy.alter_next_reply(OpCode::Multi, |reply| another_number(reply));
-    let guard = soon(lock.acquire()).await.unwrap();
-    soon(client.janitor().idle()).await;
-    for (path, node) in paths.iter().zip(guard.nodes()) {
-        assert_eq!(children(&client, path).await, [node.name()]);
-    }
-    guard.release().await.unwrap();
-    nothing_left(&client, &paths).await;
 }
 
 /// No list has shown the lease, so the guard believes the answer; its release finds nothing, and looks.
@@ -106,10 +93,9 @@ async fn a_lease_that_is_told_by_another_number_is_given_back() {
 async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
     let (other, path) = (client().await, path("surplus"));
     let held = mutex(&other, &path).acquire().await.unwrap();
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     // The recovery comes after a pause that is long enough to put a second node there.
     let policy = RetryNTimes::new(5, Duration::from_secs(2)).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).retry_policy(policy).connect().await.unwrap();
+    let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(policy)).await;
     proxy.cut_before_reply(OpCode::Create2);
     let waiter = acquiring(&client, &path);
     queue_of(&other, &path, 2).await;

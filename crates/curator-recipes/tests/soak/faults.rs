@@ -8,7 +8,7 @@ use curator_test::{Direction, FaultProxy, OpCode, TestingServer, close_session};
 use tokio::time::sleep;
 
 use super::SESSION_TIMEOUT;
-use super::support::Numbers;
+use super::support::{Fault, Numbers};
 
 /// Requests whose answers get lost.
 const OPS: [OpCode; 7] = [
@@ -21,8 +21,22 @@ const OPS: [OpCode; 7] = [
     OpCode::CreateSession,
 ];
 
-/// How many kinds there are, of which two end a session.
-const KINDS: usize = 12;
+/// What is done at once.
+const STRIKES: [(&str, Fault); 6] = [
+    ("cut", |proxy, _| proxy.cut()),
+    ("reset", |proxy, _| proxy.reset()),
+    ("answer lost", FaultProxy::swallow_next_reply),
+    ("cut before a request", FaultProxy::cut_before_request),
+    ("cut before an answer", FaultProxy::cut_before_reply),
+    // The next connection is accepted, and given up when it has answered no probe for a second.
+    ("cut, and the next one silent", |proxy, _| {
+        (0..3).for_each(|_| proxy.swallow_next_reply(OpCode::Sync));
+        proxy.cut();
+    }),
+];
+
+/// How many kinds there are, with those that are done in `do_some`.
+const KINDS: usize = STRIKES.len() + 6;
 
 /// The faults of a soak: each once, and then each once more.
 pub(crate) struct Faults {
@@ -53,67 +67,45 @@ impl Faults {
         let fault = self.bag.swap_remove(self.numbers.below(self.bag.len()));
         let which = self.numbers.below(self.proxies.len());
         let (proxy, op) = (&self.proxies[which], OPS[self.numbers.below(OPS.len())]);
-        let what = match fault {
-            0 => {
-                proxy.cut();
-                "cut"
+        let what = match fault.checked_sub(STRIKES.len()) {
+            None => {
+                let (what, strike) = STRIKES[fault];
+                strike(proxy, op);
+                what
             }
-            1 => {
-                proxy.reset();
-                "reset"
-            }
-            2 => {
+            Some(0) => {
                 proxy.refuse(true).unwrap();
                 proxy.cut();
                 self.pause(500).await;
                 self.proxies[which].refuse(false).unwrap();
                 "refused for a while"
             }
-            3 => {
+            Some(1) => {
                 let direction = [Direction::ToServer, Direction::ToClient, Direction::Both][self.numbers.below(3)];
                 self.proxies[which].black_hole(direction);
                 self.pause(1_500).await;
                 self.proxies[which].heal();
                 "black hole"
             }
-            4 | 5 => {
-                let session = proxy.sessions().pop();
-                if let Some(session) = session {
-                    // It may be over already.
-                    let _closed = close_session(self.server, &session).await;
-                }
-                "session ended"
-            }
-            6 => {
-                proxy.swallow_next_reply(op);
-                "answer lost"
-            }
-            7 => {
-                proxy.cut_before_request(op);
-                "cut before a request"
-            }
-            8 => {
-                proxy.cut_before_reply(op);
-                "cut before an answer"
-            }
-            9 => {
-                // The next connection is accepted, and given up when it has answered no probe for a second.
-                (0..3).for_each(|_| proxy.swallow_next_reply(OpCode::Sync));
-                proxy.cut();
-                "cut, and the next one silent"
-            }
-            10 => {
-                // Past the end of a lease: the session is lost, and nobody confirms that it is closed.
-                proxy.black_hole(Direction::Both);
-                sleep(SESSION_TIMEOUT).await;
-                self.proxies[which].heal();
-                "black hole for a session timeout"
-            }
-            _ => {
+            Some(2) => {
                 proxy.set_delay(Duration::from_millis(20));
                 self.pause(1_000).await;
                 self.proxies[which].set_delay(Duration::ZERO);
                 "slow for a while"
+            }
+            Some(3) => {
+                // Past the end of a lease: the session is lost, and nobody confirms that it is closed.
+                proxy.black_hole(Direction::Both);
+                sleep(SESSION_TIMEOUT).await;
+                proxy.heal();
+                "black hole for a session timeout"
+            }
+            _ => {
+                if let Some(session) = proxy.sessions().pop() {
+                    // It may be over already.
+                    let _closed = close_session(self.server, &session).await;
+                }
+                "session ended"
             }
         };
         *self.done.entry(what).or_default() += 1;

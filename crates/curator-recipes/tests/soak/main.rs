@@ -11,16 +11,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
-#[macro_use]
-#[path = "../support/named.rs"]
-mod named;
-
 mod faults;
 mod network;
 mod sample;
-#[path = "../matrix/subjects.rs"]
-#[allow(dead_code, reason = "the matrix uses all of it")]
-mod subjects;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
@@ -97,7 +90,7 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
         ended.unwrap();
     }
     use_each(&clients[0]).await;
-    record.rest = settled(&source, |rest| Record::is_at_rest(&record.idle, rest)).await;
+    record.rest = settled(&source, |rest| record.left_at(rest)).await;
     for client in &clients {
         match client.close().await {
             // What that leaves on the server is counted.
@@ -105,7 +98,7 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
             Err(error) => panic!("{error}"),
         }
     }
-    record.closed = settled(&source, |closed| record.is_given_back(closed)).await;
+    record.closed = settled(&source, |closed| record.not_given_back(closed)).await;
 
     network.end();
 
@@ -118,11 +111,11 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
 }
 
 /// The sample at which everything is as it should be, or the one at which the patience ends.
-async fn settled(source: &Source, is_good: impl Fn(&Sample) -> bool) -> Sample {
+async fn settled(source: &Source, left: impl Fn(&Sample) -> Vec<String>) -> Sample {
     let patience = Instant::now() + TO_SETTLE;
     loop {
         let sample = source.sample().await;
-        if is_good(&sample) || Instant::now() > patience {
+        if left(&sample).is_empty() || Instant::now() > patience {
             return sample;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -9,7 +9,7 @@ use curator_recipes::client::CuratorClient;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::subjects::{Held, Kind, Lock};
+use super::support::subjects::{Held, Kind, Lock};
 use super::support::{Numbers, drop_after, until};
 
 /// What has been done so far.
@@ -45,17 +45,16 @@ fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
 
 /// Works under the lock, in one of the ways in which one may.
 async fn work(held: &Held, chance: usize, time: Duration) {
-    let guard = held.guard();
     match chance {
         0 => {
-            let (loss, token) = (guard.loss(), guard.cancellation_token());
+            let (loss, token) = (held.loss(), held.cancellation_token());
             tokio::select! {
-                _ = guard.lost() => {}
+                _ = held.lost() => {}
                 () = token.cancelled() => {}
                 () = sleep(time) => drop(loss),
             }
         }
-        1 => drop(guard.run(sleep(time)).await),
+        1 => drop(held.run(sleep(time)).await),
         _ => sleep(time).await,
     }
 }
@@ -93,7 +92,7 @@ pub(crate) async fn use_each(client: &CuratorClient) {
     for number in 0..LOCKS {
         let (_, lock) = lock(client, number, false);
         // The last faults may still strike.
-        until(async || match lock.acquire_within(Duration::from_secs(10)).await {
+        until(async || match lock.acquire_timeout(Duration::from_secs(10)).await {
             Ok(Some(held)) => held.release().await.is_ok(),
             _ => false,
         })
@@ -109,7 +108,7 @@ async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
     let limit = Duration::from_millis([0, 5, 100, 1_000, 10_000][numbers.below(5)]);
     let acquire = {
         let lock = lock.clone();
-        async move { lock.acquire_within(limit).await }
+        async move { lock.acquire_timeout(limit).await }
     };
     let acquired = match numbers.below(10) {
         // Dropped at some await.

@@ -1,8 +1,12 @@
 //! What the tests share.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
+#[macro_use]
+mod named;
+
 #[path = "../../../curator-test/tests/support/alone.rs"]
 mod alone;
+mod driver;
 mod dropped;
 mod environment;
 #[cfg(unix)]
@@ -13,19 +17,27 @@ mod log;
 mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
+mod row;
 mod status;
 mod still_waits;
+pub(crate) mod subjects;
 mod witness;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{Acl, AuthId, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes};
-use curator_recipes::{InterProcessMutex, InterProcessReadWriteLock, LockGuard, Result};
+use curator_recipes::client::{
+    Acl, AuthId, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, RetryOneTime, SessionEnd,
+};
+use curator_recipes::{
+    InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, LockLost, LossReason,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
+pub(crate) use self::driver::Plain;
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
 pub(crate) use self::environment::{new_seed, number, say};
 #[cfg(unix)]
@@ -34,6 +46,7 @@ pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::log::Line;
 pub(crate) use self::logs::Logs;
 pub(crate) use self::numbers::Numbers;
+pub(crate) use self::row::Row;
 pub(crate) use self::status::status;
 pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
@@ -55,6 +68,12 @@ pub(crate) const FAULTS: [(&str, Fault); 3] = [
     ("swallowed reply", FaultProxy::swallow_next_reply),
 ];
 
+pub(crate) type AnyLock = Arc<dyn InterProcessLock>;
+
+pub(crate) fn arc(lock: impl InterProcessLock + 'static) -> AnyLock {
+    Arc::new(lock)
+}
+
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string)
         .session_timeout(session_timeout)
@@ -70,16 +89,76 @@ pub(crate) async fn client() -> CuratorClient {
     connect(&TestingServer::shared().await.connect_string()).await
 }
 
+/// A client of the shared server that may do what only the owner of a node may.
+pub(crate) async fn owner() -> CuratorClient {
+    let builder = builder(&TestingServer::shared().await.connect_string(), LONG_SESSION);
+    builder.authorization("digest", "owner:secret").connect().await.unwrap()
+}
+
+/// A proxy in front of the shared server.
+pub(crate) async fn proxy() -> FaultProxy {
+    FaultProxy::start(TestingServer::shared().await.address()).unwrap()
+}
+
 /// A client of the shared server, behind a proxy of its own.
 pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
+    behind_proxy_with(|builder| builder).await
+}
+
+/// The same, with settings of its own.
+pub(crate) async fn behind_proxy_with(
+    settings: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
+) -> (FaultProxy, CuratorClient) {
+    let proxy = proxy().await;
+    let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).connect().await.unwrap();
     (proxy, client)
 }
 
-/// Ends the session of the client behind `proxy` on the server, without its client.
-pub(crate) async fn end_session(server: &TestingServer, proxy: &FaultProxy) {
-    curator_test::close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+/// One that soon gives up what is not answered, after a second attempt.
+pub(crate) async fn gives_up() -> (FaultProxy, CuratorClient) {
+    let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
+    behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more)).await
+}
+
+/// From now on there is no connection, and the client knows it.
+pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    until(async || client.try_session().is_err()).await;
+}
+
+/// Ends the session of the client behind `proxy` on the shared server, without its client.
+pub(crate) async fn end_session(proxy: &FaultProxy) {
+    let address = TestingServer::shared().await.address();
+    curator_test::close_session(address, &proxy.sessions().pop().unwrap()).await.unwrap();
+}
+
+/// How a lock is lost behind the back of its holder.
+pub(crate) const LOSSES: [LossReason; 2] = [LossReason::NodeDeleted, LossReason::SessionLost(SessionEnd::Expired)];
+
+/// Makes the holder behind `proxy` lose its lock in this way.
+pub(crate) async fn lose(guard: &LockGuard, proxy: &FaultProxy, reason: LossReason) {
+    if reason == LossReason::NodeDeleted {
+        client().await.delete().for_path(guard.node()).await.unwrap();
+    } else {
+        end_session(proxy).await;
+    }
+}
+
+/// Waits until this session watches the node, on the shared server.
+pub(crate) async fn until_watched(session: i64, node: &str) {
+    let server = TestingServer::shared().await;
+    until(async || server.watches_by_path().await.unwrap().get(node).is_some_and(|by| by.contains(&session))).await;
+}
+
+/// Waits to be asked for the lock, in a task whose watches are in place.
+pub(crate) async fn listening(guard: &Arc<subjects::Held>) -> JoinHandle<Result<(), LockLost>> {
+    let asked = Arc::clone(guard);
+    let listening = tokio::spawn(async move { asked.revocation_requested().await });
+    for node in guard.nodes() {
+        until_watched(guard.session_id(), node.as_str()).await;
+    }
+    listening
 }
 
 pub(crate) fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
@@ -94,10 +173,14 @@ pub(crate) fn read_write(client: &CuratorClient, path: &str) -> InterProcessRead
     InterProcessReadWriteLock::new(client, path).unwrap()
 }
 
+/// An acquire, as a task.
+pub(crate) fn spawn_acquire(lock: AnyLock) -> JoinHandle<curator_recipes::Result<LockGuard>> {
+    tokio::spawn(async move { lock.acquire().await })
+}
+
 /// An acquire of the mutex on this path, as a task.
-pub(crate) fn acquiring(client: &CuratorClient, path: &str) -> JoinHandle<Result<LockGuard>> {
-    let mutex = mutex(client, path);
-    tokio::spawn(async move { mutex.acquire().await })
+pub(crate) fn acquiring(client: &CuratorClient, path: &str) -> JoinHandle<curator_recipes::Result<LockGuard>> {
+    spawn_acquire(arc(mutex(client, path)))
 }
 
 /// Waits until the lock's queue has this many places.
@@ -111,6 +194,14 @@ pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> 
         Err(curator_recipes::client::Error::NoNode { .. }) => Vec::new(),
         children => children.unwrap(),
     }
+}
+
+/// The id and the number in a node's name that is as Curator writes it, with this between them.
+pub(crate) fn id_and_number(name: &str, mark: &str) -> (String, i32) {
+    let (id, number) = name.strip_prefix("_c_").and_then(|rest| rest.split_once(mark)).unwrap();
+    assert_eq!(curator_recipes::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
+    assert_eq!(number.len(), 10, "{name}");
+    (id.to_owned(), number.parse().unwrap())
 }
 
 /// A directory that lets everybody in and nobody out.

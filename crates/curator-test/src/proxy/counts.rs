@@ -156,29 +156,4 @@ mod tests {
         assert_eq!(counts.arrive(OpCode::GetData, &mut pipelines), Some(2));
         assert_eq!(counts.round_trips(), 2);
     }
-
-    #[test]
-    fn pings_and_what_is_ignored_make_no_round_trip() {
-        let (mut counts, mut pipelines) = (Counts::default(), Pipelines::default());
-        counts.ignore(OpCode::Sync);
-        assert_eq!(counts.arrive(OpCode::Ping, &mut pipelines), None);
-        assert_eq!(counts.arrive(OpCode::CreateSession, &mut pipelines), None);
-        assert_eq!(counts.arrive(OpCode::Sync, &mut pipelines), None);
-        assert_eq!(counts.round_trips(), 0);
-        assert_eq!(counts.requests(), BTreeMap::from([(OpCode::Sync, 1)]));
-        assert_eq!(counts.arrived(OpCode::Ping), 1);
-    }
-
-    #[test]
-    fn a_reset_forgets_counts_and_keeps_settings() {
-        let (mut counts, mut pipelines) = (Counts::default(), Pipelines::default());
-        counts.ignore(OpCode::Sync);
-        counts.arrive(OpCode::Create2, &mut pipelines);
-        counts.reset();
-        pipelines.reset();
-        assert!(counts.requests().is_empty());
-        assert_eq!(counts.arrive(OpCode::Sync, &mut pipelines), None);
-        counts.arrive(OpCode::Delete, &mut pipelines);
-        assert_eq!(counts.round_trips(), 1);
-    }
 }

@@ -186,21 +186,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_waits_for_its_number() {
-        let mut faults = Faults::default();
-        // A request before it was armed does not count.
-        assert_eq!(faults.hit(OpCode::Create2), None);
-        faults.arm(OpCode::Create2, 3, Fault::CutBehindReply);
-        faults.arm(OpCode::Delete, 2, Fault::CutReply);
-        assert_eq!(faults.hit(OpCode::Create2), None);
-        assert_eq!(faults.hit(OpCode::Delete), None);
-        assert_eq!(faults.hit(OpCode::Create2), None);
-        assert_eq!(faults.hit(OpCode::Delete), Some(Fault::CutReply));
-        assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutBehindReply));
-        assert_eq!(faults.hit(OpCode::Create2), None);
-    }
-
-    #[test]
     fn faults_count_the_requests_that_others_hit() {
         let mut faults = Faults::default();
         faults.arm(OpCode::Create2, 2, Fault::CutReply);

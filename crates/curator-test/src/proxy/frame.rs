@@ -196,21 +196,6 @@ mod tests {
         assert_eq!(Frame(b"\0\0\0\x05torn!".to_vec()).stretched(2.0).payload(), b"torn!");
     }
 
-    #[test]
-    fn the_path_of_a_request_is_found() {
-        let path = [&1_i32.to_be_bytes()[..], b"/"].concat();
-        let header = [0; HEADER];
-        let watch = [0];
-        assert_eq!(super::path(OpCode::GetData, &[&header[..], &path, &watch].concat()), Some(&b"/"[..]));
-        let operation = [&13_i32.to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes()].concat();
-        let version = (-1_i32).to_be_bytes();
-        let multi = [&header[..], &operation, &path, &version].concat();
-        assert_eq!(super::path(OpCode::Multi, &multi), Some(&b"/"[..]));
-        assert_eq!(super::path(OpCode::CloseSession, &header), None);
-        // A length that is none.
-        assert_eq!(super::path(OpCode::Sync, &[&header[..], &version].concat()), None);
-    }
-
     #[tokio::test]
     async fn tls_records_are_told_from_frames_and_read_whole() {
         assert!(is_tls([0x16, 3, 1, 0]) && !is_tls(45_i32.to_be_bytes()) && !is_tls(*b"mntr"));
@@ -234,5 +219,8 @@ mod tests {
         assert!(Frame::read(&mut torn).await.is_err());
         let mut wrong: &[u8] = b"\xff\0\0\0ab";
         assert!(Frame::read(&mut wrong).await.is_err());
+        // Nor does a path have a length below zero, or one that goes beyond the end of the frame.
+        assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\xff\xff\xff\xff/"), None);
+        assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x02/"), None);
     }
 }

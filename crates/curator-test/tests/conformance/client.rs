@@ -232,9 +232,9 @@ impl Client {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 format!("-- no answer within {DEFAULT_TIMEOUT:?}")
             }
-            Err(e) if e.kind() == ErrorKind::InvalidData => "-- a negative length".to_owned(),
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => "-- closed by the server".to_owned(),
-            // A reset may take what was not read yet along with it; the server must not cause one.
+            // A negative length, or a reset, which may take what was not read yet along with it: the server must
+            // not cause one.
             Err(e) => format!("-- broken: {:?}", e.kind()),
         };
         self.closed = true;

@@ -26,7 +26,7 @@ pub(crate) fn check(name: &str, actual: &str, version: &str) {
     let expected = expected(name, version);
     assert!(
         expected == actual,
-        "ZooKeeper says (-), this server ({version}) says (+):\n{}",
+        "{name}: ZooKeeper says (-), this server ({version}) says (+):\n{}",
         difference(&expected, actual)
     );
 }
@@ -89,13 +89,13 @@ fn names(folder: PathBuf) -> Vec<String> {
     files.filter_map(|name| Some(name.strip_suffix(".txt")?.to_owned())).collect()
 }
 
-#[test]
-fn each_transcript_has_a_scenario() {
-    let scenarios = fs::read_dir(folder().with_file_name("scenarios")).unwrap();
-    let sources: String = scenarios.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
-    for name in names(folder()) {
-        assert!(sources.contains(&format!("\"{name}\"")), "{name} is nobody's");
-    }
+/// The transcripts of which no test in this folder tells how they are played.
+pub(crate) fn not_named_in(tests: &str) -> Vec<String> {
+    let tests = fs::read_dir(folder().with_file_name(tests)).unwrap();
+    let sources: String = tests.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    let is_named =
+        |name: &str| [format!(": \"{name}\";"), format!(", \"{name}\", |s|")].iter().any(|it| sources.contains(it));
+    names(folder()).into_iter().filter(|name| !is_named(name)).collect()
 }
 
 #[test]
@@ -108,15 +108,4 @@ fn clients_do_the_same_on_3_8() {
         let [common, own] = [file(&name), file_of_3_8(&name)].map(|file| done(&fs::read_to_string(file).unwrap()));
         assert_eq!(common, own, "{name}");
     }
-}
-
-#[test]
-fn a_difference_is_shown() {
-    assert_eq!(difference("a\nb\nc\n", "a\nx\nc\n"), "  a\n- b\n- c\n+ x\n+ c\n");
-}
-
-#[test]
-fn in_3_8_an_event_has_no_zxid() {
-    let text = "a <- event NodeCreated \"/a at b\" at z+3\na <- ping ok at z+3\n";
-    assert_eq!(without_zxids_of_events(text), "a <- event NodeCreated \"/a at b\" at -1\na <- ping ok at z+3\n");
 }

@@ -1,7 +1,5 @@
 //! ZooKeeper's serialisation: big-endian numbers, and strings, buffers and vectors with a length before them.
 
-use std::fmt;
-
 /// A length of -1 stands for null.
 const NULL: i32 = -1;
 
@@ -57,12 +55,6 @@ impl Writer {
 /// Bytes that do not hold what they should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("malformed")
-    }
-}
 
 /// What is received.
 #[derive(Debug, Clone, Copy)]

@@ -17,11 +17,12 @@
 //! the zxid in the header of a reply or event: the third transaction since the scenario began. Each session's creation
 //! is one, each request to write is one, even if it fails. `s1` is a session, `p1` a password. A create is open to all
 //! unless it says `acl=`. Lists of nodes are sorted, as their order is the server's choice. In `<>` stand bytes, in place of a
-//! request's body or of a whole frame, with a remark behind them.
+//! request's body or of a whole frame, with a remark behind them. `ruok:` is the answer to a four-letter word, and a line that
+//! begins with `zk_` is one of `mntr`. `clock shows 1000 ms: true` tells that so much time has passed since `clock starts`.
 //!
 //! For a new scenario, write what clients send, and a line such as `a <-` where an answer, an event or the end of a connection
-//! comes: what stands without such a line between is sent in one write. Name the file in `scenarios/mod.rs`, and have ZooKeeper write
-//! the rest.
+//! comes: what stands without such a line between is sent in one write. If it needs a server of its own, name the file in
+//! `scenarios/mod.rs`. Have ZooKeeper write the rest.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 

@@ -2,8 +2,10 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     rc::Rc,
+    time::{Duration, Instant},
 };
 
 use crate::{client::Client, golden, op::INDENT, server::Server, transcript::Transcript, words::Words};
@@ -70,6 +72,34 @@ impl Scenario<'_> {
         self.server.word(word)
     }
 
+    /// Asks with a four-letter word whose answer says nothing of other sessions than those of the scenario.
+    fn tell(&self, word: &str) {
+        let mut text = self.word(word);
+        for (session, number) in self.log.borrow().sessions.iter().zip(1..) {
+            text = text.replace(&format!("0x{:x}", session.session_id), &format!("s{number}"));
+        }
+        self.line(&format!("{word}: {text:?}"));
+    }
+
+    /// Reads a metric, up to the first point or comma. How much a number has grown since it was read last follows a plus; where the
+    /// transcript has nothing, any number will do.
+    fn tell_metric(&self, name: &str, told: &str, seen: &mut BTreeMap<String, String>) {
+        let mntr = self.word("mntr");
+        let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
+        let value =
+            value.and_then(|value| value.split(['.', ',']).next()).unwrap_or_else(|| panic!("no {name}: {mntr}"));
+        let before = seen.insert(name.to_owned(), value.to_owned());
+        let number = |text: &str| -> i64 { text.parse().expect("a number") };
+        self.line(&match (told, before) {
+            ("", _) => {
+                number(value);
+                name.to_owned()
+            }
+            (told, Some(before)) if told.starts_with('+') => format!("{name} +{}", number(value) - number(&before)),
+            _ => format!("{name} {value}"),
+        });
+    }
+
     /// Sends what the clients of a transcript send, and reads what they get.
     ///
     /// Each client reads its replies at once, and all else where a line says that something comes. A handshake opens a connection;
@@ -79,11 +109,24 @@ impl Scenario<'_> {
         let mut lines = lines.iter().map(|line| Line::read(line)).peekable();
         // All stay open; the last one of a name is meant.
         let mut clients: Vec<Client> = Vec::new();
+        let mut clock = Instant::now();
+        // What was seen of each last.
+        let mut metrics = BTreeMap::new();
         // Whose lines were read before they were asked for.
         let mut early: Vec<&str> = Vec::new();
         while let Some(line) = lines.next() {
             match line {
                 Line::Remark(text) => self.line(text),
+                Line::ClockStarts => {
+                    clock = Instant::now();
+                    self.line("clock starts");
+                }
+                Line::ClockShows(millis) => {
+                    let is_over = clock.elapsed() >= Duration::from_millis(millis);
+                    self.line(&format!("clock shows {millis} ms: {is_over}"));
+                }
+                Line::Word(word) => self.tell(word),
+                Line::Metric(name, told) => self.tell_metric(name, told, &mut metrics),
                 Line::Sends(name, text) => {
                     let mut texts = vec![text];
                     while let Some(Line::Sends(_, text)) = lines.next_if(|line| line.is_sent_by(name)) {
@@ -128,6 +171,13 @@ fn lines(transcript: &str) -> Vec<String> {
 #[derive(Debug, Clone, Copy)]
 enum Line<'a> {
     Remark(&'a str),
+    ClockStarts,
+    /// Whether so many milliseconds have passed since.
+    ClockShows(u64),
+    /// A four-letter word.
+    Word(&'a str),
+    /// What `mntr` calls it, and what it tells.
+    Metric(&'a str, &'a str),
     Sends(&'a str, &'a str),
     Gets(&'a str),
     Disconnects(&'a str),
@@ -145,6 +195,10 @@ impl<'a> Line<'a> {
             (name, "--", "disconnects") => Self::Disconnects(name),
             (name, "--", "sends no more") => Self::SendsNoMore(name),
             (name, "<-" | "--", _) => Self::Gets(name),
+            ("clock", "starts", _) => Self::ClockStarts,
+            ("clock", "shows", _) => Self::ClockShows(words.next().parse().expect("milliseconds")),
+            (name, told, "") if name.starts_with("zk_") => Self::Metric(name, told),
+            (word, ..) if word.ends_with(':') => Self::Word(word.trim_end_matches(':')),
             _ => panic!("{line:?} is no line of a transcript"),
         }
     }

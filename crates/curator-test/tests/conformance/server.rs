@@ -2,38 +2,31 @@
 
 use std::{
     cell::RefCell,
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     rc::Rc,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use curator_test::{Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session};
-use tokio::runtime::{self, Runtime};
+use curator_test::{Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session, four_letter_word};
+use tokio::runtime;
 
 use crate::{client::Client, jute::Reader, transcript::Transcript};
 
 /// A server that belongs to one scenario as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Server {
-    server: Held,
-}
-
-#[derive(Debug)]
-enum Held {
-    Common(&'static TestingServer, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>),
-    Own(Box<TestingServer>),
+    server: Arc<TestingServer>,
+    #[expect(dead_code, reason = "held")]
+    turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Server {
     /// The one that most scenarios use, one after the other: zxids are counted.
     pub(crate) fn common() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
-        static COMMON: OnceLock<TestingServer> = OnceLock::new();
+        static COMMON: OnceLock<Arc<TestingServer>> = OnceLock::new();
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = COMMON.get_or_init(|| start(TestingServer::builder()));
-        Self { server: Held::Common(server, turn) }
+        Self { server: COMMON.get_or_init(|| start(TestingServer::builder())).clone(), turn: Some(turn) }
     }
 
     /// One where nobody has been.
@@ -43,7 +36,7 @@ impl Server {
 
     /// One with other settings.
     pub(crate) fn with(settings: TestingServerBuilder) -> Self {
-        Self { server: Held::Own(Box::new(start(settings))) }
+        Self { server: start(settings), turn: None }
     }
 
     /// One with a node whose next sequential child gets this number.
@@ -52,26 +45,17 @@ impl Server {
         let mut client = server.open();
         client.call(&format!("create {path:?} \"\" persistent"));
         client.call("closeSession");
-        let Held::Own(own) = &server.server else { unreachable!("it has just been made") };
-        runtime().block_on(own.set_create_counters(&[path], counter)).unwrap_or_else(|e| panic!("{e}"));
+        block_on(server.server.set_create_counters(&[path], counter));
         server
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        match &self.server {
-            Held::Common(server, _) => server.address(),
-            Held::Own(server) => server.address(),
-        }
+        self.server.address()
     }
 
     /// The answer to a four-letter word.
     pub(crate) fn word(&self, word: &str) -> String {
-        let mut stream = TcpStream::connect(self.address()).expect("a server that listens");
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        stream.write_all(word.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer to a four-letter word");
-        answer
+        block_on(four_letter_word(self.address(), word))
     }
 
     /// The last transaction that it has applied.
@@ -93,8 +77,12 @@ impl Server {
     /// Ends all sessions of a scenario and removes its nodes.
     pub(crate) fn clean(&self, sessions: &[SessionCredentials]) {
         for session in sessions {
-            let closed = runtime().block_on(close_session(self.address(), session));
-            assert!(matches!(closed, Ok(()) | Err(Error::NoSession(_))), "{closed:?}");
+            block_on(async {
+                match close_session(self.address(), session).await {
+                    Err(Error::NoSession(_)) => Ok(()),
+                    closed => closed,
+                }
+            });
         }
         let mut client = self.open();
         client.call("auth digest \"cleaner:secret\"");
@@ -127,10 +115,11 @@ fn children(client: &mut Client, path: &str) -> Vec<String> {
     names.into_iter().flatten().collect()
 }
 
-fn start(settings: TestingServerBuilder) -> TestingServer {
-    runtime().block_on(settings.start()).unwrap_or_else(|e| panic!("{e}"))
+fn start(settings: TestingServerBuilder) -> Arc<TestingServer> {
+    Arc::new(block_on(settings.start()))
 }
 
-fn runtime() -> Runtime {
-    runtime::Builder::new_current_thread().enable_all().build().unwrap()
+fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> T {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(future).unwrap_or_else(|e| panic!("{e}"))
 }

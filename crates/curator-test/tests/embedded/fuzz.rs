@@ -1,8 +1,6 @@
 //! Whatever a client sends: the server goes on, and nobody else notices.
 
 use std::{
-    io::{ErrorKind, Read, Write},
-    net::{Shutdown, SocketAddr, TcpStream},
     panic,
     sync::{
         Arc,
@@ -12,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-use curator_test::{DEFAULT_TIMEOUT, EmbeddedServer, until};
+use curator_test::{EmbeddedServer, until};
 
 use crate::support::{
-    EPHEMERAL, PERSISTENT, client,
+    EPHEMERAL, PERSISTENT, RawClient, client,
     handshake::{Handshake, framed},
     numbers::Numbers,
 };
@@ -55,16 +53,17 @@ fn request(numbers: &mut Numbers) -> Vec<u8> {
     let kind = KINDS[numbers.below(KINDS.len())];
     let string = |text: &str| framed(text.as_bytes());
     let acl = [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &string("world"), &string("anyone")].concat();
-    let create =
-        |path| [string(path), framed(b"data"), acl.clone(), (numbers_of(path)).to_be_bytes().to_vec()].concat();
+    let create = |(path, flags): (&str, i32)| {
+        [string(path), framed(b"data"), acl.clone(), flags.to_be_bytes().to_vec()].concat()
+    };
     let part = |op: i32, body: Vec<u8>| [&op.to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes(), &body].concat();
     let end = [&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat();
     let body = match kind {
-        1 | 15 | 19 => create(["/fuzz", "/fuzz/n-", "/fuzz/\0"][numbers.below(3)]),
-        21 => [create("/fuzz/t"), 1_i64.to_be_bytes().to_vec()].concat(),
+        1 | 15 | 19 => create([("/fuzz", 0), ("/fuzz/n-", 3), ("/fuzz/\0", 0)][numbers.below(3)]),
+        21 => [create(("/fuzz/t", 5)), 1_i64.to_be_bytes().to_vec()].concat(),
         5 => [string("/fuzz"), framed(&numbers.bytes(50)), (-1_i32).to_be_bytes().to_vec()].concat(),
         7 => [string("/fuzz"), acl, (-1_i32).to_be_bytes().to_vec()].concat(),
-        14 => [part(1, create("/fuzz/m")), part(2, [string("/fuzz/m"), vec![0xff; 4]].concat()), end].concat(),
+        14 => [part(1, create(("/fuzz/m", 0))), part(2, [string("/fuzz/m"), vec![0xff; 4]].concat()), end].concat(),
         22 => [part(4, [string("/fuzz"), vec![0]].concat()), end].concat(),
         100 => [&[0; 4][..], &string("digest"), &framed(b"a:b")].concat(),
         101 | 105 => [&[0; 8][..], &[0, 0, 0, 1], &string("/fuzz"), &[0; 16]].concat(),
@@ -73,15 +72,6 @@ fn request(numbers: &mut Numbers) -> Vec<u8> {
     let mut payload = [&1_i32.to_be_bytes()[..], &kind.to_be_bytes(), &body].concat();
     numbers.spoil(&mut payload);
     framed(&payload)
-}
-
-/// The flags that fit a path.
-fn numbers_of(path: &str) -> i32 {
-    match path {
-        "/fuzz/n-" => 3,
-        "/fuzz/t" => 5,
-        _ => 0,
-    }
 }
 
 /// All that one client sends.
@@ -113,20 +103,6 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
     bytes
 }
 
-/// Sends the bytes and waits until the server has closed the connection.
-fn talk(address: SocketAddr, bytes: &[u8]) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEFAULT_TIMEOUT)).unwrap();
-    // The server may have closed it already.
-    let _sent = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
-    let ended = stream.read_to_end(&mut Vec::new());
-    let gone = |e: &std::io::Error| matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
-    assert!(
-        ended.as_ref().is_err_and(gone) || ended.is_ok(),
-        "the connection was not closed: {ended:?} for {bytes:02x?}"
-    );
-}
-
 /// Counts the panics of servers from now on. A panic ends only the connection that it was for, so nothing else tells.
 fn count_panics() -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
@@ -153,7 +129,12 @@ async fn nonsense_neither_ends_the_server_nor_disturbs_others() {
     let address = server.address();
     for seed in 0..CASES {
         let bytes = nonsense(&mut Numbers(seed));
-        tokio::task::spawn_blocking(move || talk(address, &bytes)).await.unwrap();
+        let talk = tokio::task::spawn_blocking(move || {
+            let mut client = RawClient::silent(address);
+            client.send_last(&bytes);
+            client.receive_end();
+        });
+        assert!(talk.await.is_ok(), "case {seed}");
         if seed % 100 == 0 {
             assert_eq!(good.get_data("/good").await.unwrap().0, b"kept", "after case {seed}");
         }

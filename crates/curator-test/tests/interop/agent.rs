@@ -1,6 +1,7 @@
 //! Programs that use another client and do what they are told: a command a line, an answer a line.
 
 use std::{
+    env,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -9,6 +10,8 @@ use std::{
 };
 
 use curator_test::DEFAULT_TIMEOUT;
+
+use crate::LONG;
 
 /// A running program. A drop kills it.
 pub(crate) struct Program {
@@ -66,8 +69,15 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts a program, and waits until it has a session.
-    pub(crate) fn start(client: &'static str, command: Command) -> Self {
+    /// Starts the program that the variable names, and waits until it has a session.
+    pub(crate) fn start(client: &'static str, variable: &str, arguments: &[&str]) -> Self {
+        let Some(program) = env::var_os(variable) else {
+            panic!(
+                "{variable} is not set: run `cargo xtask test -- -p curator-test --test interop`, which brings {client}"
+            )
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).arg(LONG.as_secs_f64().to_string());
         let (sender, answers) = channel();
         let program = Program::start(command, move |line| sender.send(line).is_ok());
         let agent = Self { client, program, answers };

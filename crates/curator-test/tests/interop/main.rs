@@ -40,7 +40,7 @@ fn seed() -> Numbers {
     Numbers(seed)
 }
 
-/// Waits until somebody watches a node of the queue in `dir`: whoever does has looked, and found that it is not its turn.
-async fn until_watched(server: &TestingServer, dir: &str) {
-    until(async || server.watches_by_path().await.unwrap().keys().any(|watched| watched.starts_with(dir))).await;
+/// Waits until sessions watch a node as wanted. Who watches a node of a queue has looked, and found that it is not its turn.
+async fn until_watched(server: &TestingServer, wanted: impl Fn(&str, &[i64]) -> bool) {
+    until(async || server.watches_by_path().await.unwrap().iter().any(|(node, by)| wanted(node, by))).await;
 }

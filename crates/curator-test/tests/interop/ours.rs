@@ -9,7 +9,7 @@ use curator_recipes::{
 use curator_test::{DEFAULT_TIMEOUT, FaultProxy, TestingServer, close_session, until};
 use tokio::task::JoinHandle;
 
-use crate::LONG;
+use crate::{LONG, until_watched};
 
 pub(crate) async fn client(server: &TestingServer) -> CuratorClient {
     connect(&server.connect_string()).await
@@ -58,14 +58,10 @@ pub(crate) async fn await_nodes(mutex: &InterProcessMutex, nodes: usize) {
     until(async || mutex.participants().await.unwrap().len() >= nodes).await;
 }
 
-/// Waits until another session watches the guard's node: it has looked, and found that it is not its turn.
+/// Waits until another session watches the guard's node.
 pub(crate) async fn until_another_watches(server: &TestingServer, guard: &LockGuard) {
-    until(async || {
-        let watches = server.watches_by_path().await.unwrap();
-        let sessions = watches.get(guard.node().as_str());
-        sessions.is_some_and(|sessions| sessions.iter().any(|session| *session != guard.session_id()))
-    })
-    .await;
+    let is_another = |session: &i64| *session != guard.session_id();
+    until_watched(server, |node, by| node == guard.node().as_str() && by.iter().any(is_another)).await;
 }
 
 pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> {

@@ -102,10 +102,6 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     peer.release(&mut b, &path);
     soon(fourth).await.unwrap().release().await.unwrap();
     assert_eq!(a.ask(&format!("children {path}")), "ok");
-    for agent in [a, b] {
-        agent.stop();
-    }
-    client.close().await.unwrap();
 }
 
 /// The lock of a program that is killed goes to us with the end of its session, and a waiter that is killed is passed over.
@@ -130,7 +126,6 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     let guard = soon(third).await.unwrap();
     assert_eq!(mutex.participants().await.unwrap().len(), 1);
     guard.release().await.unwrap();
-    client.close().await.unwrap();
 }
 
 /// The same the other way round.
@@ -157,5 +152,4 @@ pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     peer.release(&mut agent, &path);
     // It has gone on in a session after that.
     soon(second).await.unwrap().release().await.unwrap();
-    agent.stop();
 }

@@ -49,7 +49,6 @@ impl Gate {
         })
         .await;
         self.guard.release().await.unwrap();
-        self.client.close().await.unwrap();
     }
 }
 
@@ -81,7 +80,6 @@ pub(crate) async fn take_turns(
     let written = read(&conductor, &log).await;
     let turns: Vec<i64> = written.split_whitespace().map(|turn| turn.parse().unwrap()).collect();
     assert_eq!(turns.len(), writes, "two holders wrote at once: {written}");
-    conductor.close().await.unwrap();
     turns
 }
 
@@ -104,7 +102,6 @@ pub(crate) async fn cycles(
         write(&client, &guard, &log, &mut numbers).await;
         guard.release().await.unwrap();
     }
-    client.close().await.unwrap();
     count
 }
 

@@ -24,14 +24,6 @@ async fn a_real_server_is_a_process_of_an_installed_zookeeper() {
 }
 
 #[tokio::test]
-async fn settings_reach_the_process() {
-    let builder = TestingServer::builder().kind(ServerKind::Real).tick_time(Duration::from_millis(200));
-    let server = builder.property("maxSessionTimeout", "7000").start().await.unwrap();
-    let conf = server.four_letter_word("conf").await.unwrap();
-    assert!(conf.contains("tickTime=200\n") && conf.contains("maxSessionTimeout=7000\n"), "{conf}");
-}
-
-#[tokio::test]
 async fn a_failing_start_shows_the_log() {
     let started = Instant::now();
     let builder = TestingServer::builder().kind(ServerKind::Real).property("tickTime", "none");

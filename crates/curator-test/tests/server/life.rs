@@ -13,39 +13,20 @@ use zookeeper_client::{Acls, CreateMode};
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 #[tokio::test]
-async fn a_server_serves() {
-    let server = TestingServer::start().await.unwrap();
-    assert!(server.address().ip().is_loopback());
-    assert_eq!(server.connect_string(), server.address().to_string());
-    assert_eq!(server.mode().await, Some(Mode::Standalone));
-    assert_eq!(server.four_letter_word("ruok").await.unwrap(), "imok");
-    let client = client(server.address()).await;
-    client.create("/a", b"data", &PERSISTENT).await.unwrap();
-    assert_eq!(client.get_data("/a").await.unwrap().0, b"data");
-}
-
-#[tokio::test]
-async fn a_restart_keeps_port_and_data() {
-    let server = TestingServer::start().await.unwrap();
-    let address = server.address();
-    client(address).await.create("/kept", b"", &PERSISTENT).await.unwrap();
-    server.stop().await.unwrap();
-    assert!(TcpStream::connect(address).is_err());
-    assert_eq!(server.process_id(), None);
-    server.restart().await.unwrap();
-    assert_eq!(server.address(), address);
-    assert!(client(address).await.check_stat("/kept").await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn a_killed_server_is_gone_at_once_and_comes_back() {
-    let server = TestingServer::start().await.unwrap();
-    client(server.address()).await.create("/kept", b"", &PERSISTENT).await.unwrap();
-    server.kill().unwrap();
-    assert!(TcpStream::connect(server.address()).is_err());
-    assert!(matches!(server.pause(), Err(Error::NotRunning(_))));
-    server.restart().await.unwrap();
-    assert!(client(server.address()).await.check_stat("/kept").await.unwrap().is_some());
+async fn a_server_that_is_stopped_or_killed_is_gone_at_once_and_comes_back_with_port_and_data() {
+    for end in ["stop", "kill"] {
+        let server = TestingServer::start().await.expect(end);
+        let address = server.address();
+        client(address).await.create("/kept", b"", &PERSISTENT).await.expect(end);
+        let stopped = if end == "kill" { server.kill() } else { server.stop().await };
+        stopped.expect(end);
+        assert!(TcpStream::connect(address).is_err(), "{end}");
+        assert!(matches!(server.pause(), Err(Error::NotRunning(_))), "{end}");
+        assert_eq!(server.process_id(), None, "{end}");
+        server.restart().await.expect(end);
+        assert_eq!(server.address(), address, "{end}");
+        assert!(client(address).await.check_stat("/kept").await.expect(end).is_some(), "{end}");
+    }
 }
 
 #[tokio::test]
@@ -148,6 +129,7 @@ async fn all_tests_share_one_server() {
     assert!(std::ptr::eq(first, TestingServer::shared().await));
     let address: SocketAddr = first.connect_string().parse().unwrap();
     assert_eq!(address, first.address());
+    assert!(address.ip().is_loopback());
 }
 
 #[tokio::test]

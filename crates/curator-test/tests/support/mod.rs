@@ -2,13 +2,14 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
+pub(crate) mod alone;
 pub(crate) mod handshake;
 pub(crate) mod numbers;
 
 use std::{
     fs, io,
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     path::PathBuf,
     time::Duration,
 };
@@ -56,6 +57,11 @@ impl RawClient {
     pub(crate) fn send(&mut self, ops: &[OpCode]) {
         let request = |op: &OpCode| framed(&[&[0, 0, 0, 1][..], &op.number().to_be_bytes(), b"\0\0\0\x01/\0"].concat());
         self.0.write_all(&ops.iter().flat_map(request).collect::<Vec<_>>()).unwrap();
+    }
+
+    /// Sends these bytes and the end of its requests. The server may have closed the connection already.
+    pub(crate) fn send_last(&mut self, bytes: &[u8]) {
+        let _sent = self.0.write_all(bytes).and_then(|()| self.0.shutdown(Shutdown::Write));
     }
 
     /// Reads so many replies.

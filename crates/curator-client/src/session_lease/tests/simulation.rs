@@ -293,14 +293,15 @@ proptest! {
 fn weaker_rules_are_refuted() {
     // Even with reports as often as the servers are configured to make them, without any delay.
     let gap = T / 4;
-    assert!(is_refuted(|connect| Newest::boxed(connect, |_, sent| sent + T), gap, 0));
-    assert!(is_refuted(|connect| Newest::boxed(connect, |_, sent| sent + T / 4 * 3), gap, 0));
-    assert!(is_refuted(|connect| Newest::boxed(connect, |previous, _| previous + T), gap, 0));
-    assert!(is_refuted(
-        |connect| Newest::boxed(connect, |previous, sent| (previous + T).min(sent + T / 4 * 3)),
-        gap,
-        0
-    ));
+    let bounds: [fn(u64, u64) -> u64; 4] = [
+        |_, sent| sent + T,
+        |_, sent| sent + T / 4 * 3,
+        |previous, _| previous + T,
+        |previous, sent| (previous + T).min(sent + T / 4 * 3),
+    ];
+    for (number, bound) in bounds.into_iter().enumerate() {
+        assert!(is_refuted(|connect| Newest::boxed(connect, bound), gap, 0), "bound {number}");
+    }
 }
 
 #[test]

@@ -403,6 +403,11 @@ mod tests {
         assert_eq!(failures[0], TlsFailure::new(&servers.hosts()[0], TlsProblem::UnknownIssuer));
         assert_eq!(failures[1], TlsFailure::new(&servers.hosts()[1], TlsProblem::NotTls));
         assert_eq!(problems.to_string(), crate::tls::listed(&failures));
+        // What passes is waited for.
+        problems.note(1, Problem::Tls(TlsProblem::NotValidYet { after: Duration::from_secs(9) }));
+        assert_eq!(problems.tls_failures(), None);
+        let text = problems.to_string();
+        assert!(text.ends_with("zk2:2181: its certificate becomes valid in 9s by the clock of this machine"), "{text}");
     }
 
     #[tokio::test]
@@ -419,23 +424,10 @@ mod tests {
         // Not asked.
         asked(true).await;
         assert_eq!(problems.tls_failures(), None);
-    }
-
-    #[tokio::test]
-    async fn a_server_that_the_client_has_spoken_with_is_not_asked() {
-        let servers = ConnectString::parse("zk1").unwrap();
+        // Nor is one that the client has spoken with.
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         problems.note_ended(0, Look::Ended, TlsProblem::TlsRequired, async { panic!("asked") }).await;
         assert!(problems.to_string().contains("the server ended the handshake"), "{problems}");
-    }
-
-    #[test]
-    fn what_passes_is_waited_for() {
-        let servers = ConnectString::parse("zk1").unwrap();
-        let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.note(0, Problem::Tls(TlsProblem::NotValidYet { after: Duration::from_secs(9) }));
-        assert_eq!(problems.tls_failures(), None);
-        assert_eq!(problems.to_string(), "zk1:2181: its certificate becomes valid in 9s by the clock of this machine");
     }
 
     #[test]

@@ -2,32 +2,17 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder, NodeSpec};
+use curator_client::{ConnectionState, CuratorClientBuilder};
 use curator_test::{FaultProxy, OpCode};
 
 use super::Place;
-use crate::support::{LONG, builder, ephemeral, reconnect, soon, unique_path, until};
+use crate::support::{LONG, builder, ephemeral, pipelines, reconnect, soon, until};
 
 /// A session in which nothing goes on in the background for as long as a test counts: it is probed every ten minutes, and its
 /// connection is pinged when nothing has been sent for ten seconds.
 fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
     let hour = Duration::from_secs(3_600);
     builder.session_timeout(hour).connection_timeout(hour)
-}
-
-/// How many round trips it takes to create a node and list its siblings, in one pipeline, so many times.
-async fn pipelines(proxy: &FaultProxy, client: &CuratorClient, times: u64) -> u64 {
-    let session = client.session().await.unwrap();
-    let dir = client.create().for_path(unique_path("dir"), "").await.unwrap();
-    let (path, acl) = (dir.child("n-").unwrap(), client.default_acl().clone());
-    let node = NodeSpec { path, data: [].into(), mode: CreateMode::EphemeralSequential, acl };
-    proxy.reset_counts();
-    for _ in 0..times {
-        let (created, children) = (session.create(&node), session.get_children(&dir));
-        let (created, children) = (created.await.unwrap(), children.await.unwrap());
-        assert!(children.contains(&created.path.name().to_owned()), "the list is older than the create");
-    }
-    proxy.round_trips()
 }
 
 #[tokio::test]
@@ -48,10 +33,11 @@ async fn round_trips_are_as_many_as_without_tls() {
         proxy.ignore(OpCode::Sync);
         // Nothing is answered before the second of two requests is sent.
         proxy.set_delay(Duration::from_millis(5));
-        counts.push(pipelines(proxy, &client, TIMES).await);
+        let session = client.session().await.unwrap();
+        counts.push(pipelines(proxy, &client, &session, TIMES).await);
         // And after an outage.
         reconnect(proxy, &client).await;
-        counts.push(pipelines(proxy, &client, TIMES).await);
+        counts.push(pipelines(proxy, &client, &session, TIMES).await);
     }
     assert!(counts.iter().all(|count| (TIMES..=TIMES + PAUSES).contains(count)), "{counts:?}");
 }

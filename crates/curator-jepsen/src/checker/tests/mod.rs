@@ -6,4 +6,4 @@ mod notice;
 mod order;
 mod reentry;
 mod sets;
-mod story;
+pub(crate) mod story;

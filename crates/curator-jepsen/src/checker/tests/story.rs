@@ -7,7 +7,7 @@ use crate::history::{CONDUCTOR, Claim, Event, HoldId, Outcome, READERS, What};
 ///
 /// Holds are numbered from 1 in the order in which they are told. What is said without a number is about the last one.
 #[derive(Debug, Clone)]
-pub(super) struct Story {
+pub(crate) struct Story {
     part: &'static str,
     worker: u32,
     owner: String,
@@ -15,80 +15,80 @@ pub(super) struct Story {
     /// The worker of each hold.
     holds: Vec<u32>,
     hold: HoldId,
-    pub(super) events: Vec<Event>,
-    pub(super) sets: FinalSets,
+    pub(crate) events: Vec<Event>,
+    pub(crate) sets: FinalSets,
 }
 
 /// The lock of a story.
-pub(super) const LOCK: &str = "/jepsen/lock";
+pub(crate) const LOCK: &str = "/jepsen/lock";
 
-pub(super) fn mutex(number: i64) -> Claim {
+pub(crate) fn mutex(number: i64) -> Claim {
     on(LOCK, number)
 }
 
 /// One path of a multi-lock.
-pub(super) fn on(path: &str, number: i64) -> Claim {
+pub(crate) fn on(path: &str, number: i64) -> Claim {
     Claim { resource: path.to_owned(), weight: 1, capacity: 1, token: Some(number), place: Some(number) }
 }
 
-pub(super) fn write(number: i64) -> Claim {
+pub(crate) fn write(number: i64) -> Claim {
     Claim { weight: READERS, ..read(number) }
 }
 
-pub(super) fn read(number: i64) -> Claim {
+pub(crate) fn read(number: i64) -> Claim {
     Claim { capacity: READERS, ..mutex(number) }
 }
 
 /// So many leases of three.
-pub(super) fn leases(weight: u32, token: i64) -> Claim {
+pub(crate) fn leases(weight: u32, token: i64) -> Claim {
     Claim { weight, capacity: 3, place: None, ..mutex(token) }
 }
 
 impl Story {
-    pub(super) fn of(part: &'static str) -> Self {
+    pub(crate) fn of(part: &'static str) -> Self {
         let (owner, events, sets) = ("its task".to_owned(), Vec::new(), FinalSets::new());
         Self { part, worker: 0, owner, session: 100, holds: Vec::new(), hold: 0, events, sets }
     }
 
     /// The next hold is of this client, and of its only owner.
-    pub(super) fn client(mut self, worker: u32) -> Self {
+    pub(crate) fn client(mut self, worker: u32) -> Self {
         (self.worker, self.session, self.owner) = (worker, i64::from(worker) + 100, "its task".to_owned());
         self
     }
 
     /// The next hold is of this owner.
-    pub(super) fn owner(mut self, owner: &str) -> Self {
+    pub(crate) fn owner(mut self, owner: &str) -> Self {
         self.owner = owner.to_owned();
         self
     }
 
     /// What follows is about that hold again.
-    pub(super) fn hold(mut self, number: usize) -> Self {
+    pub(crate) fn hold(mut self, number: usize) -> Self {
         (self.hold, self.worker) = (number as HoldId, self.holds[number - 1]);
         self
     }
 
-    pub(super) fn acquires<const N: usize>(self, at: u64, claims: [Claim; N]) -> Self {
+    pub(crate) fn acquires<const N: usize>(self, at: u64, claims: [Claim; N]) -> Self {
         self.acquired(at - 1, at, claims.to_vec(), false, None)
     }
 
     /// Acquired at `at`, asked for before that.
-    pub(super) fn asks_and_acquires<const N: usize>(self, asked: u64, at: u64, claims: [Claim; N]) -> Self {
+    pub(crate) fn asks_and_acquires<const N: usize>(self, asked: u64, at: u64, claims: [Claim; N]) -> Self {
         self.acquired(asked, at, claims.to_vec(), false, None)
     }
 
-    pub(super) fn enters_again<const N: usize>(self, at: u64, claims: [Claim; N]) -> Self {
+    pub(crate) fn enters_again<const N: usize>(self, at: u64, claims: [Claim; N]) -> Self {
         self.acquired(at - 1, at, claims.to_vec(), true, None)
     }
 
     /// The owner of the last hold, a writer's, becomes a reader too.
-    pub(super) fn enters_beside(self, at: u64, token: i64) -> Self {
+    pub(crate) fn enters_beside(self, at: u64, token: i64) -> Self {
         let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
         self.acquired(at - 1, at, vec![claim], true, Some(writer))
     }
 
     /// The last hold becomes a reader's.
-    pub(super) fn downgrades(self, at: u64, token: i64) -> Self {
+    pub(crate) fn downgrades(self, at: u64, token: i64) -> Self {
         let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
         self.acquired(at - 1, at, vec![claim], false, Some(writer))
     }
@@ -101,46 +101,46 @@ impl Story {
     }
 
     /// Was found valid just after that.
-    pub(super) fn valid(self, before: u64) -> Self {
+    pub(crate) fn valid(self, before: u64) -> Self {
         self.valid_until(before, 0)
     }
 
-    pub(super) fn valid_until(self, before: u64, until: u64) -> Self {
+    pub(crate) fn valid_until(self, before: u64, until: u64) -> Self {
         let hold = self.hold;
         self.says(before + 2, What::Valid { hold, before, until })
     }
 
-    pub(super) fn lost(self, at: u64) -> Self {
+    pub(crate) fn lost(self, at: u64) -> Self {
         let hold = self.hold;
         self.says(at, What::Invalid { hold })
     }
 
-    pub(super) fn gives_back(self, at: u64) -> Self {
+    pub(crate) fn gives_back(self, at: u64) -> Self {
         let hold = self.hold;
         self.says(at, What::Releasing { hold }).says(at + 1, What::Released { hold, error: None })
     }
 
     /// Reads the set from `before` until `at`.
-    pub(super) fn reads(self, before: u64, at: u64, elements: &[&str]) -> Self {
+    pub(crate) fn reads(self, before: u64, at: u64, elements: &[&str]) -> Self {
         let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
         let digest = elements.iter().flat_map(|element| element.bytes()).map(u64::from).sum();
         self.says(at, What::Read { hold, part, set, before, elements: elements.len(), digest })
     }
 
     /// Writes an element in time.
-    pub(super) fn writes(self, at: u64, element: &str, outcome: Outcome) -> Self {
+    pub(crate) fn writes(self, at: u64, element: &str, outcome: Outcome) -> Self {
         self.writes_until(at - 1, at + 100, at, element, outcome)
     }
 
     /// Writes an element that was checked when the lock was promised until `until`, and answered at `at`.
-    pub(super) fn writes_until(self, checked: u64, until: u64, at: u64, element: &str, outcome: Outcome) -> Self {
+    pub(crate) fn writes_until(self, checked: u64, until: u64, at: u64, element: &str, outcome: Outcome) -> Self {
         let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
         let element = element.to_owned();
         self.says(at, What::Wrote { hold, part, set, element, checked, until, answered: None, outcome })
     }
 
     /// What was written last had been answered at this time, before it was written down.
-    pub(super) fn answered(mut self, time: u64) -> Self {
+    pub(crate) fn answered(mut self, time: u64) -> Self {
         if let Some(Event { what: What::Wrote { answered, .. }, .. }) = self.events.last_mut() {
             *answered = Some(time);
         }
@@ -148,54 +148,54 @@ impl Story {
     }
 
     /// The client says which session it has, and which timeout it was granted, in the milliseconds of stories.
-    pub(super) fn session_of(self, at: u64, timeout_ms: u64) -> Self {
+    pub(crate) fn session_of(self, at: u64, timeout_ms: u64) -> Self {
         let session = self.session;
         self.says(at, What::Session { session, timeout_ms: Some(timeout_ms) })
     }
 
     /// The conductor stops a client, and lets it go on.
-    pub(super) fn stopped(self, process: u32, from: u64, to: u64) -> Self {
+    pub(crate) fn stopped(self, process: u32, from: u64, to: u64) -> Self {
         let stopped = What::Stopped { process, of_life: 0 };
         self.conductor(from, stopped).conductor(to, What::Continued { process, of_life: 0 })
     }
 
     /// The operator deletes the node with this number, of the client's session.
-    pub(super) fn operator_deletes(self, before: u64, created: i64, worker: u32) -> Self {
+    pub(crate) fn operator_deletes(self, before: u64, created: i64, worker: u32) -> Self {
         self.operator_tries_to_delete(before, created, worker, true)
     }
 
-    pub(super) fn operator_tries_to_delete(self, before: u64, created: i64, worker: u32, is_confirmed: bool) -> Self {
+    pub(crate) fn operator_tries_to_delete(self, before: u64, created: i64, worker: u32, is_confirmed: bool) -> Self {
         let (node, session) = (format!("{LOCK}/_c_x-lock-{created:010}"), i64::from(worker) + 100);
         self.conductor(before + 1, What::Deleted { node, session, created, before, is_confirmed })
     }
 
-    pub(super) fn conductor(mut self, at: u64, what: What) -> Self {
+    pub(crate) fn conductor(mut self, at: u64, what: What) -> Self {
         self.events.push(Event { at, worker: CONDUCTOR, life: 0, what });
         self
     }
 
-    pub(super) fn says(mut self, at: u64, what: What) -> Self {
+    pub(crate) fn says(mut self, at: u64, what: What) -> Self {
         self.events.push(Event { at, worker: self.worker, life: 0, what });
         self
     }
 
     /// In the end the set has these elements.
-    pub(super) fn ends_with(mut self, elements: &[&str]) -> Self {
+    pub(crate) fn ends_with(mut self, elements: &[&str]) -> Self {
         self.sets.insert("set".to_owned(), elements.iter().map(ToString::to_string).collect());
         self
     }
 
-    pub(super) fn findings(&self) -> Findings {
+    pub(crate) fn findings(&self) -> Findings {
         check(&self.events, &self.sets)
     }
 
     /// The kinds of violations found, in the order of time.
-    pub(super) fn kinds(&self) -> Vec<Kind> {
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
         self.findings().violations.iter().map(|violation| violation.kind).collect()
     }
 
     #[track_caller]
-    pub(super) fn is_clean(&self) {
+    pub(crate) fn is_clean(&self) {
         assert_eq!(self.findings().violations, []);
     }
 }

@@ -57,7 +57,7 @@ fn take_place_of_version(place_version: i32, with_directory: bool, quantity: usi
 }
 
 fn read_place() -> [(usize, Request); 1] {
-    [(0, inspect(0))]
+    [inspect(0)]
 }
 
 const READ_LIMIT: [(usize, Request); 1] = [(LEASES, Request::WatchLimit)];
@@ -166,15 +166,6 @@ fn what_is_too_little_is_read_again_with_watches() {
     assert_eq!(play.answers([others(1)]), Step::Wait);
     assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
     assert_eq!(play.answers([others(0)]), take(false, 1, Limit { leases: 1, version: None }));
-}
-
-#[test]
-fn what_was_read_beside_a_list_that_did_not_show_it_as_the_first_is_forgotten() {
-    let mut play = Play::new(claiming(1), &DRIVER);
-    let step = play.answers([created(1), children([0, 1]), others(0), says(1)]);
-    assert_eq!(step, now([ahead(0), watch_own(1)]));
-    assert_eq!(play.answers([node(0), node(1)]), Step::Wait);
-    assert_eq!(play.event(gone(0)), now(look()));
 }
 
 #[test]

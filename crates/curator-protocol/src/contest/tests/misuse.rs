@@ -168,7 +168,10 @@ fn calls_out_of_turn_are_errors() {
     assert_eq!(missing.answers([node(0), Answer::Missing]), MISSING);
     let mut failed = Play::waiting(1);
     assert!(is_failed(&failed.event(Event::OwnDeleted(2))));
-    for over in [owned, deleted, missing, failed] {
+    let mut refused = Play::new(Contest::new(ID, SESSION, 1).without_waiting(), &DRIVER);
+    assert_eq!(refused.answers([created(1), children([0, 1])]), Step::Refused);
+    assert_eq!(refused.nodes(), [(0, own(1))], "it is to be deleted");
+    for over in [owned, deleted, missing, failed, refused] {
         assert!(!starts(&over.contest) && !takes(&over.contest) && !observes(&over.contest), "{over:?}");
     }
 }

@@ -4,12 +4,9 @@
 mod blocked;
 mod leases;
 mod misuse;
-mod read_write;
 mod recovery;
 mod several_queues;
 mod waiting;
-
-use proptest::prelude::*;
 
 use super::*;
 use crate::driver::{
@@ -48,16 +45,18 @@ fn node(number: i32) -> Answer {
     node_of(SESSION, number)
 }
 
-fn ahead(number: i32) -> Request {
-    Request::WatchAhead { name: name(number) }
+// Requests of the first queue.
+
+fn ahead(number: i32) -> (usize, Request) {
+    (0, Request::WatchAhead { name: name(number) })
 }
 
-fn watch_own(number: i32) -> Request {
-    Request::WatchOwn { name: name(number) }
+fn watch_own(number: i32) -> (usize, Request) {
+    (0, Request::WatchOwn { name: name(number) })
 }
 
-fn inspect(number: i32) -> Request {
-    Request::Inspect { name: name(number) }
+fn inspect(number: i32) -> (usize, Request) {
+    (0, Request::Inspect { name: name(number) })
 }
 
 fn gone(number: i32) -> Event {
@@ -68,32 +67,20 @@ fn gone_in(queue: usize, number: i32) -> Event {
     Event::AheadDeleted { queue, name: name(number) }
 }
 
-/// A request of the first queue, or one with its directory.
-trait Numbered {
-    fn numbered(self) -> (usize, Request);
+/// The same of another queue.
+fn at(queue: usize, (_, request): (usize, Request)) -> (usize, Request) {
+    (queue, request)
 }
 
-impl Numbered for Request {
-    fn numbered(self) -> (usize, Request) {
-        (0, self)
-    }
+fn send(requests: impl Into<Vec<(usize, Request)>>, pace: Pace) -> Step {
+    Step::Send { requests: requests.into(), pace }
 }
 
-impl Numbered for (usize, Request) {
-    fn numbered(self) -> (usize, Request) {
-        self
-    }
-}
-
-fn send<R: Numbered>(requests: impl IntoIterator<Item = R>, pace: Pace) -> Step {
-    Step::Send { requests: requests.into_iter().map(R::numbered).collect(), pace }
-}
-
-fn now<R: Numbered>(requests: impl IntoIterator<Item = R>) -> Step {
+fn now(requests: impl Into<Vec<(usize, Request)>>) -> Step {
     send(requests, Pace::Now)
 }
 
-fn retry<R: Numbered>(requests: impl IntoIterator<Item = R>) -> Step {
+fn retry(requests: impl Into<Vec<(usize, Request)>>) -> Step {
     send(requests, Pace::Retry)
 }
 
@@ -107,10 +94,10 @@ fn is_failed(step: &Step) -> bool {
 
 const MISSING: Step = Step::Restart(RestartReason::NodeMissing);
 const DELETED: Step = Step::Restart(RestartReason::NodeDeleted);
-const JOIN: [Request; 2] = [Request::Create, Request::List];
-const JOIN_WITH_PARENTS: [Request; 2] = [Request::CreateWithParents, Request::List];
-const RECOVER: [Request; 2] = [Request::Sync, Request::List];
-const LIST: [Request; 1] = [Request::List];
+const LIST: (usize, Request) = (0, Request::List);
+const JOIN: [(usize, Request); 2] = [(0, Request::Create), LIST];
+const JOIN_WITH_PARENTS: [(usize, Request); 2] = [(0, Request::CreateWithParents), LIST];
+const RECOVER: [(usize, Request); 2] = [(0, Request::Sync), LIST];
 
 /// A contest, the driver it has, and what it has sent.
 #[derive(Debug)]

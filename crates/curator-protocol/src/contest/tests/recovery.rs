@@ -21,10 +21,10 @@ fn missing_parents_are_created_with_the_node_and_after_two_attempts_with_less_ha
 fn unanswered_requests_are_sent_again_and_watches_that_stand_are_not() {
     let unknown = || Answer::Unknown;
     let cases = [
-        ([unknown(), unknown(), unknown()], vec![ahead(0), ahead(1), watch_own(2), Request::List]),
-        ([node(0), unknown(), unknown()], vec![ahead(1), watch_own(2), Request::List]),
-        ([unknown(), node(1), node(2)], vec![ahead(0), Request::List]),
-        ([Answer::Missing, Answer::Missing, unknown()], vec![ahead(0), ahead(1), watch_own(2), Request::List]),
+        ([unknown(), unknown(), unknown()], vec![ahead(0), ahead(1), watch_own(2), LIST]),
+        ([node(0), unknown(), unknown()], vec![ahead(1), watch_own(2), LIST]),
+        ([unknown(), node(1), node(2)], vec![ahead(0), LIST]),
+        ([Answer::Missing, Answer::Missing, unknown()], vec![ahead(0), ahead(1), watch_own(2), LIST]),
     ];
     for (answers, again) in cases {
         let (mut play, _) = Play::queued(2);
@@ -32,8 +32,8 @@ fn unanswered_requests_are_sent_again_and_watches_that_stand_are_not() {
     }
     let mut play = Play::waiting(5);
     let _ = play.event(gone(3));
-    assert_eq!(play.answers([unknown(), node(5), children([4, 5])]), retry([ahead(4), Request::List]));
-    assert_eq!(play.answers([node(4), unknown()]), retry(LIST));
+    assert_eq!(play.answers([unknown(), node(5), children([4, 5])]), retry([ahead(4), LIST]));
+    assert_eq!(play.answers([node(4), unknown()]), retry([LIST]));
     assert_eq!(play.answers([children([4, 5])]), Step::Wait);
 }
 
@@ -75,6 +75,8 @@ fn a_recovery_that_is_not_answered_in_full_begins_again() {
     }
     // The same holds for the list of the first pipeline.
     assert_eq!(Play::joining().answers([Answer::Unknown, children([0])]), retry(RECOVER));
+    // But after an answered create, a directory that is missing has gone, and the node with it.
+    assert_eq!(Play::joining().answers([created(1), Answer::NoParent]), MISSING);
 }
 
 #[test]

@@ -42,13 +42,13 @@ fn an_acquire_costs_this_many_requests() {
 fn a_changed_picture_is_followed_without_watching_anything_twice() {
     // Ours is 5. When 3 goes, 0 and 1 are still there: somebody in the middle gave up.
     let mut play = Play::waiting(5);
-    assert_eq!(play.event(gone(3)), now([ahead(4), watch_own(5), Request::List]));
+    assert_eq!(play.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
     assert_eq!(play.answers([node(4), node(5), children([0, 1, 4, 5])]), now([ahead(1)]));
     assert_eq!(play.answers([node(1)]), Step::Wait);
     // 4 goes out of turn: its event means nothing yet, since the plan is about 1.
     assert_eq!(play.event(gone(4)), Step::Wait);
     // Then 1: the next plan was to outlive 4, whose watch is used up. That it has gone is answered again.
-    assert_eq!(play.event(gone(1)), now([ahead(4), Request::List]));
+    assert_eq!(play.event(gone(1)), now([ahead(4), LIST]));
     assert_eq!(play.answers([Answer::Missing, children([0, 5])]), now([ahead(0)]));
 }
 
@@ -60,7 +60,7 @@ fn a_missing_node_counts_as_gone_if_ours_was_seen_after_it() {
         (2, vec![Answer::Missing, Answer::Missing, node(2)], won([own(2)])),
         (2, vec![Answer::Missing, node(1), node(2)], Step::Wait),
         (2, vec![node(0), Answer::Missing, node(2)], Step::Wait),
-        (3, vec![Answer::Missing], now([ahead(2), watch_own(3), Request::List])),
+        (3, vec![Answer::Missing], now([ahead(2), watch_own(3), LIST])),
         // Ours has gone as well.
         (1, vec![Answer::Missing, Answer::Missing], MISSING),
         (2, vec![node(0), node(1), Answer::Missing], MISSING),
@@ -76,9 +76,9 @@ fn a_missing_node_counts_as_gone_if_ours_was_seen_after_it() {
 #[test]
 fn after_an_interruption_one_pipeline_looks_and_places_all_watches_anew() {
     let cases = [
-        (1, vec![ahead(0), watch_own(1), Request::List]),
-        (2, vec![ahead(0), ahead(1), watch_own(2), Request::List]),
-        (5, vec![ahead(3), Request::List]),
+        (1, vec![ahead(0), watch_own(1), LIST]),
+        (2, vec![ahead(0), ahead(1), watch_own(2), LIST]),
+        (5, vec![ahead(3), LIST]),
     ];
     for (place, expected) in cases {
         let mut play = Play::waiting(place);
@@ -101,25 +101,16 @@ fn a_write_uses_up_a_watch_and_nothing_else() {
 }
 
 #[test]
-fn our_node_deleted_means_a_new_contest() {
-    for place in [1, 2, 5] {
-        let mut play = Play::waiting(place);
-        assert_eq!(play.event(Event::OwnDeleted(0)), DELETED);
-        assert_eq!((play.nodes(), play.unknown_nodes()), (vec![], vec![]));
-    }
-    for list in [children([]), children([0, 2]), Answer::NoParent] {
-        let mut play = Play::joining();
-        assert_eq!(play.answers([created(1), list]), MISSING);
-        assert_eq!((play.nodes(), play.unknown_nodes()), (vec![], vec![]));
-    }
-}
-
-#[test]
-fn whoever_may_not_wait_is_refused_and_watches_nothing() {
-    for place in [1, 2, 5] {
-        let mut play = Play::new(Contest::new(ID, SESSION, 1).without_waiting(), &DRIVER);
-        assert_eq!(play.answers([created(place), children(0..=place)]), Step::Refused);
-        assert_eq!(play.nodes(), [(0, own(place))], "it is to be deleted");
-        assert!(is_failed(&play.event(gone(0))), "it is over");
-    }
+fn a_writer_before_whom_a_write_lock_becomes_a_read_lock_goes_on_waiting() {
+    let own = OwnNode { name: format!("{}0000000005", WriteLockInternalsDriver.node_prefix(&ID)), czxid: own(5).czxid };
+    let list = |before: &[String]| Answer::Children([before, std::slice::from_ref(&own.name)].concat());
+    let before = ["_c_x-__WRIT__0000000004".to_owned(), downgraded_read_name(&Uuid::new_v4(), 4)];
+    let [watch_write, watch_read] = before.clone().map(|name| now([(0, Request::WatchAhead { name })]));
+    let mut play = Play::new(Contest::new(ID, SESSION, 1), &WriteLockInternalsDriver);
+    assert_eq!(play.answers([Answer::Created(own.clone()), list(&before[..1])]), watch_write);
+    assert_eq!(play.answers([node(4)]), Step::Wait);
+    assert_eq!(play.event(Event::AheadDeleted { queue: 0, name: before[0].clone() }), now([LIST]));
+    assert_eq!(play.answers([list(&before[1..])]), watch_read);
+    assert_eq!(play.answers([Answer::Missing]), now([LIST]));
+    assert_eq!(play.answers([list(&[])]), won([own.clone()]));
 }

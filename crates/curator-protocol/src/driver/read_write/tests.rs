@@ -172,33 +172,4 @@ proptest! {
             check_guarantees(driver, &children(&holders), &gone);
         }
     }
-
-    /// Compares with the two rules themselves, whatever the order of the names.
-    #[test]
-    fn a_writer_owns_alone_and_a_reader_with_readers_only(holders in mixed()) {
-        let children = children(&holders);
-        let queue = Queue::of(&children, &ReadLockInternalsDriver).unwrap();
-        let owners = (0..queue.len()).filter(|&own| verdict(&queue, own) == Verdict::Owns);
-        let owners: Vec<_> = owners.map(|own| queue.get(own).unwrap()).collect();
-        prop_assert_eq!(owners.is_empty(), queue.is_empty());
-        let is_writer = |entry: &QueueEntry| kind(&entry.name) == ParticipantKind::Write;
-        if let Some(writer) = owners.iter().find(|entry| is_writer(entry)) {
-            prop_assert!(owners.iter().all(|owner| owner.sequence == writer.sequence), "{owners:?}");
-        }
-    }
-
-    /// An owner takes the read lock while it holds the write lock, and then releases the write lock: only readers enter.
-    #[test]
-    fn a_downgrade_lets_nobody_in_but_readers(holders in mixed()) {
-        let Some(&(sequence, ..)) = holders.first() else { return Ok(()) };
-        let [before, after] = [0, 1].map(|what| {
-            let downgraded = holders.iter().map(|&(n, w, first)| (n, if n == sequence { what } else { w }, first));
-            let queue = Queue::of(children(&downgraded.collect::<Vec<_>>()), &WriteLockInternalsDriver).unwrap();
-            let owns = |own: &usize| verdict(&queue, *own) == Verdict::Owns;
-            let owners: Vec<_> = (0..queue.len()).filter(owns).map(|own| queue.get(own).unwrap().clone()).collect();
-            owners
-        });
-        prop_assert_eq!(before.len(), 1);
-        prop_assert!(after.iter().all(|owner| kind(&owner.name) == ParticipantKind::Read), "{after:?}");
-    }
 }

@@ -7,50 +7,49 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::{drop_after, drop_after_when, soon};
 
-/// More than any of them needs.
-const MANY: usize = 200;
+/// Tries this with no poll before the drop, then with one, and so on, until it says that there was nothing left to drop.
+async fn at_every_await(mut dropped_after: impl AsyncFnMut(usize) -> bool) {
+    /// More than any of them needs.
+    const MANY: usize = 200;
+    for polls in 0..MANY {
+        if dropped_after(polls).await {
+            return;
+        }
+    }
+    panic!("{MANY} polls were not enough");
+}
 
 pub(super) async fn an_acquire_of_a_free_lock_dropped_at_every_await_leaves_nothing(kind: Kind) {
     let mut stage = Stage::quiet(kind, "drop-free").await;
-    let client = stage.client().await;
-    let path = stage.path.clone();
+    let (client, path) = (stage.client().await, stage.path.clone());
     for with_directories in [false, true] {
-        let mut completed = false;
-        for polls in 0..MANY {
+        at_every_await(async |polls| {
             if !with_directories {
                 stage.path = format!("{path}/{polls}/lock");
             }
             let lock = stage.lock(&client);
             let acquiring = async move { lock.acquire().await.unwrap() };
-            let guard = soon(tokio::spawn(drop_after(acquiring, polls))).await.unwrap();
-            completed = guard.is_some();
-            drop(guard);
+            let completed = soon(tokio::spawn(drop_after(acquiring, polls))).await.unwrap().is_some();
             stage.free(&client).await;
-            if completed {
-                break;
-            }
-        }
-        assert!(completed, "{MANY} polls were not enough");
+            completed
+        })
+        .await;
     }
 }
 
 pub(super) async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_nothing(kind: Kind) {
     let stage = Stage::quiet(kind, "drop-taken").await;
     let waiter = stage.client().await;
-    let mut rested = false;
-    for polls in 0..MANY {
+    at_every_await(async |polls| {
         let guard = stage.blocker().acquire().await.unwrap();
         let held = stage.nodes().await;
         let lock = stage.lock(&waiter);
         let acquiring = async move { lock.acquire().await.unwrap() };
         let mut contending = tokio::spawn(drop_after(acquiring, polls));
-        let at_rest = async {
-            stage.contenders(2).await;
-            stage.watches(kind.watches_of_a_waiter()).await;
-        };
+        let mut rested = false;
         tokio::select! {
             outcome = &mut contending => assert!(outcome.unwrap().is_none(), "it took what is held"),
-            () = at_rest => {
+            () = stage.settled(2) => {
                 // It is dropped while it waits, if its last poll has not come in this moment.
                 contending.abort();
                 match contending.await {
@@ -64,55 +63,41 @@ pub(super) async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_not
         stage.watches(0).await;
         guard.release().await.unwrap();
         stage.free(&waiter).await;
-        if rested {
-            break;
-        }
-    }
-    assert!(rested, "it was never dropped while waiting");
+        rested
+    })
+    .await;
 }
 
 /// It has waited, and its turn comes.
 pub(super) async fn an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing(kind: Kind) {
     let stage = Stage::quiet(kind, "drop-turn").await;
     let waiter = stage.client().await;
-    let mut completed = false;
     // Without a poll after the release it has not yet seen that its turn has come.
-    for polls in 0..MANY {
+    at_every_await(async |polls| {
         let guard = stage.blocker().acquire().await.unwrap();
         let lock = stage.lock(&waiter);
         let released = Arc::new(AtomicBool::new(false));
         let acquiring = async move { lock.acquire().await.unwrap() };
         let counts = Arc::clone(&released);
         let contending = tokio::spawn(drop_after_when(acquiring, polls, move || counts.load(Ordering::SeqCst)));
-        stage.contenders(2).await;
-        stage.watches(kind.watches_of_a_waiter()).await;
+        stage.settled(2).await;
         released.store(true, Ordering::SeqCst);
         guard.release().await.unwrap();
-        let guard = soon(contending).await.unwrap();
-        completed = guard.is_some();
-        drop(guard);
+        let completed = soon(contending).await.unwrap().is_some();
         stage.free(&waiter).await;
-        if completed {
-            break;
-        }
-    }
-    assert!(completed, "{MANY} polls were not enough");
+        completed
+    })
+    .await;
 }
 
 pub(super) async fn a_release_dropped_at_every_await_still_releases(kind: Kind) {
     let stage = Stage::quiet(kind, "drop-release").await;
     let client = stage.client().await;
-    let mut completed = false;
-    for polls in 0..MANY {
+    at_every_await(async |polls| {
         let guard = stage.lock(&client).acquire().await.unwrap();
-        let releasing = drop_after(guard.release(), polls);
-        let released = soon(tokio::spawn(releasing)).await.unwrap();
-        completed = released.is_some();
-        released.transpose().unwrap();
+        let released = soon(tokio::spawn(drop_after(guard.release(), polls))).await.unwrap();
         stage.free(&client).await;
-        if completed {
-            break;
-        }
-    }
-    assert!(completed, "{MANY} polls were not enough");
+        released.transpose().unwrap().is_some()
+    })
+    .await;
 }

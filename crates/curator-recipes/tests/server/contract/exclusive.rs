@@ -1,6 +1,7 @@
 //! One holder at a time, unless they share; first come, first served.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -11,48 +12,78 @@ use crate::support::{Witness, soon};
 const SESSIONS: usize = 20;
 
 /// Holds once, for some round trips, in which one that should not be there would show.
-async fn hold_once(who: usize, (lock, shares): (Lock, bool), stage: &Stage, witness: &Witness) {
+async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
     let guard = soon(lock.acquire()).await.unwrap();
-    witness.enter(who, shares, &guard);
+    witness.enter(who, lock.shares(), &guard);
     for _ in 0..3 {
         stage.admin.check_exists("/").await.unwrap();
     }
-    witness.leave(shares);
+    witness.leave(lock.shares());
     guard.release().await.unwrap();
 }
 
-pub(super) async fn twenty_sessions_hold_in_the_order_of_their_coming(kind: Kind) {
-    let (stage, witness) = (Arc::new(Stage::shared(kind, "order").await), Witness::default());
-    let guard = stage.blocker().acquire().await.unwrap();
+/// Who held, in order: of sessions that line up, or of a crowd in which each holds twice.
+async fn twenty_sessions(kind: Kind, line_up: bool) -> Vec<usize> {
+    let (stage, witness) = (Arc::new(Stage::shared(kind, "twenty").await), Witness::default());
+    let blocker = if line_up { Some(stage.blocker().acquire().await.unwrap()) } else { None };
     let mut contenders = JoinSet::new();
     for who in 0..SESSIONS {
-        let (client, stage_, witness) = (stage.client().await, Arc::clone(&stage), witness.clone());
+        let (witness, own) = (witness.clone(), Arc::clone(&stage));
         contenders.spawn(async move {
-            hold_once(who, kind.contender(who, &client, &stage_.path), &stage_, &witness).await;
-            client.close().await.unwrap();
-        });
-        stage.contenders(who + 2).await;
-    }
-    guard.release().await.unwrap();
-    soon(contenders.join_all()).await;
-    assert_eq!(witness.order(), (0..SESSIONS).collect::<Vec<_>>());
-    stage.free(&stage.admin).await;
-}
-
-pub(super) async fn twenty_sessions_in_a_crowd_keep_out_whom_they_must(kind: Kind) {
-    let (stage, witness) = (Arc::new(Stage::shared(kind, "crowd").await), Witness::default());
-    let mut contenders = JoinSet::new();
-    for who in 0..SESSIONS {
-        let (stage, witness) = (Arc::clone(&stage), witness.clone());
-        contenders.spawn(async move {
-            let client = stage.client().await;
-            for _ in 0..2 {
-                hold_once(who, kind.contender(who, &client, &stage.path), &stage, &witness).await;
+            let client = own.client().await;
+            for _ in 0..if line_up { 1 } else { 2 } {
+                hold_once(who, kind.contender(who, &client, &own.path), &own, &witness).await;
             }
             client.close().await.unwrap();
         });
+        if line_up {
+            stage.contenders(who + 2).await;
+        }
+    }
+    if let Some(guard) = blocker {
+        guard.release().await.unwrap();
     }
     soon(contenders.join_all()).await;
-    assert_eq!(witness.order().len(), 2 * SESSIONS);
     stage.free(&stage.admin).await;
+    witness.order()
+}
+
+pub(super) async fn twenty_sessions_hold_in_the_order_of_their_coming(kind: Kind) {
+    assert_eq!(twenty_sessions(kind, true).await, (0..SESSIONS).collect::<Vec<_>>());
+}
+
+pub(super) async fn twenty_sessions_in_a_crowd_keep_out_whom_they_must(kind: Kind) {
+    assert_eq!(twenty_sessions(kind, false).await.len(), 2 * SESSIONS);
+}
+
+/// A holder that asks again.
+pub(super) async fn a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_then(kind: Kind) {
+    let stage = Stage::shared(kind, "nested").await;
+    let client = stage.client().await;
+    let lock = stage.lock(&client);
+    let outer = lock.acquire().await.unwrap();
+    let held = stage.nodes().await;
+    let tried = lock.try_acquire().await.unwrap();
+    let waited = soon(lock.acquire_timeout(Duration::from_millis(100))).await.unwrap();
+    soon(client.janitor().idle()).await;
+    assert_eq!(stage.nodes().await, held);
+    let (Some(tried), Some(waited)) = (tried, waited) else {
+        assert!(!kind.is_reentrant(), "{kind:?} let its holder not in again");
+        // Nor was anything lost by asking.
+        assert!(outer.is_valid());
+        outer.release().await.unwrap();
+        return stage.free(&client).await;
+    };
+    assert!(kind.is_reentrant(), "{kind:?} let its holder in again");
+    assert_eq!([tried.fencing_token(), waited.fencing_token()], [outer.fencing_token(); 2]);
+    assert_eq!([&outer, &tried, &waited].map(|guard| guard.is_reentry()), [false, true, true]);
+    // Whichever goes first, the lock is held until the last one goes.
+    for guard in [outer, waited] {
+        guard.release().await.unwrap();
+        assert_eq!(stage.nodes().await, held);
+        assert!(stage.blocker().try_acquire().await.unwrap().is_none());
+        assert!(tried.is_valid());
+    }
+    tried.release().await.unwrap();
+    stage.free(&client).await;
 }

@@ -1,30 +1,21 @@
 //! The session is lost: what becomes of a hold, and of a place in the queue.
 
 use curator_recipes::LossReason;
-use curator_recipes::client::{CuratorClient, SessionEnd};
-use curator_test::FaultProxy;
+use curator_recipes::client::SessionEnd;
 
 use super::stage::Stage;
 use super::subjects::Kind;
-use crate::support::{connect, end_session, soon, still_waits, until};
-
-/// A client whose session can be ended on the server.
-async fn unlucky(stage: &Stage) -> (CuratorClient, FaultProxy) {
-    let proxy = FaultProxy::start(stage.server.address()).unwrap();
-    (connect(&proxy.connect_string()).await, proxy)
-}
+use crate::support::{behind_proxy, end_session, soon, still_waits, until};
 
 pub(super) async fn a_holder_whose_session_is_gone_is_told_and_the_next_one_holds(kind: Kind) {
     let stage = Stage::shared(kind, "holder-lost").await;
-    let (holder, proxy) = unlucky(&stage).await;
+    let (proxy, holder) = behind_proxy().await;
     let guard = stage.lock(&holder).acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let blocker = stage.blocker();
-        async move { blocker.acquire().await.unwrap() }
-    });
+    let blocker = stage.blocker();
+    let waiting = tokio::spawn(async move { blocker.acquire().await.unwrap() });
     stage.contenders(2).await;
     assert!(guard.is_valid());
-    end_session(stage.server, &proxy).await;
+    end_session(&proxy).await;
     assert_eq!(soon(guard.lost()).await.reason, LossReason::SessionLost(SessionEnd::Expired));
     assert!(!guard.is_valid());
     let next = soon(waiting).await.unwrap();
@@ -40,13 +31,12 @@ pub(super) async fn a_waiter_whose_session_is_gone_comes_back_with_a_new_node(ki
     let stage = Stage::shared(kind, "waiter-lost").await;
     let guard = stage.blocker().acquire().await.unwrap();
     let held = stage.nodes().await;
-    let (unlucky, proxy) = unlucky(&stage).await;
+    let (proxy, unlucky) = behind_proxy().await;
     let old_session = unlucky.session().await.unwrap().id();
-    let lock = stage.lock(&unlucky);
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    let waiting = stage.acquiring(&unlucky);
     stage.contenders(2).await;
     let before = stage.nodes().await;
-    end_session(stage.server, &proxy).await;
+    end_session(&proxy).await;
     // As many nodes as before; those of the holder are the same, and those of the waiter are others.
     until(async || {
         let now = stage.nodes().await;

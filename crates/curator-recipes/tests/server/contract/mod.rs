@@ -7,7 +7,6 @@ mod cancel;
 mod counter;
 mod exclusive;
 mod loss;
-mod nesting;
 mod participants;
 mod patience;
 pub(crate) mod permission;
@@ -23,14 +22,12 @@ macro_rules! contract {
             contract!(@ $kind, exclusive, [
                 twenty_sessions_hold_in_the_order_of_their_coming,
                 twenty_sessions_in_a_crowd_keep_out_whom_they_must,
+                a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_then,
             ]);
             contract!(@ $kind, patience, [
                 a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind,
                 a_timed_acquire_that_gets_its_turn_holds,
                 a_zero_wait_acquire_takes_what_is_free_and_waits_for_nobody,
-            ]);
-            contract!(@ $kind, nesting, [
-                a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_then,
             ]);
             contract!(@ $kind, loss, [
                 a_holder_whose_session_is_gone_is_told_and_the_next_one_holds,
@@ -46,16 +43,14 @@ macro_rules! contract {
                 participants_are_told_with_who_they_are_and_who_owns,
             ]);
             contract!(@ $kind, permission, [
-                who_has_no_permission_is_told_and_the_holder_keeps_its_lock,
-                who_may_look_and_not_enter_is_told,
+                who_may_not_enter_is_told_and_the_holder_keeps_its_lock,
                 who_may_enter_and_not_list_is_told_and_its_node_goes,
                 who_may_not_read_the_nodes_of_others_cannot_wait_for_them,
             ]);
             contract!(@ $kind, revocation, [
                 a_holder_that_listens_learns_that_its_lock_is_asked_back,
-                a_request_that_comes_before_the_holder_listens_is_not_missed,
+                a_request_before_the_holder_listens_is_told_to_it_and_not_to_the_next_one,
                 a_request_that_comes_before_the_lock_is_held_is_not_missed,
-                the_next_holder_is_not_asked_for_what_the_last_one_was,
                 the_release_of_one_guard_does_not_clear_the_request_to_another,
             ]);
             contract!(@ $kind, transactions, [

@@ -6,26 +6,27 @@ use curator_recipes::Participant;
 
 use super::stage::Stage;
 use super::subjects::{Kind, Lock};
-use crate::support::{LONG_SESSION, builder, soon};
+use crate::support::{LONG_SESSION, builder, soon, until};
 
 /// For each directory that is shown, the contenders in it: by number, and whether they own.
 fn expected(kind: Kind) -> Vec<Vec<(usize, bool)>> {
     let holder_and_waiters = vec![(0, true), (1, false), (2, false)];
     match kind {
         Kind::Read => vec![vec![(0, true), (1, true), (2, true)]],
-        Kind::Mutex | Kind::NonReentrantMutex | Kind::SemaphoreMutex | Kind::Write | Kind::Semaphore => {
-            vec![holder_and_waiters]
-        }
         Kind::Paths => vec![holder_and_waiters; 3],
         // Who waits for the first lock has not come to the others.
         Kind::Locks => vec![holder_and_waiters, vec![(0, true)], vec![(0, true)]],
+        Kind::Mutex | Kind::NonReentrantMutex | Kind::SemaphoreMutex | Kind::Semaphore | Kind::Write => {
+            vec![holder_and_waiters]
+        }
+        Kind::Leases | Kind::SharedLimit => unreachable!("not in the contract"),
     }
 }
 
 pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: Kind) {
     let stage = Stage::shared(kind, "participants").await;
     let shown: Lock = stage.lock(&stage.admin);
-    assert_eq!(shown.participants().await, []);
+    assert_eq!(shown.participants().await.unwrap(), []);
     let (mut sessions, mut acquiring) = (Vec::new(), Vec::new());
     let began = SystemTime::now();
     for number in 0..3 {
@@ -33,18 +34,16 @@ pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: K
         let connecting = connecting.default_lock_data(format!("contender {number}").into_bytes());
         let client = connecting.connect().await.unwrap();
         sessions.push(client.session().await.unwrap().id());
-        let lock = stage.lock(&client);
-        acquiring.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        acquiring.push(stage.acquiring(&client));
         stage.contenders(number + 1).await;
         if number == 0 {
             // A multi-lock of locks may be on its way to the others.
             let all = kind.kinds().len();
-            crate::support::until(async || shown.participants().await.iter().filter(|one| one.owns).count() == all)
-                .await;
+            until(async || shown.participants().await.unwrap().iter().filter(|one| one.owns).count() == all).await;
         }
     }
     let lifetime = began - Duration::from_millis(1)..=SystemTime::now() + Duration::from_millis(1);
-    let participants = shown.participants().await;
+    let participants = shown.participants().await.unwrap();
     let mut told = participants.iter();
     for (queue, kind) in expected(kind).into_iter().zip(kind.kinds()) {
         for (number, owns) in queue {
@@ -65,7 +64,7 @@ pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: K
     let mut owning: Vec<_> = participants.iter().filter(|one| one.owns).map(|one| one.path.clone()).collect();
     for (number, acquiring) in acquiring.into_iter().enumerate() {
         let guard = soon(acquiring).await.unwrap();
-        if number == 0 || kind.is_shared() {
+        if number == 0 || shown.shares() {
             for node in guard.nodes() {
                 owning.retain(|path| path != node);
             }
@@ -73,6 +72,6 @@ pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: K
         guard.release().await.unwrap();
     }
     assert_eq!(owning, [], "these are nobody's");
-    assert_eq!(shown.participants().await, []);
+    assert_eq!(shown.participants().await.unwrap(), []);
     stage.free(&stage.admin).await;
 }

@@ -9,7 +9,7 @@ use curator_test::TestingServer;
 
 use super::stage::Stage;
 use super::subjects::Kind;
-use crate::support::{LONG_SESSION, builder, nothing_left, soon, until};
+use crate::support::{LONG_SESSION, Row, builder, nothing_left, soon, until};
 
 /// The ACLs of an owner, to whom all its nodes belong: what anybody may do with them.
 #[derive(Debug, Clone, Copy)]
@@ -106,50 +106,45 @@ async fn has_nothing_pending(client: &CuratorClient) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-pub(super) async fn who_has_no_permission_is_told_and_the_holder_keeps_its_lock(kind: Kind) {
-    let stage = owned(kind, "closed", Ours { directories: Permission::NONE, contenders: Permission::NONE }).await;
-    let stranger = stage.client().await;
-    let guard = stage.blocker().acquire().await.unwrap();
-    let before = stage.nodes().await;
-    // Take it.
-    cannot_acquire(&stage, &stranger, "create").await;
-    // See it.
-    let error = soon(stage.lock(&stranger).try_participants()).await.unwrap_err();
-    let (operation, path) = denied(&error);
-    assert_eq!(operation, "list");
-    assert!(stage.kind.dirs(&stage.path).contains(&path.to_string()), "{error}");
-    // Break it, or ask for it.
-    for node in guard.nodes() {
-        assert_eq!(denied(&revoke(&stranger, node).await.unwrap_err()), ("set data of", node.clone()));
-        let error = stranger.delete().for_path(node).await.unwrap_err();
-        assert_eq!(denied_by_client(&error), ("delete", node.clone()));
+pub(super) async fn who_may_not_enter_is_told_and_the_holder_keeps_its_lock(kind: Kind) {
+    let closed = Ours { directories: Permission::NONE, contenders: Permission::NONE };
+    let read_only = Ours { directories: Permission::READ, contenders: Permission::READ | Permission::DELETE };
+    for acls in [closed, read_only] {
+        let _row = Row::of(acls);
+        let stage = owned(kind, "no-entry", acls).await;
+        let stranger = stage.client().await;
+        let guard = stage.blocker().acquire().await.unwrap();
+        let before = stage.nodes().await;
+        // Take it.
+        cannot_acquire(&stage, &stranger, "create").await;
+        // See it.
+        let seen = soon(kind.blocker().lock(&stranger, &stage.path).participants()).await;
+        if acls.directories == Permission::NONE {
+            let error = seen.unwrap_err();
+            let (operation, path) = denied(&error);
+            assert_eq!(operation, "list");
+            assert!(stage.kind.dirs(&stage.path).contains(&path.to_string()), "{error}");
+        } else {
+            let seen = seen.unwrap();
+            assert_eq!(seen, stage.blocker().participants().await.unwrap());
+            assert!(seen.iter().map(|participant| &participant.path).eq(guard.nodes()));
+        }
+        // Break it, or ask for it.
+        for node in guard.nodes() {
+            if acls.contenders != Permission::NONE {
+                is_for_anyone(&stage.admin, node, acls.contenders).await;
+                is_for_anyone(&stage.admin, &node.parent().unwrap(), acls.directories).await;
+            }
+            assert_eq!(denied(&revoke(&stranger, node).await.unwrap_err()), ("set data of", node.clone()));
+            let error = stranger.delete().for_path(node).await.unwrap_err();
+            assert_eq!(denied_by_client(&error), ("delete", node.clone()));
+        }
+        has_nothing_pending(&stranger).await;
+        assert_eq!(stage.nodes().await, before);
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+        stage.free(&stage.admin).await;
     }
-    has_nothing_pending(&stranger).await;
-    assert_eq!(stage.nodes().await, before);
-    assert!(guard.is_valid());
-    guard.release().await.unwrap();
-    stage.free(&stage.admin).await;
-}
-
-pub(super) async fn who_may_look_and_not_enter_is_told(kind: Kind) {
-    let acls = Ours { directories: Permission::READ, contenders: Permission::READ | Permission::DELETE };
-    let stage = owned(kind, "read-only", acls).await;
-    let stranger = stage.client().await;
-    let guard = stage.blocker().acquire().await.unwrap();
-    let before = stage.nodes().await;
-    for node in guard.nodes() {
-        is_for_anyone(&stage.admin, node, acls.contenders).await;
-        is_for_anyone(&stage.admin, &node.parent().unwrap(), acls.directories).await;
-    }
-    let seen = kind.blocker(&stranger, &stage.path).participants().await;
-    assert_eq!(seen, stage.blocker().participants().await);
-    assert!(seen.iter().map(|participant| &participant.path).eq(guard.nodes()));
-    cannot_acquire(&stage, &stranger, "create").await;
-    assert_eq!(denied(&revoke(&stranger, &seen[0].path).await.unwrap_err()).0, "set data of");
-    has_nothing_pending(&stranger).await;
-    assert_eq!(stage.nodes().await, before);
-    guard.release().await.unwrap();
-    stage.free(&stage.admin).await;
 }
 
 /// A node whose create was answered is deleted by its name, though nobody may list where it is.
@@ -175,7 +170,7 @@ pub(super) async fn who_may_not_read_the_nodes_of_others_cannot_wait_for_them(ki
     let lock = stage.lock(&stranger);
     // It does not have to look at the others in order to come too late.
     assert!(soon(lock.try_acquire()).await.unwrap().is_none());
-    let error = soon(lock.try_participants()).await.unwrap_err();
+    let error = soon(lock.participants()).await.unwrap_err();
     assert_eq!(denied(&error).0, "get data of");
     if matches!(kind, Kind::Semaphore | Kind::SemaphoreMutex) {
         let waiting = tokio::spawn(async move { soon(lock.acquire()).await });

@@ -2,25 +2,24 @@
 
 use std::sync::Arc;
 
-use curator_recipes::client::ZPath;
-use curator_recipes::{LockGuard, revoke};
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{InterProcessSemaphoreV2, revoke};
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 
 use super::stage::Stage;
-use super::subjects::{Kind, Lock};
-use crate::support::{round_trips, soon, still_waits};
+use super::subjects::{Held, Kind, Lock};
+use crate::support::{listening, round_trips, soon, still_waits};
 
-/// A holder that listens, with its watches in place.
-async fn listening(stage: &Stage, guard: &Arc<LockGuard>) -> JoinHandle<()> {
-    let listening = Arc::clone(guard);
-    let listening = tokio::spawn(async move { listening.revocation_requested().await.unwrap() });
-    stage.watched(guard.nodes().map(ZPath::as_str)).await;
-    listening
+async fn release(guard: Arc<Held>) {
+    Arc::into_inner(guard).expect("somebody still listens").release().await.unwrap();
 }
 
-async fn release(guard: Arc<LockGuard>) {
-    Arc::into_inner(guard).expect("somebody still listens").release().await.unwrap();
+/// Nothing has come of all that has happened so far; and it does not listen any more.
+async fn is_not_told<T>(listening: JoinHandle<T>, client: &CuratorClient) {
+    assert!(still_waits(&listening, client).await, "it was asked");
+    listening.abort();
+    assert!(listening.await.is_err(), "it was asked");
 }
 
 pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kind: Kind) {
@@ -29,30 +28,18 @@ pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kin
     // Whichever of its nodes it is asked for.
     for index in 0..kind.kinds().len() {
         let guard = Arc::new(stage.lock(&client).acquire().await.unwrap());
-        let told = listening(&stage, &guard).await;
+        let told = listening(&guard).await;
         // Any other write says nothing.
         let node = guard.nodes().nth(index).unwrap().clone();
         stage.admin.set_data(&node, "a note", None).await.unwrap();
         assert!(still_waits(&told, &client).await);
-        let participant = stage.lock(&stage.admin).participants().await.swap_remove(index);
+        let participant = stage.lock(&stage.admin).participants().await.unwrap().swap_remove(index);
         assert_eq!(participant.path, node);
         revoke(&stage.admin, &participant.path).await.unwrap();
-        soon(told).await.unwrap();
+        soon(told).await.unwrap().unwrap();
         assert!(guard.is_valid(), "it was asked, and no more");
         guard.revocation_requested().now_or_never().expect("that is known by now").unwrap();
         release(guard).await;
-        stage.free(&client).await;
-    }
-}
-
-pub(super) async fn a_request_that_comes_before_the_holder_listens_is_not_missed(kind: Kind) {
-    let stage = Stage::shared(kind, "revoke-early").await;
-    let client = stage.client().await;
-    for index in 0..kind.kinds().len() {
-        let guard = stage.lock(&client).acquire().await.unwrap();
-        revoke(&stage.admin, guard.nodes().nth(index).unwrap()).await.unwrap();
-        soon(guard.revocation_requested()).await.unwrap();
-        guard.release().await.unwrap();
         stage.free(&client).await;
     }
 }
@@ -64,12 +51,9 @@ pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(k
     let lock = stage.lock(&client);
     for index in 0..kind.kinds().len() {
         let guard = stage.blocker().acquire().await.unwrap();
-        let waiting = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.acquire().await.unwrap() }
-        });
+        let waiting = stage.acquiring(&client);
         stage.contenders(2).await;
-        let mut places = lock.participants().await;
+        let mut places = lock.participants().await.unwrap();
         places.retain(|place| place.session_id == session);
         assert!(places.iter().all(|place| !place.owns));
         // A multi-lock of locks has but one while it waits for its first.
@@ -91,22 +75,21 @@ pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(k
     stage.free(&client).await;
 }
 
-pub(super) async fn the_next_holder_is_not_asked_for_what_the_last_one_was(kind: Kind) {
-    let stage = Stage::shared(kind, "revoke-next").await;
+pub(super) async fn a_request_before_the_holder_listens_is_told_to_it_and_not_to_the_next_one(kind: Kind) {
+    let stage = Stage::shared(kind, "revoke-early").await;
     let client = stage.client().await;
     let lock = stage.lock(&client);
-    let first = lock.acquire().await.unwrap();
-    revoke(&stage.admin, first.node()).await.unwrap();
-    soon(first.revocation_requested()).await.unwrap();
-    first.release().await.unwrap();
-    // The same owner, by the same instance.
-    let next = Arc::new(lock.acquire().await.unwrap());
-    let told = listening(&stage, &next).await;
-    assert!(still_waits(&told, &client).await, "it was asked");
-    told.abort();
-    assert!(told.await.is_err(), "it was asked");
-    release(next).await;
-    stage.free(&client).await;
+    for index in 0..kind.kinds().len() {
+        let guard = lock.acquire().await.unwrap();
+        revoke(&stage.admin, guard.nodes().nth(index).unwrap()).await.unwrap();
+        soon(guard.revocation_requested()).await.unwrap();
+        guard.release().await.unwrap();
+        // The same owner, by the same instance.
+        let next = Arc::new(lock.acquire().await.unwrap());
+        is_not_told(listening(&next).await, &client).await;
+        release(next).await;
+        stage.free(&client).await;
+    }
 }
 
 pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_another(kind: Kind) {
@@ -115,7 +98,8 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
     let two_holders: [Lock; 2] = match kind {
         Kind::Read => [stage.lock(&client), stage.lock(&other)],
         Kind::Semaphore => {
-            let semaphore = Lock::semaphore(&client, &stage.path, 2);
+            let semaphore = InterProcessSemaphoreV2::new(&client, &stage.path, 2).unwrap();
+            let semaphore = Lock::Semaphore(semaphore, 1);
             [semaphore.clone(), semaphore]
         }
         _ if kind.is_reentrant() => return of_two_guards(&stage, &stage.lock(&client)).await,
@@ -123,21 +107,18 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
     };
     // The request to the one that came first, and to the other.
     for asked in 0..2 {
-        let mut guards = Vec::new();
-        let mut told = Vec::new();
+        let (mut guards, mut told) = (Vec::new(), Vec::new());
         for lock in &two_holders {
             let guard = Arc::new(soon(lock.acquire()).await.unwrap());
-            told.push(listening(&stage, &guard).await);
+            told.push(listening(&guard).await);
             guards.push(guard);
         }
         revoke(&stage.admin, guards[asked].node()).await.unwrap();
-        soon(told.remove(asked)).await.unwrap();
+        soon(told.remove(asked)).await.unwrap().unwrap();
         let not_told = told.remove(0);
         // Whose of the two it is.
         round_trips(&other).await;
-        assert!(still_waits(&not_told, &client).await, "the other is told");
-        not_told.abort();
-        assert!(not_told.await.is_err(), "the other is told");
+        is_not_told(not_told, &client).await;
         let asked = guards.remove(asked);
         release(guards.remove(0)).await;
         asked.revocation_requested().now_or_never().expect("the release has cleared it").unwrap();
@@ -150,10 +131,10 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
 /// Two guards of one owner stand for one node: both are told.
 async fn of_two_guards(stage: &Stage, lock: &Lock) {
     let (outer, inner) = (Arc::new(lock.acquire().await.unwrap()), Arc::new(lock.acquire().await.unwrap()));
-    let told = [listening(stage, &outer).await, listening(stage, &inner).await];
+    let told = [listening(&outer).await, listening(&inner).await];
     revoke(&stage.admin, outer.node()).await.unwrap();
     for told in told {
-        soon(told).await.unwrap();
+        soon(told).await.unwrap().unwrap();
     }
     release(outer).await;
     inner.revocation_requested().now_or_never().expect("the release has cleared it").unwrap();

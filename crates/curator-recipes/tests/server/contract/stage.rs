@@ -3,9 +3,12 @@
 use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::task::JoinHandle;
 
-use super::subjects::{Kind, Lock};
+use super::subjects::{Held, Kind, Lock};
 use crate::support::{children, connect, nothing_left, path, soon, until};
+
+type Alone = MutexGuard<'static, ()>;
 
 pub(super) struct Stage {
     pub(super) kind: Kind,
@@ -14,7 +17,7 @@ pub(super) struct Stage {
     /// Looks on, and holds what others shall wait for.
     pub(super) admin: CuratorClient,
     /// Nobody else uses the server, so that all its watches are those of the lock.
-    alone: Option<MutexGuard<'static, ()>>,
+    alone: Option<Alone>,
 }
 
 impl Stage {
@@ -35,12 +38,7 @@ impl Stage {
         Self::on(server, kind, name, Some(alone)).await
     }
 
-    async fn on(
-        server: &'static TestingServer,
-        kind: Kind,
-        name: &str,
-        alone: Option<MutexGuard<'static, ()>>,
-    ) -> Self {
+    async fn on(server: &'static TestingServer, kind: Kind, name: &str, alone: Option<Alone>) -> Self {
         let admin = connect(&server.connect_string()).await;
         Self { kind, path: path(name), server, admin, alone }
     }
@@ -56,7 +54,19 @@ impl Stage {
 
     /// What keeps everybody out, held by the admin.
     pub(super) fn blocker(&self) -> Lock {
-        self.kind.blocker(&self.admin, &self.path)
+        self.kind.blocker().lock(&self.admin, &self.path)
+    }
+
+    /// Acquires the lock in a task of its own.
+    pub(super) fn acquiring(&self, client: &CuratorClient) -> JoinHandle<Held> {
+        let lock = self.lock(client);
+        tokio::spawn(async move { lock.acquire().await.unwrap() })
+    }
+
+    /// Waits until so many hold or wait, and those that only wait for one holder have made ready.
+    pub(super) async fn settled(&self, contenders: usize) {
+        self.contenders(contenders).await;
+        self.watches(self.kind.watches_of_a_waiter()).await;
     }
 
     /// All nodes of the lock, sorted.
@@ -77,16 +87,6 @@ impl Stage {
                 contenders += children(&self.admin, &dir).await.len();
             }
             contenders == count
-        })
-        .await;
-    }
-
-    /// Waits until these nodes are watched, by whomever.
-    pub(super) async fn watched(&self, nodes: impl IntoIterator<Item = &str>) {
-        let nodes: Vec<_> = nodes.into_iter().collect();
-        until(async || {
-            let watches = self.server.watches_by_path().await.unwrap();
-            nodes.iter().all(|node| watches.contains_key(*node))
         })
         .await;
     }

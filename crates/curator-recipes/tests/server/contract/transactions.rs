@@ -34,6 +34,14 @@ pub(super) async fn a_transaction_under_any_lock_is_applied_and_answered_in_the_
     assert_eq!(guard.transaction().commit().await.unwrap(), [], "nothing but the checks");
 }
 
+/// Why the operation with this number has failed.
+fn cause_at(number: usize, error: Error) -> ClientError {
+    match error {
+        Error::Client(ClientError::TransactionFailed { index, cause }) if index == number => *cause,
+        other => panic!("{other}"),
+    }
+}
+
 pub(super) async fn an_operation_that_fails_is_named_by_its_own_number_and_nothing_is_applied(kind: Kind) {
     let stage = Stage::shared(kind, "failed").await;
     let account = account(&stage.admin).await;
@@ -44,22 +52,14 @@ pub(super) async fn an_operation_that_fails_is_named_by_its_own_number_and_nothi
             let version = (index == failing).then_some(77);
             transaction = transaction.set_data(&account, format!("{index}"), version).unwrap();
         }
-        match transaction.commit().await.unwrap_err() {
-            Error::Client(ClientError::TransactionFailed { index, cause }) => {
-                assert_eq!(index, failing);
-                assert!(matches!(*cause, ClientError::BadVersion { .. }), "{cause}");
-            }
-            other => panic!("{other}"),
-        }
+        let cause = cause_at(failing, transaction.commit().await.unwrap_err());
+        assert!(matches!(cause, ClientError::BadVersion { .. }), "{cause}");
     }
     // A node of the user's own that is missing is no lost lock.
     let transaction = guard.transaction().set_data(&account, "90", None).unwrap();
-    match transaction.delete(format!("{account}/no"), None).unwrap().commit().await.unwrap_err() {
-        Error::Client(ClientError::TransactionFailed { index: 1, cause }) => {
-            assert!(matches!(*cause, ClientError::NoNode { .. }), "{cause}");
-        }
-        other => panic!("{other}"),
-    }
+    let transaction = transaction.delete(format!("{account}/no"), None).unwrap();
+    let cause = cause_at(1, transaction.commit().await.unwrap_err());
+    assert!(matches!(cause, ClientError::NoNode { .. }), "{cause}");
     assert_eq!(data(&stage.admin, &account).await, "100");
     assert!(guard.is_valid());
 }

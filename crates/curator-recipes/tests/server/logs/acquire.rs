@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use curator_recipes::{InterProcessSemaphoreV2, OwnerId};
-use curator_test::TestingServer;
+use curator_recipes::client::Error as ClientError;
+use curator_recipes::{Error, InterProcessSemaphoreV2, OwnerId};
 use tracing::Level;
 
 use super::{check_hold, hex};
 use crate::support::{
-    Logs, behind_proxy, client, end_session, mutex, path, polled_until, queue_of, read_write, soon, until,
+    Logs, acquiring, behind_proxy, client, end_session, mutex, path, polled_until, queue_of, read_write, soon, until,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,15 +17,11 @@ async fn a_waiter_tells_behind_whom_it_waits() {
     let mut before = vec![mutex(&holder, &path).acquire().await.unwrap()];
     let mut between = Vec::new();
     for length in 2..=3 {
-        let mutex = mutex(&holder, &path);
-        between.push(tokio::spawn(async move { mutex.acquire().await.unwrap() }));
+        between.push(acquiring(&holder, &path));
         queue_of(&waiter, &path, length).await;
     }
-    let logs = Logs::at(Level::DEBUG);
-    let waiting = tokio::spawn(logs.hear({
-        let mutex = mutex(&waiter, &path);
-        async move { mutex.acquire().await.unwrap() }
-    }));
+    let (logs, wanted) = (Logs::at(Level::DEBUG), mutex(&waiter, &path));
+    let waiting = tokio::spawn(logs.hear(async move { wanted.acquire().await.unwrap() }));
     until(async || logs.messages("acquire") == ["asked", "queued"]).await;
     let queued = logs.lines("acquire").remove(1);
     assert_eq!(queued.get("place"), "3");
@@ -34,7 +30,7 @@ async fn a_waiter_tells_behind_whom_it_waits() {
     assert!(node.ends_with("-lock-0000000003"), "{node}");
     for task in between {
         before.pop().unwrap().release().await.unwrap();
-        before.push(soon(task).await.unwrap());
+        before.push(soon(task).await.unwrap().unwrap());
     }
     // It looks once more on the way.
     until(async || logs.messages("acquire") == ["asked", "queued", "queued"]).await;
@@ -78,10 +74,7 @@ async fn an_acquire_that_ends_without_the_lock_tells_why() {
     assert_eq!(why(&logs), "its future was dropped");
 
     let logs = Logs::at(Level::DEBUG);
-    let waiting = tokio::spawn(logs.hear({
-        let wanted = wanted.clone();
-        async move { wanted.acquire().await }
-    }));
+    let waiting = tokio::spawn(logs.hear(async move { wanted.acquire().await }));
     until(async || logs.messages("acquire") == ["asked", "queued"]).await;
     waiter.close().await.unwrap();
     soon(waiting).await.unwrap().unwrap_err();
@@ -90,7 +83,9 @@ async fn an_acquire_that_ends_without_the_lock_tells_why() {
     // One that the server refuses.
     let logs = Logs::at(Level::DEBUG);
     let below_an_ephemeral = mutex(&holder, held.node().as_str());
-    let error = logs.hear(below_an_ephemeral.acquire()).await.unwrap_err();
+    let error = soon(logs.hear(below_an_ephemeral.acquire())).await.unwrap_err();
+    assert!(matches!(&error, Error::Client(ClientError::NoChildrenForEphemerals { .. })), "{error}");
+    assert!(error.to_string().contains(held.node().as_str()), "{error}");
     assert_eq!(why(&logs), error.to_string());
     held.release().await.unwrap();
 }
@@ -100,10 +95,8 @@ async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that
     let (holder, waiter, path) = (client().await, client().await, path("logs/gate"));
     let held = mutex(&holder, &path).acquire().await.unwrap();
     let (wanted, owner) = (mutex(&waiter, &path), OwnerId::new());
-    let other = tokio::spawn({
-        let (wanted, owner) = (wanted.clone(), owner.clone());
-        async move { wanted.acquire_as(&owner).await.unwrap() }
-    });
+    let (first, its_owner) = (wanted.clone(), owner.clone());
+    let other = tokio::spawn(async move { first.acquire_as(&its_owner).await.unwrap() });
     queue_of(&holder, &path, 2).await;
     let waits = "another future of its owner is acquiring the lock";
     for (timeout, why) in [(Duration::ZERO, "others are before it"), (Duration::from_millis(50), "the time is up")] {
@@ -115,11 +108,12 @@ async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that
 
     // The other one gets it, and so this one re-enters.
     let logs = Logs::at(Level::DEBUG);
-    let again = tokio::spawn(logs.hear(async move { wanted.acquire_as(&owner).await.unwrap() }));
+    let (mutex, its_owner) = (wanted.clone(), owner.clone());
+    let again = tokio::spawn(logs.hear(async move { wanted.acquire_as(&its_owner).await.unwrap() }));
     until(async || logs.messages("acquire") == ["asked", waits]).await;
     held.release().await.unwrap();
     let guards = [soon(other).await.unwrap(), soon(again).await.unwrap()];
-    assert!(guards[1].is_reentry());
+    assert!(guards[1].is_reentry() && mutex.is_owned_by(&owner) && !mutex.is_owned_by_current());
     assert!(!logs.messages("acquire").contains(&"given up".to_owned()));
 
     // A refusal before anything is sent.
@@ -135,18 +129,14 @@ async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that
 /// It is first once more in the next session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_in_a_semaphores_queue_tells_it_again_in_the_next_session() {
-    let server = TestingServer::shared().await;
     let (holder, (proxy, waiter), path) = (client().await, behind_proxy().await, path("logs/leases-again"));
     let semaphore = |client| InterProcessSemaphoreV2::new(client, &path, 1).unwrap();
     let held = semaphore(&holder).acquire().await.unwrap();
-    let logs = Logs::at(Level::DEBUG);
-    let waiting = tokio::spawn(logs.hear({
-        let semaphore = semaphore(&waiter);
-        async move { semaphore.acquire().await.unwrap() }
-    }));
+    let (logs, wanted) = (Logs::at(Level::DEBUG), semaphore(&waiter));
+    let waiting = tokio::spawn(logs.hear(async move { wanted.acquire().await.unwrap() }));
     let first = "first in the queue: waiting for leases";
     until(async || logs.messages("acquire") == ["asked", first]).await;
-    end_session(server, &proxy).await;
+    end_session(&proxy).await;
     let over = "lost the place in the queue with the session";
     until(async || logs.messages("acquire") == ["asked", first, over, first]).await;
     held.release().await.unwrap();

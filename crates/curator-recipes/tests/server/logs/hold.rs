@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::SessionEnd;
 use curator_recipes::{LossReason, OwnerId, revoke};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::OpCode;
 use tracing::Level;
 
 use super::check_hold;
 use crate::support::{
-    LONG_SESSION, Logs, behind_proxy, builder, client, end_session, mutex, path, polled_until, soon, until,
+    LOSSES, Logs, behind_proxy, behind_proxy_with, client, lose, mutex, path, polled_until, soon, until,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,44 +57,40 @@ async fn a_revocation_is_told_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_is_told_once_by_whoever_notices_it_first() {
-    let (server, (proxy, holder), path) = (TestingServer::shared().await, behind_proxy().await, path("logs/lost"));
-    for deleted in [true, false] {
+    let ((proxy, holder), path) = (behind_proxy().await, path("logs/lost"));
+    for reason in LOSSES {
         let logs = Logs::at(Level::DEBUG);
-        let reason = logs.hear(async {
+        let losing = logs.hear(async {
             let guard = mutex(&holder, &path).acquire().await.unwrap();
             let handle = guard.loss();
-            if deleted {
+            if reason == LossReason::NodeDeleted {
                 // It has to be watched first.
                 let watched = until(async || holder.check_exists("/").await.is_ok() && guard.is_valid());
-                let mut handle = soon(polled_until(handle.clone(), watched)).await;
-                client().await.delete().for_path(guard.node()).await.unwrap();
-                soon(&mut handle).await;
+                let told = soon(polled_until(handle.clone(), watched)).await;
+                lose(&guard, &proxy, reason).await;
+                soon(told).await;
             } else {
-                end_session(server, &proxy).await;
+                lose(&guard, &proxy, reason).await;
             }
-            let lost = soon(guard.lost()).await;
+            assert_eq!(soon(guard.lost()).await.reason, reason);
             soon(handle).await;
             assert!(!guard.is_valid());
             check_hold(&logs.lines("hold")[1], "mutex", &path, &guard);
             guard.release().await.unwrap_err();
-            lost.reason
         });
-        let reason = reason.await;
+        losing.await;
         assert_eq!(logs.messages("hold"), ["owned", "lost"], "{reason}");
         let lost = logs.lines("hold").remove(1);
         lost.get("held");
         assert_eq!(lost.get("why"), reason.to_string());
-        let expected = if deleted { LossReason::NodeDeleted } else { LossReason::SessionLost(SessionEnd::Expired) };
-        assert_eq!(reason, expected);
     }
 }
 
 /// However often it is tried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_whose_node_cannot_be_watched_says_so_once() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let builder = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(100));
-    let (holder, path) = (builder.connect().await.unwrap(), path("logs/unwatched"));
+    let (proxy, holder) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(100))).await;
+    let path = path("logs/unwatched");
     let logs = Logs::at(Level::DEBUG);
     let guard = logs.hear(mutex(&holder, &path).acquire()).await.unwrap();
     proxy.hold_replies(OpCode::GetData);

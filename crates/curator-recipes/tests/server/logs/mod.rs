@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use curator_recipes::client::{Acl, AuthId, Permission, RetryNTimes};
 use curator_recipes::{InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard};
-use curator_test::{FaultProxy, TestingServer};
 use futures_util::FutureExt as _;
 use tracing::Level;
 
-use crate::support::{LONG_SESSION, Line, Logs, builder, client, mutex, path, read_write, soon, until};
+use crate::support::{Line, Logs, behind_proxy_with, client, mutex, path, read_write, soon, unplug, until};
 
 fn hex(guard: &LockGuard) -> String {
     format!("{:#x}", guard.session_id())
@@ -78,13 +77,13 @@ async fn a_lease_has_the_owner_that_the_log_says() {
 /// A path and errors that are as long as may be, and a password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_line_is_long_and_none_has_a_secret() {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let no_reading = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
-    let client = builder(&proxy.connect_string(), LONG_SESSION)
-        .authorization("digest", "orders:open-sesame")
-        .connection_timeout(Duration::from_millis(100))
-        .retry_policy(RetryNTimes::new(1, Duration::from_millis(10)).unwrap());
-    let admin = client.connect().await.unwrap();
+    let once_more = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
+    let (proxy, admin) = behind_proxy_with(|builder| {
+        let builder = builder.authorization("digest", "orders:open-sesame").retry_policy(once_more);
+        builder.connection_timeout(Duration::from_millis(100))
+    })
+    .await;
     let (dir, logs) = (path("logs/long"), Logs::at(Level::TRACE));
     let lock = mutex(&admin, &format!("{dir}/{}", "x".repeat(2000)));
     logs.hear(async {
@@ -96,9 +95,7 @@ async fn no_line_is_long_and_none_has_a_secret() {
         until(async || guard.loss().now_or_never().is_some() || logs.messages("hold").len() == 3).await;
         drop(again);
         guard.release().await.unwrap();
-        proxy.refuse(true).unwrap();
-        proxy.cut();
-        until(async || admin.try_session().is_err()).await;
+        unplug(&proxy, &admin).await;
         soon(lock.acquire()).await.unwrap_err();
     })
     .await;

@@ -5,25 +5,17 @@
 
 mod nodes;
 mod of;
-mod own;
 mod paths;
 mod rounds;
 
-use std::sync::Arc;
-
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission};
-use curator_recipes::{InterProcessLock, InterProcessMultiLock, LockGuard};
-use tokio::task::JoinHandle;
+use curator_recipes::{InterProcessMultiLock, LockGuard};
 
-use crate::support::{children, path, soon, until};
+use crate::support::{arc, children, mutex, path, until};
 
 /// Paths that no other test uses.
 fn paths<const N: usize>(name: &str) -> [String; N] {
     std::array::from_fn(|_| path(name))
-}
-
-fn arc(lock: impl InterProcessLock + 'static) -> Arc<dyn InterProcessLock> {
-    Arc::new(lock)
 }
 
 /// A directory that lets nobody in.
@@ -36,10 +28,9 @@ fn multi(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
     InterProcessMultiLock::new(client, paths).unwrap()
 }
 
-/// Acquires in a task of its own.
-fn acquiring(lock: &InterProcessMultiLock) -> JoinHandle<LockGuard> {
-    let lock = lock.clone();
-    tokio::spawn(async move { soon(lock.acquire()).await.unwrap() })
+/// A multi-lock of mutexes, which are acquired one after another.
+fn one_by_one(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
+    InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(client, path)))).unwrap()
 }
 
 /// Waits until the queues have these lengths.

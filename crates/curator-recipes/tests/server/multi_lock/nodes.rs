@@ -2,24 +2,18 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, ZPath};
-use curator_recipes::{Error, InterProcessMultiLock, LockGuard, LossReason};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_recipes::client::ZPath;
+use curator_recipes::{Error, LockGuard, LossReason};
+use curator_test::OpCode;
 
-use super::{acquiring, arc, holds_all, multi, paths, queues_of};
-use crate::support::{FAULTS, LONG_SESSION, builder, children, client, free, mutex, soon, still_waits, until};
-
-fn one_by_one(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
-    InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(client, path)))).unwrap()
-}
+use super::{holds_all, multi, one_by_one, paths, queues_of};
+use crate::support::{
+    FAULTS, Row, arc, behind_proxy_with, children, client, free, mutex, soon, spawn_acquire, still_waits, until,
+};
+use crate::transactions::assert_lost;
 
 fn nodes(guard: &LockGuard) -> Vec<ZPath> {
     guard.nodes().cloned().collect()
-}
-
-fn is_lost(error: &Error, node: &ZPath) {
-    let Error::Lost(lost) = error else { panic!("{error}") };
-    assert_eq!((&lost.path, lost.reason), (node, LossReason::NodeDeleted));
 }
 
 /// What the holder does.
@@ -38,24 +32,35 @@ async fn a_holder_of_which_one_node_is_deleted_is_told_which_and_still_releases_
             for way in [Way::Releases, Way::ReleasesWhenTold, Way::DropsWhenTold] {
                 let guard = lock.acquire().await.unwrap();
                 let node = nodes(&guard).remove(gone);
+                let (handle, late) = (guard.loss(), guard.loss());
                 if way == Way::Releases {
                     admin.delete().for_path(&node).await.unwrap();
                 } else {
-                    let (lost, deleted) =
-                        soon(async { tokio::join!(guard.lost(), admin.delete().for_path(&node)) }).await;
+                    let (lost, deleted) = soon(async { tokio::join!(handle, admin.delete().for_path(&node)) }).await;
                     deleted.unwrap();
                     assert_eq!((&lost.path, lost.reason), (&node, LossReason::NodeDeleted));
+                    assert_eq!(soon(guard.lost()).await, lost);
                     assert!(!guard.is_valid() && !lock.is_acquired_in_this_process());
                 }
                 if way == Way::DropsWhenTold {
                     drop(guard);
+                    // The others were released, and this handle looks only now.
+                    let lost = soon(late).await;
+                    assert_eq!((&lost.path, lost.reason), (&node, LossReason::NodeDeleted));
                 } else {
-                    is_lost(&soon(guard.release()).await.unwrap_err(), &node);
+                    assert_lost(&soon(guard.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
                     queues_of(&admin, &paths, &[0; 3]).await;
                 }
                 free(&client, &paths).await;
             }
         }
+        // Of a hold that is not lost, the handles end with the release.
+        let guard = lock.acquire().await.unwrap();
+        let (told, late) = (tokio::spawn(guard.loss()), guard.loss());
+        assert!(still_waits(&told, &client).await);
+        guard.release().await.unwrap();
+        assert!(!late.is_valid());
+        assert_eq!([soon(told).await.unwrap().reason, soon(late).await.reason], [LossReason::Released; 2]);
     }
 }
 
@@ -73,7 +78,7 @@ async fn a_release_of_which_two_nodes_are_gone_names_both_in_the_order_of_the_re
         let Error::ReleasesFailed { failures } = &error else { panic!("{error}") };
         assert_eq!(failures.len(), 2, "{error}");
         for (failure, gone) in failures.iter().zip(order) {
-            is_lost(failure, &nodes[gone]);
+            assert_lost(failure, &nodes[gone], LossReason::NodeDeleted);
         }
         free(&client, &paths).await;
     }
@@ -82,10 +87,8 @@ async fn a_release_of_which_two_nodes_are_gone_names_both_in_the_order_of_the_re
 /// That the lock was lost is known already. A lost answer on top of it does not make it forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_known_loss_is_told_by_the_release_even_if_an_answer_is_lost() {
-    let server = TestingServer::shared().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
-    let (client, admin, paths) = (client.connect().await.unwrap(), self::client().await, paths::<3>("known-loss"));
+    let (proxy, client) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
+    let (admin, paths) = (self::client().await, paths::<3>("known-loss"));
     for (_, fault) in FAULTS {
         let guard = multi(&client, &paths).acquire().await.unwrap();
         let node = nodes(&guard).remove(1);
@@ -93,7 +96,7 @@ async fn a_known_loss_is_told_by_the_release_even_if_an_answer_is_lost() {
         deleted.unwrap();
         assert_eq!(lost.path, node);
         fault(&proxy, OpCode::Multi);
-        is_lost(&soon(guard.release()).await.unwrap_err(), &node);
+        assert_lost(&soon(guard.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
         free(&client, &paths).await;
     }
 }
@@ -103,9 +106,10 @@ async fn a_waiter_that_loses_one_of_its_places_begins_anew_in_all_queues() {
     let (holder, waiter) = (client().await, client().await);
     // It waits in the second queue; its place in the first, where it is next, or in the second, where it is not, is deleted.
     for deleted in [0, 1] {
+        let _row = Row::of(deleted);
         let paths = paths::<2>("begins-anew");
         let held = mutex(&holder, &paths[1]).acquire().await.unwrap();
-        let waiting = acquiring(&multi(&waiter, &paths));
+        let waiting = spawn_acquire(arc(multi(&waiter, &paths)));
         queues_of(&holder, &paths, &[1, 2]).await;
         let places = async || {
             let mut places = Vec::new();
@@ -126,7 +130,7 @@ async fn a_waiter_that_loses_one_of_its_places_begins_anew_in_all_queues() {
         .await;
         assert!(still_waits(&waiting, &waiter).await);
         held.release().await.unwrap();
-        let guard = soon(waiting).await.unwrap();
+        let guard = soon(waiting).await.unwrap().unwrap();
         holds_all(&holder, &guard, &paths).await;
         guard.release().await.unwrap();
         free(&holder, &paths).await;

@@ -3,12 +3,56 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use curator_recipes::client::{self, CuratorClient};
-use curator_recipes::{Error, InterProcessLock, InterProcessMultiLock};
+use async_trait::async_trait;
+use curator_recipes::client::{self, CuratorClient, ZPath};
+use curator_recipes::{
+    Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result,
+};
 
-use super::own::Slow;
-use super::{arc, holds_all, multi, no_way_in, paths, queues_of};
-use crate::support::{DEFAULT_TIMEOUT, SLACK, client, free, mutex, no_way_out, soon};
+use super::{holds_all, multi, no_way_in, one_by_one, paths, queues_of};
+use crate::support::{DEFAULT_TIMEOUT, SLACK, arc, client, free, mutex, no_way_out, soon};
+
+/// A lock of the user's own, which takes its time.
+#[derive(Debug)]
+struct Slow {
+    inner: InterProcessMutex,
+    takes: Duration,
+    /// What it was asked for.
+    timeouts: Mutex<Vec<Duration>>,
+}
+
+#[async_trait]
+impl InterProcessLock for Slow {
+    async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
+        self.inner.acquire_as(owner).await
+    }
+
+    async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>> {
+        self.timeouts.lock().unwrap().push(timeout);
+        tokio::time::sleep(self.takes).await;
+        self.inner.acquire_timeout_as(owner, timeout).await
+    }
+
+    async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>> {
+        self.inner.try_acquire_as(owner).await
+    }
+
+    async fn participants(&self) -> Result<Vec<Participant>> {
+        self.inner.participants().await
+    }
+
+    fn is_acquired_in_this_process(&self) -> bool {
+        self.inner.is_acquired_in_this_process()
+    }
+
+    fn paths(&self) -> Vec<ZPath> {
+        InterProcessLock::paths(&self.inner)
+    }
+
+    fn client(&self) -> &CuratorClient {
+        InterProcessLock::client(&self.inner)
+    }
+}
 
 /// All three ways to acquire, one after another; they must fail.
 async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
@@ -17,20 +61,11 @@ async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error
     check(soon(lock.try_acquire()).await.unwrap_err()).await;
 }
 
-/// The transaction that has changed the children of each path last.
-async fn last_changes(client: &CuratorClient, paths: &[String]) -> Vec<i64> {
-    let mut changes = Vec::new();
-    for path in paths {
-        changes.push(client.get_data(path).await.unwrap().1.pzxid);
-    }
-    changes
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_fails_is_named_and_the_others_are_rolled_back_the_last_first() {
+async fn a_member_that_fails_is_named_and_the_others_are_rolled_back() {
     let (client, paths) = (client().await, paths::<4>("rolled-back"));
     no_way_in(&client, &paths[2]).await;
-    let lock = InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(&client, path)))).unwrap();
+    let lock = one_by_one(&client, &paths);
     assert_eq!(lock.paths().iter().map(ToString::to_string).collect::<Vec<_>>(), paths);
     failures(&lock, async |error| {
         let Error::MultiLockMember { member, cause, rollback } = &error else { panic!("{error}") };
@@ -39,8 +74,6 @@ async fn a_member_that_fails_is_named_and_the_others_are_rolled_back_the_last_fi
         assert!(rollback.is_empty() && !error.is_retryable(), "{error}");
         let text = error.to_string();
         assert!(text.contains(&paths[2]) && text.contains(&cause.to_string()), "{text}");
-        let changes = last_changes(&client, &paths[..2]).await;
-        assert!(changes[1] < changes[0], "the first was released before the second");
         assert!(!lock.is_acquired_in_this_process());
         free(&client, &[&paths[..2], &paths[3..]].concat()).await;
     })
@@ -60,7 +93,7 @@ async fn every_error_of_a_rollback_is_kept() {
         } else {
             Some(mutex(&holder, &paths[3]).acquire().await.unwrap())
         };
-        let lock = InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(&client, path)))).unwrap();
+        let lock = one_by_one(&client, &paths);
         let error = soon(lock.acquire_timeout(Duration::from_secs(1))).await.unwrap_err();
         let text = error.to_string();
         let rollback = match error {
@@ -106,9 +139,7 @@ async fn one_deadline_is_over_all_members() {
     // Two members are held elsewhere.
     let held = multi(&holder, &paths[1..]).acquire().await.unwrap();
     let timeout = Duration::from_millis(500);
-    for lock in
-        [InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(&client, path)))).unwrap(), multi(&client, &paths)]
-    {
+    for lock in [one_by_one(&client, &paths), multi(&client, &paths)] {
         let began = Instant::now();
         assert!(soon(lock.acquire_timeout(timeout)).await.unwrap().is_none());
         assert!((timeout..timeout + SLACK).contains(&began.elapsed()), "{:?}", began.elapsed());
@@ -124,13 +155,10 @@ async fn one_deadline_is_over_all_members() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_multi_lock_is_a_member_of_another() {
     let (client, paths) = (client().await, paths::<5>("nested-multi"));
-    let inner = InterProcessMultiLock::of([arc(mutex(&client, &paths[0])), arc(mutex(&client, &paths[1]))]).unwrap();
-    let lock = InterProcessMultiLock::of([
-        arc(inner.clone()),
-        arc(multi(&client, &paths[2..4])),
-        arc(mutex(&client, &paths[4])),
-    ])
-    .unwrap();
+    let inner = one_by_one(&client, &paths[..2]);
+    let last = mutex(&client, &paths[4]);
+    let members = [arc(inner.clone()), arc(multi(&client, &paths[2..4])), arc(last)];
+    let lock = InterProcessMultiLock::of(members).unwrap();
     let guard = lock.acquire().await.unwrap();
     holds_all(&client, &guard, &paths).await;
     assert_eq!(guard.fencing_tokens().map(|(_, token)| token).max(), Some(guard.fencing_token()));

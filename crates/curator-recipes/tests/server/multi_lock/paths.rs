@@ -2,8 +2,8 @@
 
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex};
 
-use super::{acquiring, arc, holds_all, multi, paths, queues_of};
-use crate::support::{client, free, mutex, soon};
+use super::{multi, paths, queues_of};
+use crate::support::{arc, client, mutex, soon, spawn_acquire};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_path_and_a_path_that_is_there_twice_are_refused() {
@@ -42,27 +42,10 @@ async fn paths_within_one_another_are_queues_of_their_own() {
     let inner = [format!("{outer}/b"), outer.clone(), format!("{outer}/b/c")];
     let guard = soon(multi(&client, &inner).acquire()).await.unwrap();
     assert!(guard.nodes().map(|node| node.parent().unwrap().to_string()).eq(inner.clone()));
-    let waiting = acquiring(&multi(&other, &inner));
+    let waiting = spawn_acquire(arc(multi(&other, &inner)));
     // Two places and, where there is one, the directory within.
     queues_of(&client, &inner, &[3, 3, 2]).await;
     guard.release().await.unwrap();
-    soon(waiting).await.unwrap().release().await.unwrap();
+    soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     queues_of(&client, &inner, &[1, 1, 0]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn directories_that_do_not_exist_are_made() {
-    let client = client().await;
-    for missing in [vec![0], vec![1], vec![2], vec![0, 2], vec![0, 1, 2]] {
-        let paths = paths::<3>("some-missing").map(|path| format!("{path}/deep/lock"));
-        for (place, path) in paths.iter().enumerate() {
-            if !missing.contains(&place) {
-                mutex(&client, path).acquire().await.unwrap().release().await.unwrap();
-            }
-        }
-        let guard = soon(multi(&client, &paths).acquire()).await.unwrap();
-        holds_all(&client, &guard, &paths).await;
-        guard.release().await.unwrap();
-        free(&client, &paths).await;
-    }
 }

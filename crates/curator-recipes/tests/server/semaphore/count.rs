@@ -2,10 +2,11 @@
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode};
+use tokio::task::JoinHandle;
 
 use super::{acquiring, leases, queue, stands};
-use crate::support::{DEFAULT_TIMEOUT, client, connect, path, requests_of, round_trips, soon, still_waits};
+use crate::support::{DEFAULT_TIMEOUT, behind_proxy, client, path, requests_of, round_trips, soon, still_waits};
 
 fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
     SharedCount::new(client, format!("{path}/most"), seed).unwrap()
@@ -16,12 +17,8 @@ fn semaphore(client: &CuratorClient, path: &str, seed: i32) -> InterProcessSemap
 }
 
 /// A waiter whose requests are counted, and which has sent all that it sends before the next event.
-async fn counted_waiter(
-    path: &str,
-    seed: i32,
-) -> (FaultProxy, CuratorClient, tokio::task::JoinHandle<Vec<SemaphoreLease>>) {
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
+async fn counted_waiter(path: &str, seed: i32) -> (FaultProxy, CuratorClient, JoinHandle<Vec<SemaphoreLease>>) {
+    let (proxy, client) = behind_proxy().await;
     proxy.reset_counts();
     let waiting = acquiring(&semaphore(&client, path, seed), 1);
     // It watches the number and the list of the leases.
@@ -81,8 +78,7 @@ async fn a_number_that_is_lowered_just_before_a_lease_is_taken_is_obeyed() {
     let most = count(&admin, &path, 1);
     // The directories are there, so the first look is the one that counts.
     semaphore(&admin, &path, 1).acquire().await.unwrap().release().await.unwrap();
-    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
+    let (proxy, client) = behind_proxy().await;
     // It has read the number, and does not know yet.
     proxy.reset_counts();
     proxy.hold_replies(OpCode::MultiRead);
@@ -106,7 +102,7 @@ async fn a_number_that_is_lowered_just_before_a_lease_is_taken_is_obeyed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_number_is_created_with_its_seed() {
     let (client, path) = (client().await, path("seeded"));
-    let most = SharedCount::new(&client, format!("{path}/deep/most"), 2).unwrap();
+    let most = count(&client, &format!("{path}/deep"), 2);
     let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, most.clone()).unwrap();
     let held = soon(semaphore.acquire_many(2)).await.unwrap();
     assert!(semaphore.try_acquire().await.unwrap().is_none());
@@ -130,10 +126,8 @@ async fn data_that_are_no_number_are_an_error_that_stands_in_nobodys_way() {
         assert!(error.to_string().contains("expected 4 bytes, found 3"), "{error}");
     };
     // While somebody waits.
-    let waiting = tokio::spawn({
-        let semaphore = semaphore.clone();
-        async move { semaphore.acquire().await }
-    });
+    let waits = semaphore.clone();
+    let waiting = tokio::spawn(async move { waits.acquire().await });
     stands(&admin, &path, 1, 1).await;
     admin.set_data(most.path(), "one", None).await.unwrap();
     is_clear(&soon(waiting).await.unwrap().unwrap_err());

@@ -2,30 +2,13 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::client::Error as ClientError;
 use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease};
-use tokio::task::{JoinHandle, JoinSet};
+use curator_test::{OpCode, TestingServer};
+use tokio::task::JoinSet;
 
-use super::{acquiring, free, semaphore, stands};
-use crate::support::{DEFAULT_TIMEOUT, Numbers, Witness, client, path, soon, still_waits};
-
-/// Acquires and gives back `rounds` times, another quantity each time.
-async fn rounds(semaphore: InterProcessSemaphoreV2, witness: Witness, who: usize, rounds: usize, max: usize) {
-    let mut numbers = Numbers(who as u64);
-    for _ in 0..rounds {
-        let quantity = 1 + numbers.below(max);
-        let leases = soon(semaphore.acquire_many(quantity)).await.unwrap();
-        assert_eq!(leases.len(), quantity);
-        leases.iter().for_each(|lease| witness.enter(who, true, lease));
-        tokio::task::yield_now().await;
-        leases.iter().for_each(|_| witness.leave(true));
-        if numbers.below(2) == 0 {
-            SemaphoreLease::release_all(leases).await.unwrap();
-        } else {
-            drop(leases);
-        }
-    }
-}
+use super::{acquiring, free, locks_dir, semaphore, stands};
+use crate::support::{DEFAULT_TIMEOUT, Numbers, Witness, client, connect, path, proxy, soon, until, without_probes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_sessions_with_a_hundred_quantities_each_never_hold_too_many() {
@@ -34,8 +17,23 @@ async fn ten_sessions_with_a_hundred_quantities_each_never_hold_too_many() {
     let witness = Witness::with_room_for(MAX);
     let mut contenders = JoinSet::new();
     for who in 0..10 {
-        let semaphore = semaphore(&client().await, &path, MAX);
-        contenders.spawn(rounds(semaphore, witness.clone(), who, 100, MAX));
+        let (semaphore, witness, mut numbers) =
+            (semaphore(&client().await, &path, MAX), witness.clone(), Numbers(who as u64));
+        contenders.spawn(async move {
+            for _ in 0..100 {
+                let quantity = 1 + numbers.below(MAX);
+                let leases = soon(semaphore.acquire_many(quantity)).await.unwrap();
+                assert_eq!(leases.len(), quantity);
+                leases.iter().for_each(|lease| witness.enter(who, true, lease));
+                tokio::task::yield_now().await;
+                leases.iter().for_each(|_| witness.leave(true));
+                if numbers.below(2) == 0 {
+                    SemaphoreLease::release_all(leases).await.unwrap();
+                } else {
+                    drop(leases);
+                }
+            }
+        });
     }
     soon(contenders.join_all()).await;
     assert!(witness.most_sharing() > 1, "nobody has held beside another");
@@ -65,35 +63,6 @@ async fn who_may_not_wait_or_not_for_long_gets_all_or_nothing() {
     assert!(wanted.is_acquired_in_this_process());
     SemaphoreLease::release_all(two.into_iter().chain([one])).await.unwrap();
     free(&other, &path, 3).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_asks_for_many_is_not_passed_by_those_who_ask_for_one() {
-    const MAX: usize = 3;
-    let (holder, path) = (client().await, path("fifo"));
-    let mut held = semaphore(&holder, &path, MAX).acquire_many(2).await.unwrap();
-    let mut waiters = Vec::new();
-    for (place, quantity) in [MAX, 2, MAX, 1].into_iter().enumerate() {
-        let client = client().await;
-        waiters.push((acquiring(&semaphore(&client, &path, MAX), quantity), client));
-        stands(&holder, &path, 2, place + 1).await;
-    }
-    let nobody_goes_on = async |waiters: &[(JoinHandle<Vec<SemaphoreLease>>, CuratorClient)]| {
-        for (waiter, client) in waiters {
-            assert!(still_waits(waiter, client).await);
-        }
-    };
-    // Two are free now, which is enough for everybody but the first.
-    held.remove(0).release().await.unwrap();
-    nobody_goes_on(&waiters).await;
-    held.remove(0).release().await.unwrap();
-    // In the end one is free, which is enough for the last but not for the one before it.
-    while !waiters.is_empty() {
-        let leases = soon(waiters.remove(0).0).await.unwrap();
-        nobody_goes_on(&waiters).await;
-        SemaphoreLease::release_all(leases).await.unwrap();
-    }
-    free(&holder, &path, MAX).await;
 }
 
 /// Nobody can hold so many at once, whatever the semaphore says: one request takes them all.
@@ -147,4 +116,43 @@ fn plain_threads_share_leases_too() {
     let waiting = std::thread::spawn(move || shared.blocking_acquire_timeout(DEFAULT_TIMEOUT).unwrap().unwrap());
     drop((waiting.join().unwrap(), two));
     runtime.block_on(free(&client, &path, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_given_back_wakes_the_first_in_the_queue_only() {
+    let (holder, path) = (client().await, path("one-wakes"));
+    let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
+    // All who wait talk through one proxy, so whatever one of them does when it wakes is counted.
+    let proxy = proxy().await;
+    let (mut waiting, mut clients) = (Vec::new(), Vec::new());
+    for (place, quantity) in [2, 1, 1, 1].into_iter().enumerate() {
+        let client = connect(&proxy.connect_string()).await;
+        waiting.push(acquiring(&semaphore(&client, &path, 2), quantity));
+        stands(&holder, &path, 2, place + 1).await;
+        // A client that nobody has any more is closed, which is a request.
+        clients.push(client);
+    }
+    // The first watches the list of leases. Of places, the second watches two, the third three, and the last one.
+    let dir = locks_dir(&path);
+    until(async || {
+        let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
+        watches.iter().filter(|(watched, _)| watched.starts_with(&dir)).map(|(_, by)| by.len()).sum::<usize>() == 6
+    })
+    .await;
+    let mut expected = without_probes(&proxy);
+    assert_eq!(expected.insert(OpCode::GetChildren, 2), Some(1));
+    held.remove(0).release().await.unwrap();
+    // The first looks; it needs two.
+    proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
+    // Some round trips of all of them, of the kind that is not counted.
+    for client in clients.iter().cycle().take(5 * clients.len()) {
+        client.sync("/").await.unwrap();
+    }
+    assert!(!waiting[0].is_finished());
+    assert_eq!(without_probes(&proxy), expected, "somebody else has woken");
+    held.remove(0).release().await.unwrap();
+    for waiter in waiting {
+        SemaphoreLease::release_all(soon(waiter).await.unwrap()).await.unwrap();
+    }
+    free(&holder, &path, 2).await;
 }

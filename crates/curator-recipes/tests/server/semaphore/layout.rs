@@ -4,15 +4,7 @@ use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{InterProcessSemaphoreMutex, OwnerId, SemaphoreLease};
 
 use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, stands};
-use crate::support::{client, path, soon, still_waits};
-
-/// The uuid and the number of `_c_<uuid>-<kind>-<number>`.
-fn parse(name: &str, kind: &str) -> (String, i32) {
-    let (id, sequence) = name.strip_prefix("_c_").and_then(|rest| rest.split_once(&format!("-{kind}-"))).unwrap();
-    assert_eq!(curator_recipes::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
-    assert_eq!(sequence.len(), 10, "{name}");
-    (id.to_owned(), sequence.parse().unwrap())
-}
+use crate::support::{client, id_and_number, path, soon, still_waits};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_and_data_are_where_curator_has_them() {
@@ -26,8 +18,8 @@ async fn nodes_and_data_are_where_curator_has_them() {
     names.sort();
     assert_eq!(held.iter().map(SemaphoreLease::name).collect::<Vec<_>>(), names);
     for (number, lease) in held.iter().enumerate() {
-        let (id, sequence) = parse(lease.name(), "lease");
-        assert_eq!(id, parse(&names[0], "lease").0, "both were taken by one acquire");
+        let (id, sequence) = id_and_number(lease.name(), "-lease-");
+        assert_eq!(id, id_and_number(&names[0], "-lease-").0, "both were taken by one acquire");
         assert_eq!(usize::try_from(sequence), Ok(number));
         assert_eq!(lease.node().as_str(), format!("{}/{}", leases_dir(&path), lease.name()));
         let (data, stat) = holder.get_data(lease.node()).await.unwrap();
@@ -40,7 +32,7 @@ async fn nodes_and_data_are_where_curator_has_them() {
     let waiting = acquiring(&self::semaphore(&waiter, &path, 2), 1);
     stands(&holder, &path, 2, 1).await;
     let place = queue(&holder, &path).await.remove(0);
-    parse(&place, "lock");
+    id_and_number(&place, "-lock-");
     // As Curator has it: the address of the client.
     assert_eq!(holder.get_data(format!("{}/{place}", locks_dir(&path))).await.unwrap().0, b"127.0.0.1");
     SemaphoreLease::release_all(held).await.unwrap();

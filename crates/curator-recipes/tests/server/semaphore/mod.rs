@@ -6,7 +6,6 @@
 mod count;
 mod crowd;
 mod deleted;
-mod faults;
 mod layout;
 
 use curator_recipes::client::CuratorClient;

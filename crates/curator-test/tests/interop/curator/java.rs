@@ -19,25 +19,15 @@ use crate::{LONG, agent::Program};
 const CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 /// Where the answers to each session go.
-#[derive(Clone, Default)]
-struct Answers(Arc<Mutex<HashMap<String, UnboundedSender<String>>>>);
+type Answers = Arc<Mutex<HashMap<String, UnboundedSender<String>>>>;
 
 /// What reads a process's answers, and is dropped when there will be no more.
 struct Reader(Answers);
 
-impl Reader {
-    fn pass(&self, session: &str, answer: &str) {
-        if let Some(sender) = self.0.0.lock().unwrap().get(session) {
-            // A test that has failed does not listen any more.
-            drop(sender.send(answer.to_owned()));
-        }
-    }
-}
-
 impl Drop for Reader {
     fn drop(&mut self) {
         // Whoever waits for an answer gets none.
-        self.0.0.lock().unwrap().clear();
+        self.0.lock().unwrap().clear();
     }
 }
 
@@ -71,7 +61,10 @@ impl Java {
         let reader = Reader(answers.clone());
         let program = Program::start(command, move |line| {
             let (session, answer) = line.split_once(' ').unwrap_or((&line, ""));
-            reader.pass(session, answer);
+            if let Some(sender) = reader.0.lock().unwrap().get(session) {
+                // A test that is over does not listen any more.
+                drop(sender.send(answer.to_owned()));
+            }
             true
         });
         Self { program: Arc::new(Mutex::new(program)), answers }
@@ -116,7 +109,7 @@ struct JavaThread {
 impl JavaThread {
     fn new(java: &Java, name: &str) -> Self {
         let (sender, answers) = unbounded_channel();
-        java.answers.0.lock().unwrap().insert(name.to_owned(), sender);
+        java.answers.lock().unwrap().insert(name.to_owned(), sender);
         Self { java: java.clone(), name: name.to_owned(), answers }
     }
 
@@ -197,10 +190,14 @@ impl JavaSession {
     pub(crate) async fn end(&self) {
         close_session(TestingServer::shared().await.address(), &self.credentials).await.unwrap();
     }
+}
 
-    /// Closes the session.
-    pub(crate) async fn close(mut self) {
-        assert_eq!(self.ask("close").await, "ok");
-        assert_eq!(self.beside.ask("close").await, "ok");
+impl Drop for JavaSession {
+    fn drop(&mut self) {
+        // A process that has ended takes no command, and that is a panic.
+        if !std::thread::panicking() {
+            self.thread.send("close");
+            self.beside.send("close");
+        }
     }
 }

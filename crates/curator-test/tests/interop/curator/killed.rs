@@ -22,9 +22,7 @@ async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends(
         assert!(still_waits(&waiting, &client).await, "{kind}");
         java.end().await;
         soon(waiting).await.unwrap().release().await.unwrap();
-        java.close().await;
     }
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -43,9 +41,7 @@ async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_we_know() {
         assert!(!guard.is_valid());
         assert!(guard.release().await.is_err());
         assert_eq!(java.ask(&format!("release {kind} {path}")).await, "ok");
-        client.close().await.unwrap();
     }
-    java.close().await;
 }
 
 #[tokio::test]
@@ -58,8 +54,6 @@ async fn leases_go_to_us_when_the_java_session_that_has_them_ends() {
     assert!(still_waits(&waiting, &client).await);
     java.end().await;
     SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
-    java.close().await;
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -79,8 +73,6 @@ async fn our_leases_go_to_java_when_our_session_ends_and_we_know() {
     }
     assert!(SemaphoreLease::release_all(leases).await.is_err());
     assert_eq!(java.ask(&format!("return {path}")).await, "ok 2");
-    java.close().await;
-    mortal.client.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -110,10 +102,4 @@ async fn waiters_of_both_languages_that_end_are_passed_over() {
         assert_eq!(first.ask(&format!("release mutex {path}")).await, "ok");
     };
     soon(async { tokio::join!(java, async { second.await.unwrap().release().await.unwrap() }) }).await;
-    for session in [first, last] {
-        session.close().await;
-    }
-    for client in [holder, mortal.client] {
-        client.close().await.unwrap();
-    }
 }

@@ -81,6 +81,4 @@ async fn a_lock_of_any_kind_is_handed_over_from_java_to_us_and_back() {
             until_children(&client, &format!("{path}{javas_queue}"), 0).await;
         }
     }
-    java.close().await;
-    client.close().await.unwrap();
 }

@@ -74,8 +74,4 @@ async fn ours_that_takes_all_at_once_and_javas_can_wait_for_each_other_until_one
     for path in [&a, &b] {
         until_children(&client, path, 0).await;
     }
-    java.close().await;
-    for client in [client, other] {
-        client.close().await.unwrap();
-    }
 }

@@ -8,7 +8,10 @@ use tokio::task::JoinHandle;
 
 use super::{
     java::java,
-    stage::{CYCLES, four_of_each, id, java_turns, ours, until_children, until_waits, until_watches, waiting},
+    kinds::Side,
+    stage::{
+        CYCLES, four_of_each, id, java_turns, ours, until_children, until_waits, until_watches, waiting, waiting_for,
+    },
 };
 use crate::{
     numbers::Numbers,
@@ -25,15 +28,9 @@ fn lock(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
     InterProcessReadWriteLock::new(client, path).unwrap()
 }
 
-/// A task that waits for one side of it.
-fn waiting_for(lock: &InterProcessReadWriteLock, side: &str) -> JoinHandle<LockGuard> {
-    let (lock, reads) = (lock.clone(), side == "read");
-    waiting(async move {
-        if reads {
-            return lock.read().acquire_timeout(DEFAULT_TIMEOUT).await;
-        }
-        Ok(lock.write().acquire_timeout(DEFAULT_TIMEOUT).await?.map(LockGuard::from))
-    })
+/// A task that waits for its shared side.
+fn waiting_to_read(client: &CuratorClient, path: &str) -> JoinHandle<LockGuard> {
+    waiting(Side::Reader.acquire(client.clone(), path.to_owned()))
 }
 
 #[tokio::test]
@@ -78,39 +75,17 @@ async fn read_and_write(
         assert_eq!(read(&client, &log).await, before, "a writer beside a reader");
         guard.release().await.unwrap();
     }
-    client.close().await.unwrap();
     writes
-}
-
-#[tokio::test]
-async fn readers_of_both_languages_share() {
-    let (client, mut java) = (ours().await, java().await);
-    for java_is_first in [true, false] {
-        let path = unique_path("read-write");
-        let ours = waiting_for(&lock(&client, &path), "read");
-        let acquire = format!("acquire read {path}");
-        if java_is_first {
-            assert_eq!(java.ask(&acquire).await, "ok true");
-        }
-        let guard = soon(ours).await.unwrap();
-        if !java_is_first {
-            assert_eq!(java.ask(&acquire).await, "ok true");
-        }
-        guard.release().await.unwrap();
-        assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
-    }
-    java.close().await;
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
     let (client, other, path) = (ours().await, ours().await, unique_path("read-write"));
     let (mut writer, mut reader) = (java().await, java().await);
-    let guard = soon(waiting_for(&lock(&client, &path), "read")).await.unwrap();
+    let guard = soon(waiting_to_read(&client, &path)).await.unwrap();
     writer.send(&format!("acquire write {path}"));
     until_waits(&path, writer.id()).await;
-    let ours = waiting_for(&lock(&other, &path), "read");
+    let ours = waiting_to_read(&other, &path);
     reader.send(&format!("acquire read {path}"));
     until_waits(&path, reader.id()).await;
     until_waits(&path, id(&other)).await;
@@ -122,25 +97,19 @@ async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
     assert_eq!(writer.ask(&format!("release write {path}")).await, "ok");
     assert_eq!(reader.answer().await, "ok true");
     let guard = soon(ours).await.unwrap();
-    let ours = waiting_for(&lock(&client, &path), "write");
+    let ours = waiting_for(&write(&client, &path));
     until_waits(&path, id(&client)).await;
     guard.release().await.unwrap();
     assert!(still_waits(&ours, &client).await);
     assert_eq!(reader.ask(&format!("release read {path}")).await, "ok");
     soon(ours).await.unwrap().release().await.unwrap();
-    for session in [writer, reader] {
-        session.close().await;
-    }
-    for client in [client, other] {
-        client.close().await.unwrap();
-    }
 }
 
 #[tokio::test]
 async fn a_java_writer_that_goes_over_to_reading_keeps_our_writer_out() {
     let (client, reading, mut java, path) = (ours().await, ours().await, java().await, unique_path("downgrade"));
     assert_eq!(java.ask(&format!("acquire write {path}")).await, "ok true");
-    let writer = waiting_for(&lock(&client, &path), "write");
+    let writer = waiting_for(&write(&client, &path));
     until_waits(&path, id(&client)).await;
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
     assert_eq!(java.ask(&format!("release write {path}")).await, "ok");
@@ -151,10 +120,6 @@ async fn a_java_writer_that_goes_over_to_reading_keeps_our_writer_out() {
     let guard = soon(writer).await.unwrap();
     guard.release().await.unwrap();
     until_children(&client, &path, 0).await;
-    java.close().await;
-    for client in [client, reading] {
-        client.close().await.unwrap();
-    }
 }
 
 #[tokio::test]
@@ -176,10 +141,6 @@ async fn a_writer_of_ours_that_goes_over_to_reading_keeps_javas_writer_out() {
     assert_eq!(java.ask(&format!("release write {path}")).await, "ok");
     assert_eq!(reader.answer().await, "ok true");
     assert_eq!(reader.ask(&format!("release read {path}")).await, "ok");
-    for session in [java, reader] {
-        session.close().await;
-    }
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -195,17 +156,15 @@ async fn readers_of_the_other_language_join_one_that_has_gone_over_to_reading() 
     let guard = lock(&client, &path).read().try_acquire().await.unwrap().expect("readers share");
     guard.release().await.unwrap();
     assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
-    java.close().await;
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn both_list_the_same_readers_and_writers_in_the_same_order() {
     let (client, other, mut java, path) = (ours().await, ours().await, java().await, unique_path("read-write"));
     let ours = lock(&client, &path);
-    let guard = soon(waiting_for(&ours, "read")).await.unwrap();
+    let guard = soon(waiting_to_read(&client, &path)).await.unwrap();
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
-    let writer = waiting_for(&lock(&other, &path), "write");
+    let writer = waiting_for(&write(&other, &path));
     until_waits(&path, id(&other)).await;
     let names = |participants: Vec<curator_recipes::Participant>| -> Vec<String> {
         participants.into_iter().map(|one| one.path.name().to_owned()).collect()
@@ -221,8 +180,4 @@ async fn both_list_the_same_readers_and_writers_in_the_same_order() {
     guard.release().await.unwrap();
     assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
     soon(writer).await.unwrap().release().await.unwrap();
-    java.close().await;
-    for client in [client, other] {
-        client.close().await.unwrap();
-    }
 }

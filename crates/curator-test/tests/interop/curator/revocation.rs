@@ -24,8 +24,6 @@ async fn java_is_asked_by_us_and_gives_its_mutex_back() {
     assert_eq!(java.ask("event").await, "ok revoked");
     assert_eq!(java.ask(&format!("release mutex {path}")).await, "ok");
     soon(waiting).await.unwrap().release().await.unwrap();
-    java.close().await;
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -43,8 +41,4 @@ async fn we_are_asked_by_java_and_give_our_mutex_back() {
     assert!(java.still_waits().await);
     guard.release().await.unwrap();
     assert_eq!(java.answer().await, "ok true");
-    for session in [java, asking] {
-        session.close().await;
-    }
-    client.close().await.unwrap();
 }

@@ -10,6 +10,7 @@ use super::java::java;
 use crate::{
     ours::{children, client},
     turns::{Gate, Ours, cycles, take_turns},
+    until_watched,
 };
 
 /// One of our sessions.
@@ -34,16 +35,10 @@ pub(super) fn waiting_for(lock: &Arc<dyn InterProcessLock>) -> JoinHandle<LockGu
     waiting(async move { lock.acquire_timeout(DEFAULT_TIMEOUT).await })
 }
 
-/// Waits until the session watches a node below `path`: it has looked there, and found that it is not its turn. Servers do not
-/// tell who watches the children of a directory.
+/// Waits until the session watches a node below `path`. Servers do not tell who watches the children of a directory.
 pub(super) async fn until_waits(path: &str, session: i64) {
-    let server = TestingServer::shared().await;
-    let below = |watched: &str| watched.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-    until(async || {
-        let watches = server.watches_by_path().await.unwrap();
-        watches.iter().any(|(watched, sessions)| below(watched) && sessions.contains(&session))
-    })
-    .await;
+    let below = |node: &str| node.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+    until_watched(TestingServer::shared().await, |node, by| below(node) && by.contains(&session)).await;
 }
 
 /// Waits until the session has a node in the directory: it contends there.
@@ -62,8 +57,7 @@ pub(super) async fn until_contends(client: &CuratorClient, dir: &str, session: i
 
 /// Waits until the session watches this node.
 pub(super) async fn until_watches(node: &str, session: i64) {
-    let server = TestingServer::shared().await;
-    until(async || server.watches_by_path().await.unwrap().get(node).is_some_and(|by| by.contains(&session))).await;
+    until_watched(TestingServer::shared().await, |watched, by| watched == node && by.contains(&session)).await;
 }
 
 /// Waits until the directory has so many children.
@@ -93,7 +87,6 @@ pub(super) fn java_turns(command: String) -> JoinHandle<usize> {
     tokio::spawn(async move {
         let mut session = java().await;
         let written = session.tell(&command).await;
-        session.close().await;
         written[0].parse().unwrap()
     })
 }

@@ -3,7 +3,7 @@
 use curator_recipes::{InterProcessMutex, client::CuratorClient};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session, soon, unique_path};
 
-use super::{connect, start};
+use super::start;
 use crate::ours::client;
 
 fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
@@ -13,7 +13,7 @@ fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
 #[tokio::test]
 async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut go = start("go", server);
+    let mut go = start("go", &server.connect_string());
     let client = client(server).await;
     let mutex = mutex(&client, &path);
 
@@ -27,14 +27,13 @@ async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its
     // Its node goes with its session.
     go.stop();
     assert!(mutex.try_acquire().await.unwrap().is_some());
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn as_its_connection_breaks_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let mut go = connect("go", &proxy.connect_string());
+    let mut go = start("go", &proxy.connect_string());
     let client = client(server).await;
     let mutex = mutex(&client, &path);
 
@@ -47,14 +46,13 @@ async fn as_its_connection_breaks_go_zookeepers_lock_fails_and_leaves_its_node_i
     assert!(go.ask(&format!("children {path}")).starts_with("ok _c_"));
     go.stop();
     assert!(mutex.try_acquire().await.unwrap().is_some());
-    client.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn after_the_end_of_its_session_go_zookeepers_lock_neither_releases_nor_acquires() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let mut go = connect("go", &proxy.connect_string());
+    let mut go = start("go", &proxy.connect_string());
     let client = client(server).await;
     let mutex = mutex(&client, &path);
 
@@ -65,6 +63,4 @@ async fn after_the_end_of_its_session_go_zookeepers_lock_neither_releases_nor_ac
     go.ask_until(&format!("release {path}"), "error zk: node does not exist");
     assert_eq!(go.ask(&format!("acquire {path}")), "error zk: trying to acquire a lock twice");
     guard.release().await.unwrap();
-    go.stop();
-    client.close().await.unwrap();
 }

@@ -3,7 +3,7 @@
 use curator_recipes::InterProcessMutex;
 use curator_test::{TestingServer, unique_path};
 
-use super::{connect, start};
+use super::start;
 use crate::{
     ours::{client, until_another_watches},
     sharing::{Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue, take_turns},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 const GO: Peer = Peer {
-    start: connect,
+    start,
     acquire: ("acquire", "ok _c_"),
     release: ("release", "ok"),
     cycles: "cycles",
@@ -41,7 +41,7 @@ async fn the_lock_of_a_lost_session_of_ours_goes_to_go_zookeepers() {
 #[tokio::test]
 async fn go_zookeepers_lock_waits_for_a_mutex_with_kazoos_names_but_not_the_other_way_round() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut go = start("go", server);
+    let mut go = start("go", &server.connect_string());
     let client = client(server).await;
     let mutex = InterProcessMutex::compatible_with_kazoo(&client, &path).unwrap();
 
@@ -53,6 +53,4 @@ async fn go_zookeepers_lock_waits_for_a_mutex_with_kazoos_names_but_not_the_othe
     guard.release().await.unwrap();
     assert!(go.answer().starts_with("ok _c_"));
     mutex.try_acquire().await.unwrap().expect("go-zookeeper's node is ignored").release().await.unwrap();
-    go.stop();
-    client.close().await.unwrap();
 }

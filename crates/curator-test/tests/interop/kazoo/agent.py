@@ -14,7 +14,6 @@ import time
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, LockTimeout
-from kazoo.security import make_digest_acl
 
 # No wait is longer. Only a failing test waits so long.
 DEFAULT_TIMEOUT = 30
@@ -79,16 +78,10 @@ class Agent:
     def contenders(self, kind, path):
         return self._lock(kind, path).contenders()
 
-    def lease_holders(self, path):
-        return sorted(self._lock("semaphore", path).lease_holders())
-
     # Nodes.
 
     def create(self, path, data):
         return self.client.create(path, data.encode(), makepath=True)
-
-    def create_ephemeral(self, path):
-        return self.client.create(path, ephemeral=True, makepath=True)
 
     def get(self, path):
         data, stat = self.client.get(path)
@@ -111,12 +104,6 @@ class Agent:
 
         self.client.DataWatch(path, changed)
 
-    def watch_children(self, path):
-        def changed(children):
-            self.events.put(["children"] + sorted(children))
-
-        self.client.ChildrenWatch(path, changed)
-
     def event(self):
         return self.events.get(timeout=DEFAULT_TIMEOUT)
 
@@ -128,15 +115,6 @@ class Agent:
         transaction.check(checked, int(version))
         transaction.set_data(checked, b"counted")
         return [type(r).__name__ if isinstance(r, Exception) else "done" for r in transaction.commit()]
-
-    # Who may do what.
-
-    def add_auth(self, credentials):
-        return self.client.add_auth("digest", credentials)
-
-    def create_for(self, path, credentials):
-        user, password = credentials.split(":")
-        return self.client.create(path, b"secret", acl=[make_digest_acl(user, password, all=True)])
 
     # The session.
 

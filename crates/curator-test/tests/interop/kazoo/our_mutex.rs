@@ -7,7 +7,7 @@ use curator_recipes::{
 };
 use curator_test::{TestingServer, unique_path};
 
-use super::{connect, start};
+use super::start;
 use crate::{
     ours::client,
     sharing::{Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue, take_turns},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 const KAZOO: Peer = Peer {
-    start: connect,
+    start,
     acquire: ("acquire lock", "ok True"),
     release: ("release lock", "ok True"),
     cycles: "cycles lock",
@@ -29,7 +29,7 @@ fn like_kazoo(client: &CuratorClient, path: &str) -> InterProcessMutex {
 /// Whether kazoo's lock of this kind waits for ours, and ours for that.
 async fn waits(kind: &str, lock: Ours) -> (bool, bool) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut kazoo = start("kazoo", server);
+    let mut kazoo = start("kazoo", &server.connect_string());
     let client = client(server).await;
     let lock = lock(&client, &path);
 
@@ -43,8 +43,6 @@ async fn waits(kind: &str, lock: Ours) -> (bool, bool) {
     let we_wait = lock.try_acquire().await.unwrap().is_none();
     assert_eq!(kazoo.ask(&format!("release {kind} {path}")), "ok True");
     assert!(lock.try_acquire().await.unwrap().is_some());
-    kazoo.stop();
-    client.close().await.unwrap();
     (kazoo_waits, we_wait)
 }
 
@@ -109,7 +107,7 @@ async fn the_lock_of_a_lost_session_of_ours_goes_to_kazoo() {
 #[tokio::test]
 async fn kazoos_semaphore_counts_the_directories_of_ours_as_leases() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let mut kazoo = start("kazoo", server);
+    let mut kazoo = start("kazoo", &server.connect_string());
     let client = client(server).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
 
@@ -120,6 +118,4 @@ async fn kazoos_semaphore_counts_the_directories_of_ours_as_leases() {
     lease.release().await.unwrap();
     assert_eq!(kazoo.ask(&format!("children {path}")), "ok leases locks");
     assert_eq!(kazoo.ask(&format!("try_acquire semaphore {path}")), "ok False");
-    kazoo.stop();
-    client.close().await.unwrap();
 }

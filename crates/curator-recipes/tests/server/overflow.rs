@@ -1,13 +1,26 @@
-//! Queues near the end of their counters.
+//! The end of the counter of sequence numbers, as each lock meets it by itself. What all of them keep to is in the contract.
 
-use curator_recipes::client::CreateMode;
+use std::time::Duration;
+
+use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{
-    ContenderIdentity, InterProcessMultiLock, LockInternalsDriver, ParticipantKind, Queue, Uuid, Verdict,
-    sequence_after,
+    ContenderIdentity, Error, InterProcessMultiLock, InterProcessSemaphoreV2, ParticipantKind, SemaphoreLease,
+};
+use curator_test::{FaultProxy, OpCode};
+use tokio::task::JoinSet;
+
+use crate::support::{
+    LONG_SESSION, Plain, arc, builder, children, client, connect, mutex, path, queue_of, read_write as lock,
+    requests_of, server_at, soon, spawn_acquire,
 };
 
-use super::overflow;
-use crate::support::{children, client, connect, mutex, path, queue_of, read_write as lock, server_at, soon};
+/// The directory and the node that the refusal speaks of.
+fn overflow(error: Error) -> (String, String) {
+    match error {
+        Error::SequenceOverflow { dir, node } => (dir.as_str().to_owned(), node),
+        error => panic!("{error}"),
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_came_before_the_end_can_read_too_and_go_over_to_reading() {
@@ -26,11 +39,8 @@ async fn a_writer_that_came_before_the_end_can_read_too_and_go_over_to_reading()
         reading.release().await.unwrap();
     }
     let reading = soon(writing.downgrade()).await.unwrap();
-    let participants = lock.participants().await.unwrap();
-    assert_eq!(
-        participants.iter().map(|one| (one.kind, one.sequence)).collect::<Vec<_>>(),
-        [(ParticipantKind::Read, i32::MAX - 1)]
-    );
+    let [reader] = &lock.participants().await.unwrap()[..] else { panic!("there is one") };
+    assert_eq!((reader.kind, reader.sequence), (ParticipantKind::Read, i32::MAX - 1));
     overflow(soon(others.read().acquire()).await.unwrap_err());
     overflow(soon(others.write().acquire()).await.unwrap_err());
     assert!(reading.is_valid());
@@ -42,13 +52,13 @@ async fn a_waiter_that_looks_again_and_sees_the_end_does_not_own() {
     let (server, client) = server_at(i32::MAX - 2, &["/rw"]).await;
     let (holding, waiting) = (lock(&client, "/rw"), lock(&connect(&server.connect_string()).await, "/rw"));
     let guard = soon(holding.write().acquire()).await.unwrap();
-    let waiter = tokio::spawn(async move { soon(waiting.write().acquire()).await });
+    let waiter = spawn_acquire(arc(waiting.write().clone()));
     queue_of(&client, "/rw", 2).await;
     // One who does not go away, as another program's might not.
     let created = client.create().with_mode(CreateMode::PersistentSequential).for_path("/rw/_c_x-__WRIT__", "").await;
     assert_eq!(created.unwrap().name(), "_c_x-__WRIT__2147483647");
     guard.release().await.unwrap();
-    let (_, node) = overflow(waiter.await.unwrap().unwrap_err());
+    let (_, node) = overflow(soon(waiter).await.unwrap().unwrap_err());
     assert_eq!(node, "_c_x-__WRIT__2147483647");
     queue_of(&client, "/rw", 1).await;
     // Nor can anybody say who owns.
@@ -82,28 +92,12 @@ async fn two_contenders_with_one_number_stop_the_lock() {
 }
 
 /// Nothing in its names but the number.
-#[derive(Debug)]
-struct Bare;
-
-impl LockInternalsDriver for Bare {
-    fn node_prefix(&self, _id: &Uuid) -> String {
-        "W-".to_owned()
-    }
-    fn identity(&self) -> ContenderIdentity {
-        ContenderIdentity::Data
-    }
-    fn sequence(&self, child: &str) -> Option<i32> {
-        sequence_after(child, "W-")
-    }
-    fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
-        own.checked_sub(1).map_or(Verdict::Owns, Verdict::WaitsFor)
-    }
-}
+const BARE: Plain = Plain { prefix: "W-", mark: "W-", identity: ContenderIdentity::Data };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_that_differ_by_their_number_only_are_refused_at_its_end_too() {
     let (_server, client) = server_at(i32::MAX, &["/bare"]).await;
-    let bare = mutex(&client, "/bare").with_driver(Bare).unwrap();
+    let bare = mutex(&client, "/bare").with_driver(BARE).unwrap();
     assert_eq!(overflow(soon(bare.acquire()).await.unwrap_err()).1, "W-2147483647");
     soon(client.janitor().idle()).await;
     assert!(children(&client, "/bare").await.is_empty());
@@ -119,8 +113,70 @@ async fn names_that_differ_by_their_number_only_are_refused_at_its_end_too() {
 async fn a_number_that_somebody_has_taken_by_hand_is_refused_with_the_same_advice() {
     let (client, path) = (client().await, path("taken-number"));
     client.create().creating_parent_containers().for_path(&format!("{path}/W-0000000001"), "").await.unwrap();
-    let bare = mutex(&client, &path).with_driver(Bare).unwrap();
+    let bare = mutex(&client, &path).with_driver(BARE).unwrap();
     let error = soon(bare.acquire()).await.unwrap_err();
     assert!(error.to_string().contains("delete the directory when nobody"), "{error}");
     assert_eq!(overflow(error), (path, "W-".to_owned()));
+}
+
+/// Leases are counted and not lined up: the end of *their* counter means nothing.
+const LEASES: &str = "/s/leases";
+
+fn semaphore(client: &CuratorClient, max_leases: usize) -> InterProcessSemaphoreV2 {
+    InterProcessSemaphoreV2::new(client, "/s", max_leases).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn past_the_end_of_their_counter_there_are_still_never_too_many_leases() {
+    let (server, client) = server_at(i32::MAX - 1, &[LEASES]).await;
+    let mut clients = vec![client];
+    clients.push(connect(&server.connect_string()).await);
+    // In one transaction, over the end; then the same number again, by one and by several.
+    let mut held = Vec::new();
+    for (quantity, client) in [(3, 0), (1, 1), (1, 0), (2, 1)] {
+        held.extend(soon(semaphore(&clients[client], 7).acquire_many(quantity)).await.unwrap());
+    }
+    assert_eq!(children(&clients[0], LEASES).await.len(), 7);
+    assert!(semaphore(&clients[0], 7).try_acquire().await.unwrap().is_none());
+    let participants = semaphore(&clients[0], 7).participants().await.unwrap();
+    assert!(participants.len() == 7 && participants.iter().all(|one| one.owns), "{participants:?}");
+    SemaphoreLease::release_all(held).await.unwrap();
+    assert!(children(&clients[0], LEASES).await.is_empty());
+
+    let mut taking = JoinSet::new();
+    for who in 0..12 {
+        let semaphore = semaphore(&clients[who % 2], 3);
+        taking.spawn(async move { soon(semaphore.acquire()).await.unwrap() });
+    }
+    while let Some(lease) = taking.join_next().await {
+        let there = children(&clients[0], LEASES).await.len();
+        assert!(there <= 3, "{there} leases of 3");
+        lease.unwrap().release().await.unwrap();
+    }
+    assert!(children(&clients[0], LEASES).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_past_the_end_are_found_when_the_answer_was_lost() {
+    let (server, steady) = server_at(i32::MAX, &[LEASES]).await;
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let unlucky = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
+    let client = unlucky.connect().await.unwrap();
+    for fault in [FaultProxy::cut_before_reply, FaultProxy::cut_before_request] {
+        proxy.reset_counts();
+        fault(&proxy, OpCode::Multi);
+        let held = soon(semaphore(&client, 3).acquire_many(3)).await.unwrap();
+        assert!(requests_of(&proxy, OpCode::Multi) > 0, "nothing was lost");
+        let (mut expected, mut found) =
+            (held.iter().map(SemaphoreLease::name).collect::<Vec<_>>(), children(&steady, LEASES).await);
+        expected.sort_unstable();
+        found.sort();
+        assert_eq!(found, expected);
+        for lease in &held {
+            let stat = steady.check_exists(lease.node()).await.unwrap().unwrap();
+            assert_eq!((stat.ephemeral_owner, stat.czxid), (lease.session_id(), lease.fencing_token().as_i64()));
+        }
+        SemaphoreLease::release_all(held).await.unwrap();
+        assert!(children(&steady, LEASES).await.is_empty());
+    }
 }

@@ -1,0 +1,28 @@
+//! A node layout of the user's own.
+
+use curator_recipes::{ContenderIdentity, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after};
+
+/// First come, first served, with other names.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    /// In which `ID` stands for the id of the contender.
+    pub(crate) prefix: &'static str,
+    /// What the sequence number follows.
+    pub(crate) mark: &'static str,
+    pub(crate) identity: ContenderIdentity,
+}
+
+impl LockInternalsDriver for Plain {
+    fn node_prefix(&self, id: &Uuid) -> String {
+        self.prefix.replace("ID", &id.to_string())
+    }
+    fn identity(&self) -> ContenderIdentity {
+        self.identity
+    }
+    fn sequence(&self, child: &str) -> Option<i32> {
+        sequence_after(child, self.mark)
+    }
+    fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
+        own.checked_sub(1).map_or(Verdict::Owns, Verdict::WaitsFor)
+    }
+}

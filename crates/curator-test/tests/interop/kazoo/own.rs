@@ -1,0 +1,51 @@
+//! Kazoo's locks that are not like ours, its watches and its transactions.
+
+use super::two_clients;
+use crate::until_watched;
+
+#[tokio::test]
+async fn a_watch_outlives_a_lost_connection() {
+    let (server, mut a, mut b) = two_clients().await;
+    a.ask("create /watched before");
+    assert_eq!(a.ask("watch_data /watched"), "ok");
+    assert_eq!(a.ask("event"), "ok data before");
+    let session = a.ask("session");
+    server.restart().await.unwrap();
+    b.ask_until("exists /watched", "ok True");
+    b.ask("set /watched after");
+    assert_eq!(a.ask("event"), "ok data after");
+    assert_eq!(a.ask("session"), session);
+}
+
+#[tokio::test]
+async fn a_transaction_is_done_as_a_whole_or_not_at_all() {
+    let (_server, mut a, mut b) = two_clients().await;
+    a.ask("create /checked 0");
+    let refused = a.ask("create_if /late /checked 7");
+    assert_eq!(refused, "ok RolledBackError BadVersionError RuntimeInconsistency");
+    assert_eq!(b.ask("exists /late"), "ok False");
+    assert_eq!(b.ask("get /checked"), "ok 0 0");
+    assert_eq!(a.ask("create_if /in-time /checked 0"), "ok done done done");
+    assert_eq!(b.ask("exists /in-time"), "ok True");
+    assert_eq!(b.ask("get /checked"), "ok counted 1");
+}
+
+#[tokio::test]
+async fn readers_share_and_a_writer_waits() {
+    let (server, mut a, mut b) = two_clients().await;
+    assert_eq!(a.ask("acquire read /lock"), "ok True");
+    assert_eq!(b.ask("try_acquire read /lock"), "ok True");
+    assert_eq!(b.ask("release read /lock"), "ok True");
+    // Kazoo's exclusive lock does not wait for readers.
+    assert_eq!(b.ask("try_acquire lock /lock"), "ok True");
+    assert_eq!(b.ask("release lock /lock"), "ok True");
+    b.send("acquire write /lock");
+    a.ask_until("contenders read /lock", "ok a b");
+    until_watched(&server, |node, _| node.starts_with("/lock/")).await;
+    assert!(b.is_silent());
+    assert_eq!(a.ask("release read /lock"), "ok True");
+    assert_eq!(b.answer(), "ok True");
+    assert_eq!(a.ask("try_acquire read /lock"), "ok False");
+    assert_eq!(b.ask("release write /lock"), "ok True");
+    assert_eq!(a.ask("try_acquire read /lock"), "ok True");
+}
