@@ -130,7 +130,7 @@ impl Player {
     }
 
     /// Counts what each operation costs at the proxy. A case that lasts for a time is played twice: what is sent to
-    /// prepare it is the same both times, as the directories have just been used: the server deletes those that are empty.
+    /// prepare it is the same both times, as the servers of the bench keep directories that are empty.
     pub(crate) async fn count(&mut self, play: &Play, case: &Case) -> Result<Counts, BenchError> {
         if case.kind() == Kind::Crowd {
             self.play(&warm_up(play)).await?;
