@@ -1,18 +1,25 @@
 //! Kazoo's locks that are not like ours, its watches and its transactions.
 
-use super::two_clients;
+use curator_test::{FaultProxy, TestingServer};
+
+use super::{start, two_clients};
 use crate::until_watched;
 
 #[tokio::test]
 async fn a_watch_outlives_a_lost_connection() {
-    let (server, mut a, mut b) = two_clients().await;
+    let server = TestingServer::start().await.unwrap();
+    // No restart: ZooKeeper leaves one or the other handshake unanswered while it starts, and kazoo waits for the answer until its
+    // session is over.
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (mut a, mut b) = (start("a", &proxy.connect_string()), start("b", &server.connect_string()));
     a.ask("create /watched before");
     assert_eq!(a.ask("watch_data /watched"), "ok");
     assert_eq!(a.ask("event"), "ok data before");
     let session = a.ask("session");
-    server.restart().await.unwrap();
-    b.ask_until("exists /watched", "ok True");
-    b.ask("set /watched after");
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    assert_eq!(b.ask("set /watched after"), "ok 1");
+    proxy.refuse(false).unwrap();
     assert_eq!(a.ask("event"), "ok data after");
     assert_eq!(a.ask("session"), session);
 }
