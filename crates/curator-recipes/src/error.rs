@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use curator_client::{Outcome, SessionEnd, ZPath};
 
-use crate::lock::owner::OwnerId;
+use crate::owner::OwnerId;
 
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

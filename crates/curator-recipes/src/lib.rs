@@ -92,12 +92,15 @@
 // Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod debug;
 pub mod driver;
+mod engine;
 mod error;
 pub mod fencing;
 pub mod guide;
 mod lock;
-mod shared_count;
+mod owner;
+mod shared;
 #[cfg(feature = "serde")]
 mod text;
 
@@ -116,10 +119,11 @@ pub use crate::error::{Error, LockLost, LossReason, Result};
 pub use crate::fencing::FencingToken;
 pub use crate::lock::{
     GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossHandle, OwnerId, Participant, ReadLock,
-    SemaphoreLease, WriteGuard, WriteLock, revoke,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossHandle, Participant, ReadLock, SemaphoreLease,
+    WriteGuard, WriteLock, revoke,
 };
-pub use crate::shared_count::{CountChanges, SharedCount, VersionedCount};
+pub use crate::owner::OwnerId;
+pub use crate::shared::{CountChanges, SharedCount, VersionedCount};
 
 /// The example of the README compiles.
 #[cfg(doctest)]

@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
     use crate::error::LossReason;
-    use crate::shared_count::VersionedCount;
+    use crate::shared::VersionedCount;
 
     #[test]
     fn a_token_is_a_number_that_is_checked() {

@@ -1,62 +1,4 @@
-//! The ways to acquire a lock, which all locks share, and how long they wait.
-
-use std::future::pending;
-use std::time::Duration;
-
-use curator_client::{CuratorClient, Deadline, Error as ClientError, SessionEnd};
-
-use crate::error::{Error, Result};
-
-/// How long to wait for other contenders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// Not at all: enqueue, look, and leave again if someone is before us. Nothing is retried.
-    No,
-    /// Until one deadline, which covers everything.
-    Until(Deadline),
-}
-
-impl Wait {
-    pub(crate) const FOREVER: Self = Self::Until(Deadline::NEVER);
-
-    /// Until `timeout` has passed.
-    pub(crate) fn timeout(timeout: Duration) -> Self {
-        if timeout.is_zero() { Self::No } else { Self::Until(Deadline::after(timeout)) }
-    }
-
-    /// Ends `work` with `None` when the deadline has passed, or with an error when the client closes. A contender that
-    /// is dropped by this cleans up.
-    pub(crate) async fn bound<T>(
-        self,
-        client: &CuratorClient,
-        work: impl Future<Output = Result<Option<T>>>,
-    ) -> Result<Option<T>> {
-        let deadline = match self {
-            Self::No => Deadline::NEVER,
-            Self::Until(deadline) => deadline,
-        };
-        let time_is_up = async {
-            match deadline {
-                // A timer that never runs out would cost memory for each who waits. The end of the runtime closes the client.
-                Deadline::NEVER => pending().await,
-                deadline => client.sleep_until(deadline).await,
-            }
-        };
-        let done = tokio::select! {
-            biased;
-            error = client.closing() => Err(error.into()),
-            done = work => done,
-            () = time_is_up => Ok(None),
-        };
-        match done {
-            // Whichever of the two was seen first, the cause is that the client closes.
-            Err(Error::Client(ClientError::SessionEnded { end: SessionEnd::Closed | SessionEnd::Forked, .. })) => {
-                Err(client.closing().await.into())
-            }
-            done => done,
-        }
-    }
-}
+//! The ways to acquire a lock, which all locks share.
 
 /// Defines the methods that acquire. The type has `client(&self) -> &CuratorClient` and
 /// `async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<$guard>>`.
@@ -92,7 +34,7 @@ macro_rules! acquire_methods {
         ///
         /// Dropping the future gives up the place in the queue; its node is deleted in the background.
         pub async fn acquire(&self) -> $crate::error::Result<$guard> {
-            self.acquire_as(&$crate::lock::OwnerId::of_future()).await
+            self.acquire_as(&$crate::OwnerId::of_future()).await
         }
 
         /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up.
@@ -108,7 +50,7 @@ macro_rules! acquire_methods {
         ///
         /// The same as [`acquire`](Self::acquire).
         pub async fn acquire_timeout(&self, timeout: std::time::Duration) -> $crate::error::Result<Option<$guard>> {
-            self.acquire_timeout_as(&$crate::lock::OwnerId::of_future(), timeout).await
+            self.acquire_timeout_as(&$crate::OwnerId::of_future(), timeout).await
         }
 
         /// Takes the lock if it is free; returns `None` if someone holds it or waits for it, or if another future of the
@@ -125,7 +67,7 @@ macro_rules! acquire_methods {
         ///
         /// The same as [`acquire`](Self::acquire).
         pub async fn try_acquire(&self) -> $crate::error::Result<Option<$guard>> {
-            self.try_acquire_as(&$crate::lock::OwnerId::of_future()).await
+            self.try_acquire_as(&$crate::OwnerId::of_future()).await
         }
 
         /// Acquires the lock like [`acquire`](Self::acquire), for an owner of the caller's choice, so that a lock can
@@ -139,9 +81,9 @@ macro_rules! acquire_methods {
         /// # Cancel safety
         ///
         /// The same as [`acquire`](Self::acquire).
-        pub async fn acquire_as(&self, owner: &$crate::lock::OwnerId) -> $crate::error::Result<$guard> {
+        pub async fn acquire_as(&self, owner: &$crate::OwnerId) -> $crate::error::Result<$guard> {
             loop {
-                let wait = $crate::lock::acquire_methods::Wait::Until(curator_client::Deadline::NEVER);
+                let wait = $crate::engine::wait::Wait::Until(curator_client::Deadline::NEVER);
                 // Without a deadline, `None` cannot occur; if it did, waiting on would be what the caller asked for.
                 if let Some(guard) = self.enter(owner, wait).await? {
                     return Ok(guard);
@@ -161,10 +103,10 @@ macro_rules! acquire_methods {
         /// The same as [`acquire`](Self::acquire).
         pub async fn acquire_timeout_as(
             &self,
-            owner: &$crate::lock::OwnerId,
+            owner: &$crate::OwnerId,
             timeout: std::time::Duration,
         ) -> $crate::error::Result<Option<$guard>> {
-            self.enter(owner, $crate::lock::acquire_methods::Wait::timeout(timeout)).await
+            self.enter(owner, $crate::engine::wait::Wait::timeout(timeout)).await
         }
 
         /// Acquires the lock like [`try_acquire`](Self::try_acquire), for an owner of the caller's choice, as
@@ -177,8 +119,8 @@ macro_rules! acquire_methods {
         /// # Cancel safety
         ///
         /// The same as [`acquire`](Self::acquire).
-        pub async fn try_acquire_as(&self, owner: &$crate::lock::OwnerId) -> $crate::error::Result<Option<$guard>> {
-            self.enter(owner, $crate::lock::acquire_methods::Wait::No).await
+        pub async fn try_acquire_as(&self, owner: &$crate::OwnerId) -> $crate::error::Result<Option<$guard>> {
+            self.enter(owner, $crate::engine::wait::Wait::No).await
         }
 
         /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which is the owner if the lock is
@@ -192,7 +134,7 @@ macro_rules! acquire_methods {
         ///
         /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
         pub fn blocking_acquire(&self) -> $crate::error::Result<$guard> {
-            let owner = $crate::lock::OwnerId::current();
+            let owner = $crate::OwnerId::current();
             self.client().block_on(self.acquire_as(&owner))
         }
 
@@ -207,7 +149,7 @@ macro_rules! acquire_methods {
         ///
         /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
         pub fn blocking_acquire_timeout(&self, timeout: std::time::Duration) -> $crate::error::Result<Option<$guard>> {
-            let owner = $crate::lock::OwnerId::current();
+            let owner = $crate::OwnerId::current();
             self.client().block_on(self.acquire_timeout_as(&owner, timeout))
         }
 
@@ -222,7 +164,7 @@ macro_rules! acquire_methods {
         ///
         /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
         pub fn blocking_try_acquire(&self) -> $crate::error::Result<Option<$guard>> {
-            let owner = $crate::lock::OwnerId::current();
+            let owner = $crate::OwnerId::current();
             self.client().block_on(self.try_acquire_as(&owner))
         }
     };
@@ -241,13 +183,13 @@ macro_rules! holder_methods {
         /// non-reentrant lock, which belongs to no task.
         #[must_use]
         pub fn is_owned_by_current(&self) -> bool {
-            self.is_owned_by(&$crate::lock::OwnerId::current())
+            self.is_owned_by(&$crate::OwnerId::current())
         }
 
         /// Whether this owner holds the lock through this instance or a clone of it. Of a non-reentrant lock, this is true
         /// only for the [owner of a guard](crate::LockGuard::owner).
         #[must_use]
-        pub fn is_owned_by(&self, owner: &$crate::lock::OwnerId) -> bool {
+        pub fn is_owned_by(&self, owner: &$crate::OwnerId) -> bool {
             self.holds().is_held_by(owner)
         }
     };

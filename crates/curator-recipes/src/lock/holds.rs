@@ -9,12 +9,12 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 use tracing::Instrument as _;
 
-use super::acquire_methods::Wait;
-use super::hold::{Hold, Whose};
-use super::log::AcquireLog;
-use super::own_nodes::OwnNodes;
-use super::owner::{OwnerHasher, OwnerId};
+use crate::engine::hold::{Hold, Whose};
+use crate::engine::log::AcquireLog;
+use crate::engine::own_nodes::OwnNodes;
+use crate::engine::wait::Wait;
 use crate::error::Result;
+use crate::owner::{OwnerHasher, OwnerId};
 
 /// The holds of one lock, by owner.
 #[derive(Debug, Default)]

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use curator_client::{CuratorClient, ZPath};
 
 use super::guard::LockGuard;
-use super::owner::OwnerId;
 use super::participants::Participant;
 use crate::error::Result;
+use crate::owner::OwnerId;
 
 /// The common interface of exclusive locks; use it as `Arc<dyn InterProcessLock>`, or implement it for your own lock.
 ///
@@ -142,19 +142,19 @@ macro_rules! implement_inter_process_lock {
     ($lock:ty) => {
         #[async_trait::async_trait]
         impl $crate::lock::InterProcessLock for $lock {
-            async fn acquire_as(&self, owner: &$crate::lock::OwnerId) -> $crate::Result<$crate::LockGuard> {
+            async fn acquire_as(&self, owner: &$crate::OwnerId) -> $crate::Result<$crate::LockGuard> {
                 Ok(<$lock>::acquire_as(self, owner).await?.into())
             }
 
             async fn acquire_timeout_as(
                 &self,
-                owner: &$crate::lock::OwnerId,
+                owner: &$crate::OwnerId,
                 timeout: std::time::Duration,
             ) -> $crate::Result<Option<$crate::LockGuard>> {
                 Ok(<$lock>::acquire_timeout_as(self, owner, timeout).await?.map(Into::into))
             }
 
-            async fn try_acquire_as(&self, owner: &$crate::lock::OwnerId) -> $crate::Result<Option<$crate::LockGuard>> {
+            async fn try_acquire_as(&self, owner: &$crate::OwnerId) -> $crate::Result<Option<$crate::LockGuard>> {
                 Ok(<$lock>::try_acquire_as(self, owner).await?.map(Into::into))
             }
 

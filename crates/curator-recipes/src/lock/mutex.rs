@@ -5,17 +5,18 @@ use std::sync::Arc;
 use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::{LockInternalsDriver, StandardLockInternalsDriver};
 
-use super::acquire_methods::{Wait, acquire_methods, holder_methods};
+use super::acquire_methods::{acquire_methods, holder_methods};
 use super::guard::LockGuard;
 use super::holds::Holds;
 use super::inter_process_lock::implement_inter_process_lock;
-use super::internals::LockInternals;
-use super::log::LockKind;
-use super::owner::{OwnerId, Reentry};
 use super::participants::Participant;
 use super::reentrant::Reentrant;
+use crate::debug::debug_line;
+use crate::engine::internals::LockInternals;
+use crate::engine::log::LockKind;
+use crate::engine::wait::Wait;
 use crate::error::Result;
-use crate::lock::debug::debug_line;
+use crate::owner::{OwnerId, Reentry};
 
 /// What stands between the id and the number in the names of kazoo's nodes.
 const KAZOO_LOCK_NAME: &str = "__lock__";

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use curator_client::{CuratorClient, Session, ZPath};
 use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, Verdict};
 
-use super::internals::LockInternals;
+use crate::engine::internals::LockInternals;
 use crate::error::{Error, Result};
 
 /// One node in a lock's queue.

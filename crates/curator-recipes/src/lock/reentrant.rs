@@ -7,14 +7,14 @@ use curator_protocol::LockInternalsDriver;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tracing::Instrument as _;
 
-use super::acquire_methods::Wait;
 use super::guard::LockGuard;
-use super::hold::{Hold, Whose};
 use super::holds::{Holds, Share};
-use super::internals::LockInternals;
-use super::log::AcquireLog;
-use super::owner::{OwnerId, Reentry};
+use crate::engine::hold::{Hold, Whose};
+use crate::engine::internals::LockInternals;
+use crate::engine::log::AcquireLog;
+use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
+use crate::owner::{OwnerId, Reentry};
 
 /// The engine of every lock that can be reentrant. Clones are the same lock.
 #[derive(Debug, Clone)]

@@ -2,10 +2,8 @@
 
 use curator_client::{CuratorClient, ZPath};
 
+use crate::engine::revocation::REVOKE_MESSAGE;
 use crate::error::Result;
-
-/// The data that Curator writes to a lock's node to ask for the lock back.
-const REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 
 /// Asks the contender at `participant` to give back its lock, or its place in the queue.
 ///
@@ -41,9 +39,4 @@ const REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 pub async fn revoke(client: &CuratorClient, participant: &ZPath) -> Result<()> {
     client.retry(|session| session.set_data(participant, REVOKE_MESSAGE, None)).await?;
     Ok(())
-}
-
-/// Whether a lock node's data asks for the lock back.
-pub(crate) fn is_revoke_request(data: &[u8]) -> bool {
-    data == REVOKE_MESSAGE
 }

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 
 use super::first_of;
+use crate::engine::hold::HoldEnd;
 use crate::error::{LockLost, LossReason};
-use crate::lock::hold::HoldEnd;
 
 /// Tells any task when a lock is no longer held; made by [`LockGuard::loss`](super::LockGuard::loss).
 ///

@@ -15,11 +15,11 @@ use futures_util::future::select_all;
 
 pub use self::loss::LossHandle;
 pub use self::transaction::GuardedTransaction;
-use super::hold::HoldEnd;
 use super::holds::Share;
-use super::owner::OwnerId;
+use crate::engine::hold::HoldEnd;
 use crate::error::LockLost;
 use crate::fencing::FencingToken;
+use crate::owner::OwnerId;
 
 /// A held lock. Each acquire of the same owner returns another guard; the lock is released with the last of them.
 ///

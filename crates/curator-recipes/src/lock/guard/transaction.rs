@@ -5,8 +5,8 @@ use std::sync::Arc;
 use curator_client::{CreateMode, NodePath, Transaction, TransactionOperation, TransactionResult};
 
 use super::LockGuard;
+use crate::engine::hold::Hold;
 use crate::error::{Error, LockLost, LossReason, Result};
-use crate::lock::hold::Hold;
 use crate::lock::holds::Share;
 
 /// Operations that are applied together, and only if the lock is still held; made by [`LockGuard::transaction`].

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use curator_client::{CuratorClient, Deadline, Error as ClientError};
 
+use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
-use crate::lock::acquire_methods::Wait;
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::InterProcessLock;
-use crate::lock::owner::OwnerId;
+use crate::owner::OwnerId;
 
 /// The locks, in the order in which they are acquired. At least one.
 #[derive(Debug, Clone)]

@@ -9,16 +9,17 @@ use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
 use self::members::Members;
-use super::acquire_methods::{Wait, acquire_methods};
+use super::acquire_methods::acquire_methods;
 use super::guard::LockGuard;
 use super::inter_process_lock::{InterProcessLock, implement_inter_process_lock};
-use super::internals::LockInternals;
-use super::log::LockKind;
-use super::owner::{OwnerId, Reentry};
 use super::participants::Participant;
 use super::reentrant::Reentrant;
+use crate::debug::debug_line;
+use crate::engine::internals::LockInternals;
+use crate::engine::log::LockKind;
+use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
-use crate::lock::debug::debug_line;
+use crate::owner::{OwnerId, Reentry};
 
 /// Several locks that act as one: it is held when all of them are held.
 ///

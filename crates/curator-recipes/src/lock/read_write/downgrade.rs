@@ -7,14 +7,14 @@ use curator_client::{CreateMode, Error as ClientError, NodeSpec, Outcome, Sessio
 use curator_protocol::{Uuid, downgraded_read_name};
 use tracing::Instrument as _;
 
+use crate::engine::hold::Hold;
+use crate::engine::internals::LockInternals;
+use crate::engine::log::AcquireLog;
+use crate::engine::own_nodes::{OwnNodes, State};
+use crate::engine::pipeline::is_denied;
+use crate::engine::wait::Wait;
 use crate::error::{LockLost, LossReason, Result};
-use crate::lock::acquire_methods::Wait;
-use crate::lock::hold::Hold;
 use crate::lock::holds::Share;
-use crate::lock::internals::LockInternals;
-use crate::lock::log::AcquireLog;
-use crate::lock::own_nodes::{OwnNodes, State};
-use crate::lock::pipeline::is_denied;
 
 /// What happens to the write node.
 #[derive(Clone, Copy, PartialEq, Eq)]

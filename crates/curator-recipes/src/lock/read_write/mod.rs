@@ -11,13 +11,13 @@ use curator_protocol::{ReadLockInternalsDriver, WriteLockInternalsDriver};
 
 pub use self::read::ReadLock;
 pub use self::write::{WriteGuard, WriteLock};
-use super::internals::LockInternals;
-use super::log::LockKind;
-use super::owner::Reentry;
 use super::participants::Participant;
 use super::reentrant::Reentrant;
+use crate::debug::debug_line;
+use crate::engine::internals::LockInternals;
+use crate::engine::log::LockKind;
 use crate::error::Result;
-use crate::lock::debug::debug_line;
+use crate::owner::Reentry;
 
 /// A pair of locks on one path: many owners may hold [`read`](Self::read) at once, and the holder of
 /// [`write`](Self::write) is alone.

@@ -7,14 +7,15 @@ use tracing::Instrument as _;
 
 use super::Sides;
 use super::downgrade;
+use crate::debug::debug_line;
+use crate::engine::log::AcquireLog;
+use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
-use crate::lock::acquire_methods::{Wait, acquire_methods, holder_methods};
-use crate::lock::debug::debug_line;
+use crate::lock::acquire_methods::{acquire_methods, holder_methods};
 use crate::lock::guard::LockGuard;
 use crate::lock::holds::Holds;
-use crate::lock::log::AcquireLog;
-use crate::lock::owner::OwnerId;
 use crate::lock::participants::Participant;
+use crate::owner::OwnerId;
 
 /// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many owners may hold it at once.
 ///

@@ -6,17 +6,18 @@ use curator_client::{CuratorClient, Error as ClientError, ZPath};
 use curator_protocol::{LeaseLimit, LockInternalsDriver, ParticipantKind, StandardLockInternalsDriver};
 use tracing::Instrument as _;
 
+use crate::engine::contender::LeasesWanted;
+use crate::engine::hold::Hold;
+use crate::engine::internals::LockInternals;
+use crate::engine::limit::LimitNode;
+use crate::engine::log::LockKind;
+use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
-use crate::lock::acquire_methods::Wait;
-use crate::lock::contender::LeasesWanted;
 use crate::lock::guard::LockGuard;
-use crate::lock::hold::Hold;
 use crate::lock::holds::{Holds, Share};
-use crate::lock::internals::LockInternals;
-use crate::lock::log::LockKind;
-use crate::lock::owner::OwnerId;
 use crate::lock::participants::{Numbers, Participant, read_queues};
-use crate::shared_count::SharedCount;
+use crate::owner::OwnerId;
+use crate::shared::SharedCount;
 
 /// Curator's layout: contenders queue under `locks`, and leases are children of `leases`.
 #[derive(Debug, Clone)]
@@ -93,12 +94,12 @@ impl SemaphoreInternals {
         if quantity == 0 || quantity > max {
             return Err(Error::InvalidQuantity { path: self.path.clone(), asked: quantity, max });
         }
-        let (limit, count) = match &self.limit {
+        let (limit, limit_node) = match &self.limit {
             LimitSource::Fixed(leases) => (LeaseLimit::Fixed(*leases), None),
-            LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count)),
+            LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count as &dyn LimitNode)),
         };
-        let wanted =
-            LeasesWanted { quantity, directory: &self.leases_dir, data: self.lease_data.as_ref(), limit, count };
+        let (directory, data) = (&self.leases_dir, self.lease_data.as_ref());
+        let wanted = LeasesWanted { quantity, directory, data, limit, limit_node };
         let owner = OwnerId::new();
         let mut log = self.queue.asked(&owner, wait);
         let span = log.span().clone();

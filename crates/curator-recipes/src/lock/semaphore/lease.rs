@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+use crate::debug::debug_line;
 use crate::error::{Error, Result};
-use crate::lock::debug::debug_line;
 use crate::lock::guard::LockGuard;
 
 /// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a [`LockGuard`]: it can be lost,

@@ -13,12 +13,12 @@ use curator_protocol::ParticipantKind;
 use self::internals::{LimitSource, SemaphoreInternals};
 pub use self::lease::SemaphoreLease;
 pub use self::mutex::InterProcessSemaphoreMutex;
-use super::acquire_methods::Wait;
-use super::log::LockKind;
 use super::participants::Participant;
+use crate::debug::debug_line;
+use crate::engine::log::LockKind;
+use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
-use crate::lock::debug::debug_line;
-use crate::shared_count::SharedCount;
+use crate::shared::SharedCount;
 
 /// A number of leases, shared by all processes that use the same path, and never exceeded.
 ///

@@ -9,7 +9,7 @@ use super::AcquireLog;
 use super::text::{Capped, Paths};
 use crate::error::{LockLost, LossReason};
 use crate::fencing::FencingToken;
-use crate::lock::owner::OwnerId;
+use crate::owner::OwnerId;
 
 /// Tells of one hold. Clones tell of the same one.
 #[derive(Debug, Clone)]

@@ -7,14 +7,14 @@ use curator_protocol::{Contest, ContestError, Pace, Step, Uuid};
 use futures_util::future::FutureExt as _;
 
 use super::LockInternals;
+use crate::engine::contender::{Contender, LeasesWanted};
+use crate::engine::failures::Failures;
+use crate::engine::hold::Hold;
+use crate::engine::line::InQueue;
+use crate::engine::log::AcquireLog;
+use crate::engine::refused::refused_before;
+use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
-use crate::lock::acquire_methods::Wait;
-use crate::lock::contender::{Contender, LeasesWanted};
-use crate::lock::failures::Failures;
-use crate::lock::hold::Hold;
-use crate::lock::line::InQueue;
-use crate::lock::log::AcquireLog;
-use crate::lock::refused::refused_before;
 
 /// One acquire of a lock.
 pub(super) struct Acquiring<'a, 'l> {
@@ -271,8 +271,8 @@ mod tests {
 
     use super::*;
     use crate::InterProcessMutex;
-    use crate::lock::log::LockKind;
-    use crate::lock::owner::OwnerId;
+    use crate::engine::log::LockKind;
+    use crate::owner::OwnerId;
 
     /// There may be ten thousand of them. What is needed only in the queue is boxed when it is needed.
     #[tokio::test]

@@ -8,14 +8,14 @@ use curator_client::{CuratorClient, ZPath};
 use curator_protocol::{ContenderIdentity, LockInternalsDriver, Uuid};
 
 use self::acquiring::Acquiring;
-use super::acquire_methods::Wait;
 use super::contender::LeasesWanted;
 use super::failures::Failures;
 use super::hold::Hold;
 use super::line::Line;
 use super::log::{AcquireLog, LockKind, Subject};
-use super::owner::OwnerId;
+use super::wait::Wait;
 use crate::error::{Error, Result};
+use crate::owner::OwnerId;
 
 /// The engine under every lock: takes one place in each of its queues, and waits until it is first in all of them.
 ///

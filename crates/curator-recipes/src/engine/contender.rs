@@ -11,13 +11,13 @@ use curator_protocol::{
 };
 
 use super::hold::Hold;
+use super::limit::LimitNode;
 use super::log::AcquireLog;
 use super::own_nodes::{OwnNodes, State};
-use super::owner::OwnerId;
 use super::watches::Watches;
 use crate::error::Result;
 use crate::fencing::FencingToken;
-use crate::shared_count::SharedCount;
+use crate::owner::OwnerId;
 
 /// One contender in one session. Dropping it gives up its nodes.
 pub(crate) struct Contender<'a> {
@@ -26,7 +26,7 @@ pub(crate) struct Contender<'a> {
     /// The directories of the queues, followed by that of the leases.
     pub(super) directories: Vec<Directory>,
     /// The node that contains the number of leases.
-    pub(super) count: Option<&'a SharedCount>,
+    pub(super) limit: Option<&'a dyn LimitNode>,
     pub(super) nodes: OwnNodes,
     /// The directories of the queues, and their parents, that are missing as far as is known: created with our nodes.
     pub(super) missing: Vec<ZPath>,
@@ -46,7 +46,7 @@ pub(crate) struct LeasesWanted<'a> {
     pub(crate) data: Option<&'a Arc<[u8]>>,
     pub(crate) limit: LeaseLimit,
     /// The node that contains the number of leases, if the limit is shared.
-    pub(crate) count: Option<&'a SharedCount>,
+    pub(crate) limit_node: Option<&'a dyn LimitNode>,
 }
 
 /// A directory, and how our node in it is created.
@@ -69,7 +69,7 @@ impl<'a> Contender<'a> {
             client,
             session,
             directories: Vec::new(),
-            count: None,
+            limit: None,
             nodes: OwnNodes::new(client, session),
             missing: Vec::new(),
             watches: Watches::new(queues.len()),
@@ -86,7 +86,7 @@ impl<'a> Contender<'a> {
     pub(crate) fn with_leases(mut self, id: &Uuid, wanted: &LeasesWanted<'a>) -> Result<Self> {
         let data = wanted.data.unwrap_or_else(|| self.client.default_lock_data());
         self.add(wanted.directory, &StandardLockInternalsDriver::LEASES, id, data)?;
-        self.count = wanted.count;
+        self.limit = wanted.limit_node;
         Ok(self)
     }
 

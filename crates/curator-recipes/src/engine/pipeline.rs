@@ -13,12 +13,12 @@ use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
 
 use super::contender::Contender;
+use super::limit::LimitNode;
 use super::log::pipeline_sent;
 use super::own_nodes::State;
-use super::revoke::is_revoke_request;
+use super::revocation::is_revoke_request;
 use super::watched_node::OwnWatch;
 use crate::error::{Error, Result};
-use crate::shared_count::SharedCount;
 
 /// The requests in flight: those that are answered together, and how many requests of the contest they stand for.
 pub(crate) struct Pipeline(Vec<(usize, Sent)>);
@@ -98,16 +98,16 @@ impl Contender<'_> {
                 one(read.map_ok(|(data, stat, watch)| Reply::Data(data, stat, Some(watch))))
             }
             Request::Limit => {
-                let read = session.get_data(self.count()?.path());
+                let read = session.get_data(self.limit()?.path());
                 one(read.map_ok(|(data, stat)| Reply::Data(data, stat, None)))
             }
             Request::WatchLimit => {
-                let read = session.watch_data(self.count()?.path());
+                let read = session.watch_data(self.limit()?.path());
                 one(read.map_ok(|(data, stat, watch)| Reply::Data(data, stat, Some(watch))))
             }
             Request::CreateLimit => {
-                let (session, count) = (session.clone(), self.count()?.clone());
-                one(async move { count.create_if_missing(&session).await.map(|()| Reply::Done) })
+                let create = self.limit()?.create_if_missing(session);
+                one(create.map_ok(|()| Reply::Done))
             }
             Request::Take { with_directory, quantity, limit, place, place_version } => {
                 self.nodes.sending(directory);
@@ -129,8 +129,8 @@ impl Contender<'_> {
     }
 
     fn send_reads(&self, reads: &[(usize, Request)]) -> Sent {
-        let read = |(directory, request): &(usize, Request)| match (request, self.count) {
-            (Request::Limit, Some(count)) => ReadOperation::Data(count.path().clone()),
+        let read = |(directory, request): &(usize, Request)| match (request, self.limit) {
+            (Request::Limit, Some(limit)) => ReadOperation::Data(limit.path().clone()),
             _ => ReadOperation::Children(self.directories[*directory].path.clone()),
         };
         let (sent, count) = (self.session.read_all(reads.iter().map(read).collect()), reads.len());
@@ -143,7 +143,7 @@ impl Contender<'_> {
     }
 
     fn check_of(&self, limit: Limit) -> Option<TransactionOperation> {
-        let path = self.count?.path().clone();
+        let path = self.limit?.path().clone();
         Some(TransactionOperation::Check { path, version: Some(limit.version?) })
     }
 }
@@ -220,11 +220,8 @@ impl Contender<'_> {
             }
             (Request::Limit | Request::WatchLimit, Ok(Reply::Data(data, stat, watch))) => {
                 watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
-                match self.count()?.parse(&data, stat.version) {
-                    Ok(read) => {
-                        let leases = usize::try_from(read.value).unwrap_or(0);
-                        Answer::Limit(Limit { leases, version: Some(read.version) })
-                    }
+                match self.limit()?.limit(&data, stat.version) {
+                    Ok(limit) => Answer::Limit(limit),
                     // Nothing to a contender that is not the first, which will read it again.
                     Err(_) if place.is_early => Answer::Unknown,
                     Err(error) => return Err(error),
@@ -277,8 +274,8 @@ impl Contender<'_> {
         Ok(Answer::Unknown)
     }
 
-    fn count(&self) -> Result<&SharedCount> {
-        self.count.ok_or_else(|| self.unfit(&Request::Limit))
+    fn limit(&self) -> Result<&dyn LimitNode> {
+        self.limit.ok_or_else(|| self.unfit(&Request::Limit))
     }
 
     fn unfit(&self, request: &Request) -> Error {
@@ -316,7 +313,7 @@ fn own_node(created: &Created) -> OwnNode {
 }
 
 /// Whether the server does not permit the request, or an operation of the transaction.
-pub(super) fn is_denied(error: &ClientError) -> bool {
+pub(crate) fn is_denied(error: &ClientError) -> bool {
     matches!(cause(error), (_, ClientError::NoAuth { .. }))
 }
 

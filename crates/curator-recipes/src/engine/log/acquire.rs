@@ -9,9 +9,9 @@ use tracing::Span;
 
 use super::Subject;
 use super::text::{Capped, Paths};
+use crate::engine::wait::Wait;
 use crate::error::Error;
-use crate::lock::acquire_methods::Wait;
-use crate::lock::owner::OwnerId;
+use crate::owner::OwnerId;
 
 /// Tells of one acquire, from the call to its end. If it is dropped before that, the acquire was given up.
 #[derive(Debug)]

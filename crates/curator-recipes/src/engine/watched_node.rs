@@ -8,40 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use curator_client::{CuratorClient, Error, Retrier, Session, Watch, WatchEvent, ZPath};
 use futures_util::future::{FutureExt as _, Shared, select_all};
-use tokio::sync::watch;
 
-use super::log::HoldLog;
-use super::revoke::is_revoke_request;
-
-/// Whether someone has asked for the lock back.
-#[derive(Debug)]
-pub(crate) struct Revocation {
-    asked: watch::Sender<bool>,
-    log: HoldLog,
-}
-
-impl Revocation {
-    pub(crate) fn new(log: HoldLog) -> Self {
-        Self { asked: watch::Sender::new(false), log }
-    }
-
-    pub(crate) fn is_asked(&self) -> bool {
-        *self.asked.borrow()
-    }
-
-    /// Someone has.
-    pub(crate) fn note(&self) {
-        if !self.asked.send_replace(true) {
-            self.log.asked_back();
-        }
-    }
-
-    /// Waits until someone has.
-    pub(crate) async fn asked(&self) {
-        // The sender lives in `self`, so the channel cannot be closed.
-        let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
-    }
-}
+use super::revocation::{Revocation, is_revoke_request};
 
 /// A watch on a node of ours, and what was read when it was set.
 #[derive(Debug)]
@@ -234,7 +202,7 @@ async fn watch_node(mut retrier: Retrier, session: Session, node: WatchedNode, r
                     && session.end().is_none()
                     && let Some(revocation) = revocation.upgrade()
                 {
-                    revocation.log.cannot_watch(&node.path, &error);
+                    revocation.cannot_watch(&node.path, &error);
                     told = true;
                 }
                 // It never will be, or the client is closing, which is reported as the end of the session.

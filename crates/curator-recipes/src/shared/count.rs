@@ -5,10 +5,13 @@ mod changes;
 use std::sync::Arc;
 
 use curator_client::{CreateMode, Created, CuratorClient, NodePath, NodeSpec, Request, Session, Watch, ZPath};
+use curator_protocol::Limit;
+use futures_util::future::{BoxFuture, FutureExt as _};
 
 pub use self::changes::CountChanges;
+use crate::debug::debug_line;
+use crate::engine::limit::LimitNode;
 use crate::error::{Error, Result};
-use crate::lock::debug::debug_line;
 
 /// A number that all processes share: an `i32` in the data of one persistent node.
 ///
@@ -222,12 +225,12 @@ impl SharedCount {
             Err(curator_client::Error::NoNode { .. }) => {}
             found => return found,
         }
-        self.create_if_missing(session).await?;
+        self.create_with_seed(session).await?;
         read(session, path).await
     }
 
     /// Creates the node with the seed, if it does not exist. Retries nothing.
-    pub(crate) async fn create_if_missing(&self, session: &Session) -> curator_client::Result<()> {
+    async fn create_with_seed(&self, session: &Session) -> curator_client::Result<()> {
         match self.create(session, self.inner.seed).await {
             // Created by someone else, or by an earlier try of ours whose answer was lost.
             Ok(_) | Err(curator_client::Error::NodeExists { .. }) => Ok(()),
@@ -251,11 +254,28 @@ impl SharedCount {
     /// # Errors
     ///
     /// [`Error::InvalidSharedCount`].
-    pub(crate) fn parse(&self, data: &[u8], version: i32) -> Result<VersionedCount> {
+    fn parse(&self, data: &[u8], version: i32) -> Result<VersionedCount> {
         match decode(data) {
             Some(value) => Ok(VersionedCount { value, version }),
             None => Err(Error::InvalidSharedCount { path: self.inner.path.clone(), size: data.len() }),
         }
+    }
+}
+
+impl LimitNode for SharedCount {
+    fn path(&self) -> &ZPath {
+        self.path()
+    }
+
+    fn create_if_missing(&self, session: &Session) -> BoxFuture<'static, curator_client::Result<()>> {
+        let (count, session) = (self.clone(), session.clone());
+        async move { count.create_with_seed(&session).await }.boxed()
+    }
+
+    fn limit(&self, data: &[u8], version: i32) -> Result<Limit> {
+        let VersionedCount { value, version } = self.parse(data, version)?;
+        // No lease below zero.
+        Ok(Limit { leases: usize::try_from(value).unwrap_or(0), version: Some(version) })
     }
 }
 

@@ -36,7 +36,7 @@ struct Nodes {
 }
 
 #[derive(Debug)]
-pub(super) enum State {
+pub(crate) enum State {
     /// No create has been sent, or it is known to have failed.
     Idle,
     /// The first create has been sent; its outcome is not known.
@@ -61,21 +61,21 @@ impl OwnNodes {
     }
 
     /// A create is about to be sent in this directory.
-    pub(super) fn sending(&mut self, directory: usize) {
+    pub(crate) fn sending(&mut self, directory: usize) {
         let state = &mut self.nodes[directory].state;
         *state = if matches!(state, State::Idle) { State::Sent } else { State::MayExist };
     }
 
     /// The server does not permit the create that was sent last. If there was no other, there is nothing to look for; whoever
     /// may not create may often not look either.
-    pub(super) fn denied(&mut self, directory: usize) {
+    pub(crate) fn denied(&mut self, directory: usize) {
         if let Some(Nodes { state: state @ State::Sent, .. }) = self.nodes.get_mut(directory) {
             *state = State::Idle;
         }
     }
 
     /// Sets what is known of the nodes in this directory. Before a create is sent, that is [`sending`](Self::sending).
-    pub(super) fn set(&mut self, directory: usize, state: State) {
+    pub(crate) fn set(&mut self, directory: usize, state: State) {
         self.nodes[directory].state = state;
     }
 

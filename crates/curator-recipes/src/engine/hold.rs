@@ -11,14 +11,15 @@ use tokio::sync::watch;
 use tracing::Span;
 
 pub(crate) use self::end::HoldEnd;
-use super::acquire_methods::Wait;
 use super::failures::Failures;
 use super::log::{AcquireLog, HoldLog};
 use super::own_nodes::OwnNodes;
-use super::owner::OwnerId;
-use super::watched_node::{Deleted, OwnWatch, Revocation, WatchedNode, watch_nodes};
+use super::revocation::Revocation;
+use super::wait::Wait;
+use super::watched_node::{Deleted, OwnWatch, WatchedNode, watch_nodes};
 use crate::error::{LockLost, LossReason, Result};
 use crate::fencing::FencingToken;
+use crate::owner::OwnerId;
 
 /// The owning nodes, in one session: one for each queue.
 #[derive(Debug)]

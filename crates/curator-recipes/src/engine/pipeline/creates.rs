@@ -5,7 +5,7 @@ use curator_protocol::Request;
 use futures_util::future::{FutureExt as _, TryFutureExt as _};
 
 use super::{Reply, Sent, created_of, each, one};
-use crate::lock::contender::Contender;
+use crate::engine::contender::Contender;
 
 impl Contender<'_> {
     pub(super) fn send_creates(&mut self, creates: &[(usize, Request)]) -> Sent {

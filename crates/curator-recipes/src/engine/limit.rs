@@ -1,0 +1,24 @@
+//! A number of leases that a node contains.
+
+use std::fmt;
+
+use curator_client::{Result as ClientResult, Session, ZPath};
+use curator_protocol::Limit;
+use futures_util::future::BoxFuture;
+
+use crate::error::Result;
+
+/// The node that contains the number of a semaphore's leases.
+pub(crate) trait LimitNode: fmt::Debug + Send + Sync {
+    fn path(&self) -> &ZPath;
+
+    /// Creates the node if it does not exist. Retries nothing.
+    fn create_if_missing(&self, session: &Session) -> BoxFuture<'static, ClientResult<()>>;
+
+    /// The number that was read from the node.
+    ///
+    /// # Errors
+    ///
+    /// When the data is not a number.
+    fn limit(&self, data: &[u8], version: i32) -> Result<Limit>;
+}

@@ -1,0 +1,17 @@
+//! What acquires and holds: nodes in queues, from the first request to the last delete. The [locks](crate::lock) are thin faces
+//! of it.
+
+pub(crate) mod contender;
+mod failures;
+pub(crate) mod hold;
+pub(crate) mod internals;
+pub(crate) mod limit;
+mod line;
+pub(crate) mod log;
+pub(crate) mod own_nodes;
+pub(crate) mod pipeline;
+mod refused;
+pub(crate) mod revocation;
+pub(crate) mod wait;
+mod watched_node;
+mod watches;

@@ -1,0 +1,5 @@
+//! Values that all processes share.
+
+mod count;
+
+pub use self::count::{CountChanges, SharedCount, VersionedCount};
