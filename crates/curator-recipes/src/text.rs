@@ -16,10 +16,10 @@ impl Serialize for FencingToken {
     }
 }
 
-/// Reads the number, and refuses what [`from_i64`](FencingToken::from_i64) refuses.
+/// Reads the number, and refuses what [`try_from`](FencingToken#impl-TryFrom%3Ci64%3E-for-FencingToken) refuses.
 impl<'de> Deserialize<'de> for FencingToken {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::from_i64(i64::deserialize(deserializer)?).map_err(D::Error::custom)
+        Self::try_from(i64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

@@ -25,7 +25,7 @@ impl Sets {
     /// Does what is asked, if the token is not stale.
     pub(super) fn apply(&self, request: Request) -> Answer {
         let (Request::Read { set, token } | Request::Write { set, token, .. }) = &request;
-        let token = match token.map(FencingToken::from_i64).transpose() {
+        let token = match token.map(FencingToken::try_from).transpose() {
             Ok(token) => token,
             Err(invalid) => return Answer::Invalid { why: invalid.to_string() },
         };

@@ -14,7 +14,7 @@ const NONE: i64 = 0;
 /// use curator_recipes::fencing::FencingChecker;
 ///
 /// let checker = FencingChecker::new();
-/// let (old, new) = (FencingToken::from_i64(33)?, FencingToken::from_i64(34)?);
+/// let (old, new) = (FencingToken::try_from(33)?, FencingToken::try_from(34)?);
 /// checker.admit(old)?;
 /// checker.admit(old)?; // the same holder writes again
 /// checker.admit(new)?; // the next one reads, and writes later
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn token(number: i64) -> FencingToken {
-        FencingToken::from_i64(number).unwrap()
+        FencingToken::try_from(number).unwrap()
     }
 
     #[test]

@@ -190,9 +190,9 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let journal = Journal { file: Mutex::new(File), checker: FencingChecker::new() };
-//! journal.last(FencingToken::from_i64(34)?).await?;
-//! assert!(journal.append(FencingToken::from_i64(33)?, "late").await.is_err());
-//! journal.append(FencingToken::from_i64(34)?, "written").await?;
+//! journal.last(FencingToken::try_from(34)?).await?;
+//! assert!(journal.append(FencingToken::try_from(33)?, "late").await.is_err());
+//! journal.append(FencingToken::try_from(34)?, "written").await?;
 //! # Ok(())
 //! # }
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();

@@ -17,7 +17,7 @@ use super::{FencingChecker, FencingToken, StaleToken};
 /// use curator_recipes::fencing::FencedResource;
 ///
 /// let stock = FencedResource::new(10);
-/// let (old, new) = (FencingToken::from_i64(33)?, FencingToken::from_i64(34)?);
+/// let (old, new) = (FencingToken::try_from(33)?, FencingToken::try_from(34)?);
 /// let seen_by_old = stock.read_with(old, |stock| *stock)?;
 /// let seen_by_new = stock.read_with(new, |stock| *stock)?;
 /// // The old holder resumes before the new one writes. What the new one has read stays true.
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn token(number: i64) -> FencingToken {
-        FencingToken::from_i64(number).unwrap()
+        FencingToken::try_from(number).unwrap()
     }
 
     #[test]

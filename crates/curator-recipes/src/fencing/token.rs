@@ -12,13 +12,15 @@ use std::str::FromStr;
 /// what it has read. The module [`fencing`](crate::fencing) explains how a store does that, and what a token in the write
 /// alone does not protect.
 ///
-/// `Display` writes its form on the wire, the number in decimal digits, and `FromStr` reads that.
+/// `Display` writes its form on the wire, the number in decimal digits, and `FromStr` reads that. From a number, as a database
+/// keeps it, it is made by `TryFrom<i64>`.
 ///
 /// ```
 /// use curator_recipes::FencingToken;
 ///
 /// let token: FencingToken = "4294967299".parse()?;
 /// assert_eq!(token.as_i64(), 4_294_967_299);
+/// assert_eq!(FencingToken::try_from(4_294_967_299)?, token);
 /// assert_eq!(token.to_string(), "4294967299");
 /// assert_eq!(
 ///     "-1".parse::<FencingToken>().unwrap_err().to_string(),
@@ -37,19 +39,26 @@ impl FencingToken {
         Self(czxid)
     }
 
-    /// The token with this number, for one that came over the wire, or that a store has kept.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidFencingToken`] when it is not positive.
-    pub fn from_i64(number: i64) -> Result<Self, InvalidFencingToken> {
-        if number > 0 { Ok(Self(number)) } else { Err(InvalidFencingToken { value: number.to_string() }) }
-    }
-
     /// The number. Positive, and rising from holder to holder.
     #[must_use]
     pub fn as_i64(self) -> i64 {
         self.0
+    }
+}
+
+/// For a token that came over the wire, or that a store has kept.
+impl TryFrom<i64> for FencingToken {
+    type Error = InvalidFencingToken;
+
+    /// Fails when the number is not positive.
+    fn try_from(number: i64) -> Result<Self, InvalidFencingToken> {
+        if number > 0 { Ok(Self(number)) } else { Err(InvalidFencingToken { value: number.to_string() }) }
+    }
+}
+
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
     }
 }
 
@@ -65,7 +74,7 @@ impl FromStr for FencingToken {
     fn from_str(text: &str) -> Result<Self, InvalidFencingToken> {
         // The parser of integers takes a `+` too, which no `Display` writes.
         let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-        let token = number.and_then(|number| Self::from_i64(number).ok());
+        let token = number.and_then(|number: i64| Self::try_from(number).ok());
         token.ok_or_else(|| InvalidFencingToken { value: text.to_owned() })
     }
 }
@@ -95,17 +104,17 @@ mod tests {
             assert!(error.to_string().contains(&format!("{text:?}: expected")), "{error}");
         }
         for number in [0, -1, i64::MIN] {
-            assert_eq!(FencingToken::from_i64(number).unwrap_err().value, number.to_string());
+            assert_eq!(FencingToken::try_from(number).unwrap_err().value, number.to_string());
         }
-        assert_eq!("0007".parse(), FencingToken::from_i64(7));
+        assert_eq!("0007".parse(), FencingToken::try_from(7));
     }
 
     proptest! {
         #[test]
         fn what_is_printed_can_be_read(number in 1..=i64::MAX) {
-            let token = FencingToken::from_i64(number).unwrap();
+            let token = FencingToken::try_from(number).unwrap();
             prop_assert_eq!(token.to_string().parse(), Ok(token));
-            prop_assert_eq!(token.as_i64(), number);
+            prop_assert_eq!((token.as_i64(), i64::from(token)), (number, number));
         }
     }
 }
