@@ -284,18 +284,30 @@ impl Error {
         }
     }
 
-    /// Whether the same call can succeed later, with nothing else changed.
+    /// Whether another try can succeed, with nothing else changed. After [`Lost`](Self::Lost) that is another acquire, and what was
+    /// done last may have been done without the lock.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Client(error) => error.is_retryable(),
             Self::AcquireFailed { cause, .. } => cause.is_retryable(),
+            Self::Lost(lost) => lost.reason.passes(),
             Self::PlaceDeleted { .. } => true,
-            Self::MultiLockMember { cause, .. } => match &**cause {
-                // Lost on the way to the next lock, not in a release.
-                Self::Lost(lost) => lost.reason.passes(),
-                cause => cause.is_retryable(),
-            },
+            Self::MultiLockMember { cause, .. } => cause.is_retryable(),
+            _ => false,
+        }
+    }
+
+    /// Whether the reason is that this program has closed the client: the end of a loop, and no failure to report. The end of the
+    /// client's runtime is not, nor is a fork.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Client(error) | Self::ReleasePending { cause: error, .. } => {
+                matches!(error, curator_client::Error::Closed)
+            }
+            Self::Lost(lost) => lost.reason == LossReason::SessionLost(SessionEnd::Closed),
+            Self::MultiLockMember { cause, .. } => cause.is_closed(),
             _ => false,
         }
     }
@@ -376,15 +388,32 @@ mod tests {
     }
 
     #[test]
-    fn an_acquire_that_lost_a_lock_on_the_way_to_the_next_can_be_tried_again_in_the_next_session() {
-        let lost = |reason| LockLost { path: ZPath::root(), reason };
+    fn what_was_lost_can_be_acquired_again_in_the_next_session() {
+        let lost = |reason| Error::from(LockLost { path: ZPath::root(), reason });
         let ended = |end| lost(LossReason::SessionLost(end));
         let ends = [SessionEnd::Expired, SessionEnd::LeaseOver, SessionEnd::AuthFailed].map(ended);
         for lost in ends.into_iter().chain([lost(LossReason::NodeDeleted)]) {
-            assert!(member(lost.clone().into()).is_retryable(), "{lost}");
-            // A release that comes too late is another matter.
-            assert!(!Error::from(lost).is_retryable());
+            assert!(lost.is_retryable() && !lost.is_closed(), "{lost}");
+            // On the way to the next lock.
+            let lost = member(lost);
+            assert!(lost.is_retryable() && !lost.is_closed(), "{lost}");
         }
-        assert!(!member(ended(SessionEnd::Closed).into()).is_retryable());
+        for end in [SessionEnd::Closed, SessionEnd::Forked] {
+            let (one, of_several) = (ended(end), member(ended(end)));
+            assert!(!one.is_retryable() && !of_several.is_retryable(), "{end}");
+            assert_eq!([one.is_closed(), of_several.is_closed()], [end == SessionEnd::Closed; 2], "{end}");
+        }
+    }
+
+    #[test]
+    fn that_the_client_was_closed_is_known_from_what_it_prevented() {
+        let (path, cause) = (ZPath::root(), curator_client::Error::Closed);
+        for closed in [Error::Client(cause.clone()), Error::ReleasePending { path: path.clone(), cause }] {
+            assert!(closed.is_closed() && member(closed.clone()).is_closed(), "{closed}");
+        }
+        let forked = curator_client::Error::Forked;
+        for other in [Error::Client(forked.clone()), Error::ReleasePending { path, cause: forked }] {
+            assert!(!other.is_closed(), "{other}");
+        }
     }
 }
