@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use curator_recipes::{Error, LockGuard, LockLost};
-use tokio::time::timeout;
 use tracing::warn;
 
 /// How long anyone waits for a release; after that it goes on in the background.
@@ -20,15 +19,14 @@ pub(crate) enum Released {
 
 /// In an outage a release waits as long as the retry policy says, which is forever here.
 pub(crate) async fn release(guard: LockGuard) -> Released {
-    let node = guard.node().clone();
-    match timeout(RELEASE, guard.release()).await {
-        Ok(Ok(())) => return Released::Confirmed,
-        Ok(Err(Error::Lost(lost))) => {
+    match guard.release_timeout(RELEASE).await {
+        Ok(()) => return Released::Confirmed,
+        Err(Error::Lost(lost)) => {
             warn!(%lost, "a lock was lost before its release");
             return Released::Lost(lost);
         }
-        Ok(Err(error)) => warn!(%error, "a release has failed"),
-        Err(_) => warn!(%node, "a release goes on in the background"),
+        Err(error @ Error::ReleasePending { .. }) => warn!(%error, "a release goes on in the background"),
+        Err(error) => warn!(%error, "a release has failed"),
     }
     Released::Unconfirmed
 }

@@ -1,7 +1,7 @@
 //! A holder that is cut off knows that its lock is gone before anybody else has it; and nobody takes over what a dead session had.
 
-use curator_recipes::client::{ConnectionState, CuratorClient, SessionEnd};
-use curator_recipes::{InterProcessSemaphoreV2, LockGuard, LockLost, LossReason, revoke};
+use curator_recipes::client::{self, ConnectionState, CuratorClient, SessionEnd};
+use curator_recipes::{Error, InterProcessSemaphoreV2, LockGuard, LockLost, LossReason, revoke};
 use curator_test::{Direction, OpCode};
 
 use crate::support::{
@@ -119,6 +119,19 @@ async fn run_drops_the_work_when_the_lock_is_lost_and_passes_its_result_on_other
     let lost = soon(guard.run(work)).await.unwrap_err();
     assert_eq!(lost.reason, LossReason::NodeDeleted);
     assert!(observed.await.is_err(), "the work was not dropped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_can_fail_has_one_error_for_its_own_failure_and_for_the_loss() {
+    let (holder, admin, path) = (client().await, client().await, path("try-run"));
+    let guard = mutex(&holder, &path).acquire().await.unwrap();
+    let refused = async || Err::<u8, Error>(holder.resolve("no path").unwrap_err().into());
+    assert_eq!(guard.try_run(async { Ok::<_, Error>(7) }).await.unwrap(), 7);
+    let error = guard.try_run(refused()).await.unwrap_err();
+    assert!(matches!(&error, Error::Client(client::Error::InvalidPath(_))), "{error:?}");
+    admin.delete().for_path(guard.node()).await.unwrap();
+    let error = soon(guard.try_run(std::future::pending::<Result<u8, Error>>())).await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(lost) if lost.reason == LossReason::NodeDeleted), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -210,7 +210,7 @@ impl LockGuard {
     ///         };
     ///         match term.await {
     ///             Ok(()) => {}
-    ///             Err(Error::Client(client::Error::Closed)) => return Ok(()),
+    ///             Err(error) if error.is_closed() => return Ok(()),
     ///             // It was not closed: its runtime has shut down, for example.
     ///             Err(error @ Error::Client(client::Error::ClientEnded { .. } | client::Error::Forked)) => return Err(error),
     ///             Err(Error::Lost(lost)) => println!("{lost}"),
@@ -247,6 +247,33 @@ impl LockGuard {
             future.as_mut().poll(cx).map(Ok)
         })
         .await
+    }
+
+    /// Runs a future that can fail while the lock is held, as [`run`](Self::run) does. A loss becomes an error of the future's own
+    /// type.
+    ///
+    /// ```no_run
+    /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let lines = guard
+    ///     .try_run(async {
+    ///         let report = tokio::fs::read_to_string("report").await?;
+    ///         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(report.lines().count())
+    ///     })
+    ///     .await?;
+    /// # let _ = lines;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// That of the future, or one made of the [`LockLost`] when the lock was lost first.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`run`](Self::run).
+    pub async fn try_run<T, E: From<LockLost>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        self.run(future).await?
     }
 
     /// The lock's node on the server, including chroot and namespace. The first one, if there are several.

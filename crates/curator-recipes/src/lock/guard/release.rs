@@ -33,6 +33,23 @@ impl LockGuard {
         }
     }
 
+    /// Releases like [`release`](Self::release), and waits no longer than `timeout` for the result: what is not confirmed by then
+    /// goes on in the background. [`close`](curator_client::CuratorClient::close) waits for it.
+    ///
+    /// The requests are sent even if the timeout is zero.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`release`](Self::release); [`Error::ReleasePending`](crate::Error::ReleasePending) with an
+    /// [`OperationTimeout`](curator_client::Error::OperationTimeout) in it when the time is up.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release continues in the background.
+    pub async fn release_timeout(self, timeout: Duration) -> Result<()> {
+        Error::of_releases(self.release_within(timeout).await)
+    }
+
     /// Gives up this guard, and returns what is left to be done and reported.
     fn releasing(self) -> Option<BoxFuture<'static, Result<()>>> {
         if self.others.is_empty() {
@@ -50,8 +67,7 @@ impl LockGuard {
         Some(releasing.boxed())
     }
 
-    /// As [`release`](Self::release), for a caller that cannot wait long: what is not done after `timeout` continues in
-    /// the background. Returns all errors, in the order of the releases.
+    /// As [`release_timeout`](Self::release_timeout). Returns all errors, in the order of the releases.
     pub(crate) async fn release_within(self, timeout: Duration) -> Vec<Error> {
         let deadline = Deadline::after(timeout);
         let mut failures = Vec::new();

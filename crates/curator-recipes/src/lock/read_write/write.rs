@@ -1,6 +1,7 @@
 //! The write lock.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use curator_client::{CuratorClient, ZPath};
 use curator_protocol::ParticipantKind;
@@ -173,6 +174,19 @@ impl WriteGuard {
     /// A dropped release continues in the background.
     pub async fn release(self) -> Result<()> {
         self.guard.release().await
+    }
+
+    /// Releases this guard, and waits no longer than `timeout` for the result: see [`LockGuard::release_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LockGuard::release_timeout`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release continues in the background.
+    pub async fn release_timeout(self, timeout: Duration) -> Result<()> {
+        self.guard.release_timeout(timeout).await
     }
 
     /// Releases this guard on a plain thread: see [`LockGuard::blocking_release`].

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -49,6 +50,19 @@ impl SemaphoreLease {
     /// A dropped release continues in the background.
     pub async fn release(self) -> Result<()> {
         self.guard.release().await
+    }
+
+    /// Gives the lease back, and waits no longer than `timeout` for the result: see [`LockGuard::release_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LockGuard::release_timeout`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release continues in the background.
+    pub async fn release_timeout(self, timeout: Duration) -> Result<()> {
+        self.guard.release_timeout(timeout).await
     }
 
     /// Gives several leases back at once. If one release fails, the others are released nevertheless.
