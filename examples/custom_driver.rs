@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::{
-    ContenderIdentity, InterProcessMutex, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after,
+    InterProcessMutex,
+    driver::{ContenderIdentity, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after},
 };
 
 /// An exclusive lock whose nodes say which host they are from.

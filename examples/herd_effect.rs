@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    InterProcessMutex, LockGuard, LockInternalsDriver, Queue, StandardLockInternalsDriver, Uuid, Verdict,
+    InterProcessMutex, LockGuard,
+    driver::{LockInternalsDriver, Queue, StandardLockInternalsDriver, Uuid, Verdict},
 };
 use curator_test::{FaultProxy, OpCode};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

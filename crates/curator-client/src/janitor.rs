@@ -100,14 +100,10 @@ impl Janitor {
     ///
     /// If the transaction fails, because a node is already gone or for another reason, the nodes are deleted one by one.
     /// Each of them is then pending, or given up, individually.
-    pub fn delete_owned_together(&self, session: &Session, paths: Vec<ZPath>, keep_alive: Option<Box<dyn Send>>) {
-        self.delete_owned_or_find(session, paths.into_iter().map(|path| (path, None)).collect(), keep_alive);
-    }
-
-    /// As [`delete_owned_together`](Self::delete_owned_together), for nodes whose names are known only from the answer
-    /// to their create. If there is no node of that name, the answer may have been wrong: then the nodes of `session`
-    /// that match the finder, if there is one, are deleted instead.
-    pub fn delete_owned_or_find(
+    ///
+    /// A node has a finder if its name is known only from the answer to its create, which may have been wrong: if there is no
+    /// node of that name, the nodes of `session` that match the finder are deleted instead.
+    pub fn delete_owned_together(
         &self,
         session: &Session,
         mut nodes: Vec<(ZPath, Option<NodeFinder>)>,

@@ -1,7 +1,7 @@
 //! The pauses between the attempts of one operation.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::closing::Closing;
 use crate::error::{Error, Result};
@@ -97,12 +97,6 @@ impl Retrier {
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures.count()
-    }
-
-    /// The time since the first of the consecutive failures; zero if there is none.
-    #[must_use]
-    pub fn failing_for(&self) -> Duration {
-        self.failures.elapsed(Instant::now())
     }
 
     /// Forgets the retries so far: the next failure counts as the first.

@@ -4,8 +4,7 @@
 //! own: [`InterProcessMutex::with_driver`](crate::InterProcessMutex::with_driver) takes one. For another lock name alone,
 //! use [`StandardLockInternalsDriver::with_lock_name`]; for anything else, implement [`LockInternalsDriver`].
 //!
-//! Everything here is also at the root of the crate, and comes from the crate [`curator_protocol`], which has the protocol of
-//! the locks without I/O.
+//! It comes from the crate [`curator_protocol`], which has the protocol of the locks without I/O.
 
 #[doc(no_inline)]
 pub use curator_protocol::Uuid;

@@ -131,7 +131,7 @@ pub enum Error {
         /// The node that shows it: its number is the last possible one, negative, or a duplicate.
         node: String,
     },
-    /// A custom driver that breaks a rule of [`LockInternalsDriver`](crate::LockInternalsDriver).
+    /// A custom driver that breaks a rule of [`LockInternalsDriver`](crate::driver::LockInternalsDriver).
     #[error("the driver's node name {prefix:?} cannot be used: expected {expected}")]
     InvalidDriver {
         /// The beginning of the node's name.

@@ -44,7 +44,7 @@
 //! | to acquire again what the task (or thread) already holds | `new` of these three types, such as [`InterProcessMutex::new`]: futures that share a task are then inside together |
 //! | to share a path with Java Curator | the lock of the same name: [`guide::interop`] |
 //! | to share a path with kazoo's `Lock` (Python) | [`InterProcessMutex::compatible_with_kazoo`] |
-//! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::compatible_with_go_zookeeper`], the same as `non_reentrant` |
+//! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::non_reentrant`] |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
 //! Besides the locks, there is [`SharedCount`]: a number that all processes share, and its changes as a stream.
@@ -106,14 +106,8 @@ mod text;
 
 pub use curator_client as client;
 
-// Listed with what belongs to them, in the module `driver`.
 #[doc(inline)]
 pub use crate::driver::ParticipantKind;
-#[doc(hidden)]
-pub use crate::driver::{
-    ContenderIdentity, LockInternalsDriver, Queue, QueueEntry, ReadLockInternalsDriver, SequenceOverflow,
-    StandardLockInternalsDriver, Uuid, Verdict, WriteLockInternalsDriver, sequence_after,
-};
 pub use crate::error::{Error, LockLost, LossReason, Result};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;

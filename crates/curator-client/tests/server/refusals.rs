@@ -67,7 +67,7 @@ async fn a_node_that_is_not_where_it_was_said_to_be_is_found_and_deleted() {
         }
         let kept = numbered(&client, &dir, "kept-").await;
         nodes[0].0 = dir.child("a-0001234567").unwrap();
-        client.janitor().delete_owned_or_find(&session, nodes, None);
+        client.janitor().delete_owned_together(&session, nodes, None);
         soon(client.janitor().idle()).await;
         assert_eq!(client.get_children(&dir).await.unwrap(), [kept.name()]);
         client.delete().for_path(&kept).await.unwrap();

@@ -150,7 +150,7 @@ impl Drop for OwnNodes {
             }
         }
         let watched = Box::new(mem::take(&mut self.watched));
-        self.client.janitor().delete_owned_or_find(&self.session, known, Some(watched));
+        self.client.janitor().delete_owned_together(&self.session, known, Some(watched));
     }
 }
 

@@ -78,6 +78,10 @@ impl InterProcessMutex {
     /// [`acquire_as`](Self::acquire_as) ignores its owner, and [`is_owned_by_current`](Self::is_owned_by_current) is always
     /// false.
     ///
+    /// It shares a path with Java Curator's `InterProcessMutex` and with go-zookeeper's `zk.NewLock`, if the directory has no
+    /// other children: all of them exclude each other, in one queue. The page [Other clients on the same
+    /// path](crate::guide::interop) lists what was tested.
+    ///
     /// ```no_run
     /// # use curator_recipes::InterProcessMutex;
     /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
@@ -155,44 +159,6 @@ impl InterProcessMutex {
     /// When the path is invalid.
     pub fn compatible_with_kazoo(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
         Self::non_reentrant(client, path)?.with_driver(StandardLockInternalsDriver::with_lock_name(KAZOO_LOCK_NAME))
-    }
-
-    /// Makes a mutex for a path that Go programs lock with go-zookeeper's `zk.NewLock`.
-    ///
-    /// That lock is not reentrant and has Curator's names, so this is the mutex that [`non_reentrant`](Self::non_reentrant)
-    /// makes, under a name that says which other program uses the path. It and go-zookeeper's lock exclude each other, and stand in one queue in the order of their
-    /// arrival; so do it and Java Curator's `InterProcessMutex`.
-    ///
-    /// ```no_run
-    /// use curator_recipes::InterProcessMutex;
-    ///
-    /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
-    /// // In Go: lock := zk.NewLock(conn, "/locks/orders", acl); lock.Lock()
-    /// let mutex = InterProcessMutex::compatible_with_go_zookeeper(&client, "/locks/orders")?;
-    /// let guard = mutex.acquire().await?;
-    /// guard.run(async { /* the work */ }).await?;
-    /// guard.release().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Caveats
-    ///
-    /// - The directory must contain nothing but lock nodes. On a child whose name, or what follows the last `lock-` or `__` in
-    ///   it, is no number, go-zookeeper's `Lock` fails and leaves its own node in the queue, where everybody waits for it until
-    ///   that Go session ends; it waits for any other.
-    /// - The guarantees of this type hold for its own guards only. go-zookeeper's lock has no fencing token, and does not tell
-    ///   its holder that it is lost: a Go program has to listen to its session's events; if it does not, it may go on working
-    ///   while a guard here is valid.
-    /// - go-zookeeper's lock takes no notice of [`revoke`](crate::revoke).
-    ///
-    /// The page [Other clients on the same path](crate::guide::interop) says what was tested, and with which releases.
-    ///
-    /// # Errors
-    ///
-    /// When the path is invalid.
-    pub fn compatible_with_go_zookeeper(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Self::non_reentrant(client, path)
     }
 
     /// The same mutex, with another node layout.

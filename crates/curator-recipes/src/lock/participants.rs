@@ -27,7 +27,7 @@ pub struct Participant {
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
     /// Its data: by default the address of its client. If a driver keeps the contender's id in the data
-    /// ([`ContenderIdentity::Data`](crate::ContenderIdentity::Data)), the data starts with its 36 characters.
+    /// ([`ContenderIdentity::Data`](crate::driver::ContenderIdentity::Data)), the data starts with its 36 characters.
     pub data: Vec<u8>,
 }
 

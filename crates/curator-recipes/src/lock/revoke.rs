@@ -15,7 +15,7 @@ use crate::error::Result;
 /// one.
 ///
 /// Curator's `Revoker.attemptToRevoke`: the node's data becomes `__REVOKE__`. This overwrites the participant's data,
-/// including the id that a driver may keep there ([`ContenderIdentity::Data`](crate::ContenderIdentity::Data)).
+/// including the id that a driver may keep there ([`ContenderIdentity::Data`](crate::driver::ContenderIdentity::Data)).
 ///
 /// ```no_run
 /// use curator_recipes::{InterProcessMutex, revoke};

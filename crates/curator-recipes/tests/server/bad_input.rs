@@ -1,7 +1,7 @@
 //! Bad input is a typed error that names the value and what was expected, or has no effect; never a panic, never a hang.
 
 use curator_recipes::client;
-use curator_recipes::{ContenderIdentity, Error, InterProcessMutex};
+use curator_recipes::{Error, InterProcessMutex, driver::ContenderIdentity};
 
 use crate::support::{Plain, acquiring, client, mutex, path, soon, until};
 

@@ -3,7 +3,7 @@
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, OwnerId, Result,
-    StandardLockInternalsDriver,
+    driver::StandardLockInternalsDriver,
 };
 use futures_util::{StreamExt as _, stream};
 
@@ -101,15 +101,13 @@ async fn with_other_lock_data_or_another_driver_it_is_as_reentrant_as_before() {
     }
 }
 
-/// As the locks of the other clients.
+/// As kazoo's lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mutex_for_a_path_of_kazoo_or_go_zookeeper_is_not_reentrant() {
+async fn a_mutex_for_a_path_of_kazoo_is_not_reentrant() {
     let (client, owner) = (client().await, OwnerId::new());
-    for compatible in [InterProcessMutex::compatible_with_kazoo, InterProcessMutex::compatible_with_go_zookeeper] {
-        let mutex = compatible(&client, path("compatible")).unwrap();
-        let _held = mutex.acquire_as(&owner).await.unwrap();
-        assert!(mutex.try_acquire_as(&owner).await.unwrap().is_none(), "{mutex:?}");
-    }
+    let mutex = InterProcessMutex::compatible_with_kazoo(&client, path("compatible")).unwrap();
+    let _held = mutex.acquire_as(&owner).await.unwrap();
+    assert!(mutex.try_acquire_as(&owner).await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{
-    ContenderIdentity, Error, InterProcessMultiLock, InterProcessSemaphoreV2, ParticipantKind, SemaphoreLease,
+    Error, InterProcessMultiLock, InterProcessSemaphoreV2, ParticipantKind, SemaphoreLease, driver::ContenderIdentity,
 };
 use curator_test::{FaultProxy, OpCode};
 use tokio::task::JoinSet;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use curator_recipes::ContenderIdentity;
 use curator_recipes::client::{CreateMode, CuratorClient, NodeSpec, RetryForever, TransactionOperation};
+use curator_recipes::driver::ContenderIdentity;
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{

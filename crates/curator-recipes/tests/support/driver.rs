@@ -1,6 +1,6 @@
 //! A node layout of the user's own.
 
-use curator_recipes::{ContenderIdentity, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after};
+use curator_recipes::driver::{ContenderIdentity, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after};
 
 /// First come, first served, with other names.
 #[derive(Debug)]

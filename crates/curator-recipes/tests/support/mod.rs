@@ -199,7 +199,7 @@ pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> 
 /// The id and the number in a node's name that is as Curator writes it, with this between them.
 pub(crate) fn id_and_number(name: &str, mark: &str) -> (String, i32) {
     let (id, number) = name.strip_prefix("_c_").and_then(|rest| rest.split_once(mark)).unwrap();
-    assert_eq!(curator_recipes::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
+    assert_eq!(curator_recipes::driver::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
     assert_eq!(number.len(), 10, "{name}");
     (id.to_owned(), number.parse().unwrap())
 }

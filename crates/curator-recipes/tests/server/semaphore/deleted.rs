@@ -95,7 +95,7 @@ async fn a_release_of_leases_of_which_some_are_gone_names_those_and_gives_back_t
 }
 
 async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
-    let name = format!("{dir}/_c_{}-{kind}-", curator_recipes::Uuid::new_v4());
+    let name = format!("{dir}/_c_{}-{kind}-", curator_recipes::driver::Uuid::new_v4());
     let create = client.create().creating_parent_containers().with_mode(CreateMode::EphemeralSequential);
     create.for_path(name, "127.0.0.1").await.unwrap()
 }

@@ -7,7 +7,7 @@ use super::start;
 use crate::ours::client;
 
 fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
-    InterProcessMutex::compatible_with_go_zookeeper(client, path).unwrap()
+    InterProcessMutex::non_reentrant(client, path).unwrap()
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ const GO: Peer = Peer {
     acquire: ("acquire", "ok _c_"),
     release: ("release", "ok"),
     cycles: "cycles",
-    mutex: |client, path| InterProcessMutex::compatible_with_go_zookeeper(client, path).unwrap(),
+    mutex: |client, path| InterProcessMutex::non_reentrant(client, path).unwrap(),
 };
 
 #[tokio::test]
