@@ -284,8 +284,9 @@ impl Error {
         }
     }
 
-    /// Whether another try can succeed, with nothing else changed. After [`Lost`](Self::Lost) that is another acquire, and what was
-    /// done last may have been done without the lock.
+    /// Whether the call can succeed if it is repeated, with nothing else changed. For [`Lost`](Self::Lost), whether the lock can be
+    /// acquired again: the guard is finished, and the work before may have been done, with the lock or without it. False for
+    /// [`ReleasePending`](Self::ReleasePending), as the release goes on without a call.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -294,27 +295,29 @@ impl Error {
             Self::Lost(lost) => lost.reason.passes(),
             Self::PlaceDeleted { .. } => true,
             Self::MultiLockMember { cause, .. } => cause.is_retryable(),
+            Self::ReleasesFailed { failures } => failures.iter().all(Self::is_retryable),
             _ => false,
         }
     }
 
-    /// Whether the reason is that this program has closed the client: the end of a loop, and no failure to report. The end of the
-    /// client's runtime is not, nor is a fork.
+    /// Whether the cause is that this program has closed the client: the end of a loop, and no failure to report. False if the
+    /// client's runtime has ended, or the process was forked. A lock that is [`Lost`](Self::Lost) by the close does not tell these
+    /// apart; the next acquire does.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::Client(error) | Self::ReleasePending { cause: error, .. } => {
-                matches!(error, curator_client::Error::Closed)
+            Self::Client(cause) | Self::ReleasePending { cause, .. } => {
+                matches!(cause, curator_client::Error::Closed)
             }
-            Self::Lost(lost) => lost.reason == LossReason::SessionLost(SessionEnd::Closed),
             Self::MultiLockMember { cause, .. } => cause.is_closed(),
+            Self::ReleasesFailed { failures } => failures.iter().all(Self::is_closed),
             _ => false,
         }
     }
 
     /// Whether the operation may have been applied. What a failed acquire may have left behind is cleaned up in the
     /// background; if the server refuses that because a permission is missing, the [`Janitor`](curator_client::Janitor)
-    /// shows it.
+    /// shows it. Of [`Lost`](Self::Lost), this is the outcome of the call that failed, and not of the work under the lock.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -391,29 +394,38 @@ mod tests {
     fn what_was_lost_can_be_acquired_again_in_the_next_session() {
         let lost = |reason| Error::from(LockLost { path: ZPath::root(), reason });
         let ended = |end| lost(LossReason::SessionLost(end));
+        let both = |lost: &Error| Error::ReleasesFailed { failures: vec![lost.clone(); 2] };
         let ends = [SessionEnd::Expired, SessionEnd::LeaseOver, SessionEnd::AuthFailed].map(ended);
         for lost in ends.into_iter().chain([lost(LossReason::NodeDeleted)]) {
-            assert!(lost.is_retryable() && !lost.is_closed(), "{lost}");
+            assert!(lost.is_retryable() && both(&lost).is_retryable(), "{lost}");
             // On the way to the next lock.
-            let lost = member(lost);
-            assert!(lost.is_retryable() && !lost.is_closed(), "{lost}");
+            assert!(member(lost.clone()).is_retryable(), "{lost}");
         }
-        for end in [SessionEnd::Closed, SessionEnd::Forked] {
-            let (one, of_several) = (ended(end), member(ended(end)));
-            assert!(!one.is_retryable() && !of_several.is_retryable(), "{end}");
-            assert_eq!([one.is_closed(), of_several.is_closed()], [end == SessionEnd::Closed; 2], "{end}");
+        for lost in [SessionEnd::Closed, SessionEnd::Forked].map(ended) {
+            assert!(
+                !lost.is_retryable() && !both(&lost).is_retryable() && !member(lost.clone()).is_retryable(),
+                "{lost}"
+            );
+            // The runtime may have ended instead.
+            assert!(!lost.is_closed(), "{lost}");
         }
+        let failures = vec![lost(LossReason::NodeDeleted), ended(SessionEnd::Forked)];
+        assert!(!Error::ReleasesFailed { failures }.is_retryable());
     }
 
     #[test]
     fn that_the_client_was_closed_is_known_from_what_it_prevented() {
-        let (path, cause) = (ZPath::root(), curator_client::Error::Closed);
-        for closed in [Error::Client(cause.clone()), Error::ReleasePending { path: path.clone(), cause }] {
+        let pending = |cause| Error::ReleasePending { path: ZPath::root(), cause };
+        let (closed, forked) = (curator_client::Error::Closed, curator_client::Error::Forked);
+        for closed in [Error::Client(closed.clone()), pending(closed.clone())] {
             assert!(closed.is_closed() && member(closed.clone()).is_closed(), "{closed}");
         }
-        let forked = curator_client::Error::Forked;
-        for other in [Error::Client(forked.clone()), Error::ReleasePending { path, cause: forked }] {
-            assert!(!other.is_closed(), "{other}");
+        for other in [Error::Client(forked.clone()), pending(forked.clone())] {
+            assert!(!other.is_closed() && !member(other.clone()).is_closed(), "{other}");
         }
+        let several = |causes: [&curator_client::Error; 2]| Error::ReleasesFailed {
+            failures: causes.map(|cause| pending(cause.clone())).to_vec(),
+        };
+        assert!(several([&closed, &closed]).is_closed() && !several([&closed, &forked]).is_closed());
     }
 }

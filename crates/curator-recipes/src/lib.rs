@@ -162,8 +162,14 @@ mod tests {
             };
         let _held = async |guard: LockGuard, count: SharedCount| {
             is_send(&guard.run(async {}));
+            is_send(&guard.try_run(async { Ok::<_, Error>(()) }));
+            is_send(&guard.release_timeout(std::time::Duration::ZERO));
             is_send(&count.get());
             is_send(&count.changes().next());
+        };
+        let _given_back = async |writing: WriteGuard, lease: SemaphoreLease| {
+            is_send(&writing.release_timeout(std::time::Duration::ZERO));
+            is_send(&lease.release_timeout(std::time::Duration::ZERO));
         };
         let _asking = async |client: client::CuratorClient, path: client::ZPath| is_send(&revoke(&client, &path));
     }

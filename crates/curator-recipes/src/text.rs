@@ -16,7 +16,7 @@ impl Serialize for FencingToken {
     }
 }
 
-/// Reads the number, and refuses what [`try_from`](FencingToken#impl-TryFrom%3Ci64%3E-for-FencingToken) refuses.
+/// Reads the number, and refuses what `TryFrom<i64>` refuses.
 impl<'de> Deserialize<'de> for FencingToken {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::try_from(i64::deserialize(deserializer)?).map_err(D::Error::custom)

@@ -12,7 +12,7 @@ use super::contender::LeasesWanted;
 use super::failures::Failures;
 use super::hold::Hold;
 use super::line::Line;
-use super::log::{AcquireLog, LockKind, Subject};
+use super::log::{AcquireLog, Subject};
 use super::wait::Wait;
 use crate::error::{Error, Result};
 use crate::owner::OwnerId;
@@ -27,7 +27,7 @@ pub(crate) struct LockInternals {
     dirs: Arc<[ZPath]>,
     /// The lock's own paths, for messages: those directories, unless the queue stands below the lock.
     paths: Arc<[ZPath]>,
-    kind: LockKind,
+    kind: &'static str,
     driver: Arc<dyn LockInternalsDriver>,
     /// The data of our nodes, if it is not the client's default.
     data: Option<Arc<[u8]>>,
@@ -38,7 +38,7 @@ impl LockInternals {
     /// For the queue in this directory.
     pub(crate) fn new(
         client: &CuratorClient,
-        kind: LockKind,
+        kind: &'static str,
         dir: ZPath,
         driver: Arc<dyn LockInternalsDriver>,
     ) -> Result<Self> {
@@ -48,7 +48,7 @@ impl LockInternals {
     /// For the queues in these directories; at least one.
     pub(crate) fn of_dirs(
         client: &CuratorClient,
-        kind: LockKind,
+        kind: &'static str,
         dirs: Arc<[ZPath]>,
         driver: Arc<dyn LockInternalsDriver>,
     ) -> Result<Self> {

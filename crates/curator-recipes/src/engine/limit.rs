@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::error::Result;
 
-/// The node that contains the number of a semaphore's leases.
+/// The node that contains the number of leases.
 pub(crate) trait LimitNode: fmt::Debug + Send + Sync {
     fn path(&self) -> &ZPath;
 

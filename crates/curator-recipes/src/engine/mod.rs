@@ -1,5 +1,4 @@
-//! What acquires and holds: nodes in queues, from the first request to the last delete. The [locks](crate::lock) are thin faces
-//! of it.
+//! Acquires and holds nodes in queues, from the first request to the last delete. It knows no recipe.
 
 pub(crate) mod contender;
 mod failures;

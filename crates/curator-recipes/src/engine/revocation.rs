@@ -29,14 +29,14 @@ impl Revocation {
         *self.asked.borrow()
     }
 
-    /// Someone has.
+    /// Records a request to give the lock back.
     pub(crate) fn note(&self) {
         if !self.asked.send_replace(true) {
             self.log.asked_back();
         }
     }
 
-    /// Waits until someone has.
+    /// Waits for such a request.
     pub(crate) async fn asked(&self) {
         // The sender lives in `self`, so the channel cannot be closed.
         let _ = self.asked.subscribe().wait_for(|asked| *asked).await;

@@ -50,7 +50,9 @@ impl FencingToken {
 impl TryFrom<i64> for FencingToken {
     type Error = InvalidFencingToken;
 
-    /// Fails when the number is not positive.
+    /// # Errors
+    ///
+    /// [`InvalidFencingToken`] when the number is not positive.
     fn try_from(number: i64) -> Result<Self, InvalidFencingToken> {
         if number > 0 { Ok(Self(number)) } else { Err(InvalidFencingToken { value: number.to_string() }) }
     }

@@ -13,7 +13,6 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
-use crate::engine::log::LockKind;
 use crate::engine::wait::Wait;
 use crate::error::Result;
 use crate::owner::{OwnerId, Reentry};
@@ -78,9 +77,9 @@ impl InterProcessMutex {
     /// [`acquire_as`](Self::acquire_as) ignores its owner, and [`is_owned_by_current`](Self::is_owned_by_current) is always
     /// false.
     ///
-    /// It shares a path with Java Curator's `InterProcessMutex` and with go-zookeeper's `zk.NewLock`, if the directory has no
-    /// other children: all of them exclude each other, in one queue. The page [Other clients on the same
-    /// path](crate::guide::interop) lists what was tested.
+    /// It and Java Curator's `InterProcessMutex` exclude each other, in one queue; so do it and go-zookeeper's `zk.NewLock`, if the
+    /// directory has no other children. Go's lock does not report its loss, and ignores [`revoke`](crate::revoke). The page
+    /// [Other clients on the same path](crate::guide::interop) lists what was tested.
     ///
     /// ```no_run
     /// # use curator_recipes::InterProcessMutex;
@@ -119,7 +118,7 @@ impl InterProcessMutex {
 
     fn make(client: &CuratorClient, path: impl NodePath, reentry: Reentry) -> Result<Self> {
         let driver = Arc::new(StandardLockInternalsDriver::default());
-        let internals = LockInternals::new(client, LockKind::Mutex, client.resolve(path)?, driver)?;
+        let internals = LockInternals::new(client, "mutex", client.resolve(path)?, driver)?;
         Ok(Self { inner: Reentrant::new(internals, reentry) })
     }
 
@@ -223,3 +222,19 @@ impl InterProcessMutex {
 }
 
 implement_inter_process_lock!(InterProcessMutex);
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of_val;
+
+    use super::*;
+
+    /// There may be ten thousand of them.
+    #[tokio::test]
+    async fn a_future_of_acquire_is_small() {
+        // Sends nothing.
+        let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
+        let mutex = InterProcessMutex::new(&client, "/lock").unwrap();
+        assert!(size_of_val(&mutex.acquire()) <= 320, "{} bytes", size_of_val(&mutex.acquire()));
+    }
+}

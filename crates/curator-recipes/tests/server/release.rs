@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use curator_recipes::{Error, InterProcessReadWriteLock, InterProcessSemaphoreV2, client};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, client};
 use curator_test::{Direction, OpCode};
 
-use crate::support::{DEFAULT_TIMEOUT, behind_proxy, client, gives_up, mutex, no_way_out, path, queue_of, soon};
+use crate::support::{DEFAULT_TIMEOUT, arc, behind_proxy, client, gives_up, mutex, no_way_out, path, queue_of, soon};
 
 /// Curator's issues 1193 and 1006: local state is cleared, and the node lives on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,36 +58,53 @@ async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_takes_too_long_says_so_in_time_and_goes_on() {
-    let ((proxy, holder), other) = (behind_proxy().await, client().await);
+async fn a_release_of_any_guard_that_takes_too_long_says_so_in_time_and_goes_on() {
+    let ((proxy, holder), other, path) = (behind_proxy().await, client().await, path("release-timeout"));
+    let of = |name: &str| format!("{path}/{name}");
+    let mutex = mutex(&holder, &of("mutex"));
+    let lock = InterProcessReadWriteLock::new(&holder, of("read-write")).unwrap();
+    let semaphore = InterProcessSemaphoreV2::new(&holder, of("semaphore"), 1).unwrap();
     for limit in [Duration::ZERO, Duration::from_millis(50)] {
-        let path = path("release-timeout");
-        let guard = mutex(&holder, &path).acquire().await.unwrap();
-        let node = guard.node().clone();
+        let guard = mutex.acquire().await.unwrap();
+        let (writing, lease) = (lock.write().acquire().await.unwrap(), semaphore.acquire().await.unwrap());
+        let nodes = [guard.node().clone(), writing.node().clone(), lease.node().clone()];
         proxy.hold_replies(OpCode::Delete);
-        let error = soon(guard.release_timeout(limit)).await.unwrap_err();
-        let Error::ReleasePending { path: late, cause: client::Error::OperationTimeout { after, .. } } = &error else {
-            panic!("{error}");
-        };
-        assert_eq!((late, *after), (&node, limit));
-        // It was sent.
-        queue_of(&other, &path, 0).await;
+        let released = [
+            soon(guard.release_timeout(limit)).await,
+            soon(writing.release_timeout(limit)).await,
+            soon(lease.release_timeout(limit)).await,
+        ];
+        for (released, node) in released.into_iter().zip(nodes) {
+            let error = released.unwrap_err();
+            let Error::ReleasePending { path, cause: client::Error::OperationTimeout { after, .. } } = &error else {
+                panic!("{error}");
+            };
+            assert_eq!((path, *after), (&node, limit));
+        }
+        for directory in ["mutex", "read-write", "semaphore/leases"] {
+            queue_of(&other, &of(directory), 0).await;
+        }
         proxy.release_held();
         soon(holder.janitor().idle()).await;
     }
+    mutex.acquire().await.unwrap().release_timeout(DEFAULT_TIMEOUT).await.unwrap();
 }
 
+/// The last one is released first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_of_any_guard_that_is_answered_in_time_is_confirmed() {
-    let (holder, path) = (client().await, path("release-in-time"));
-    let of = |name: &str| format!("{path}/{name}");
-    let guard = mutex(&holder, &of("mutex")).acquire().await.unwrap();
-    guard.release_timeout(DEFAULT_TIMEOUT).await.unwrap();
-    let lock = InterProcessReadWriteLock::new(&holder, of("read-write")).unwrap();
-    lock.write().acquire().await.unwrap().release_timeout(DEFAULT_TIMEOUT).await.unwrap();
-    let semaphore = InterProcessSemaphoreV2::new(&holder, of("semaphore"), 1).unwrap();
-    semaphore.acquire().await.unwrap().release_timeout(DEFAULT_TIMEOUT).await.unwrap();
-    for directory in ["mutex", "read-write", "semaphore/leases"] {
-        queue_of(&holder, &of(directory), 0).await;
-    }
+async fn locks_of_several_clients_share_the_time_of_a_release() {
+    let ((proxy, slow), quick, path) = (behind_proxy().await, client().await, path("release-of-several"));
+    let members =
+        [(&quick, "quick"), (&slow, "slow")].map(|(client, name)| arc(mutex(client, &format!("{path}/{name}"))));
+    let guard = InterProcessMultiLock::of(members).unwrap().acquire().await.unwrap();
+    let last = guard.nodes().last().unwrap().clone();
+    proxy.hold_replies(OpCode::Delete);
+    let failures = match soon(guard.release_timeout(Duration::from_millis(50))).await.unwrap_err() {
+        Error::ReleasesFailed { failures } => failures,
+        failure => vec![failure],
+    };
+    assert!(matches!(&failures[0], Error::ReleasePending { path, .. } if *path == last), "{failures:?}");
+    queue_of(&quick, &format!("{path}/quick"), 0).await;
+    proxy.release_held();
+    queue_of(&quick, &format!("{path}/slow"), 0).await;
 }

@@ -43,7 +43,7 @@ impl<'a> AcquireLog<'a> {
         let span = tracing::debug_span!(
             "acquire",
             client = subject.client.name(),
-            kind = subject.kind.name(),
+            kind = subject.kind,
             lock = %Paths(subject.paths),
             %owner,
         );

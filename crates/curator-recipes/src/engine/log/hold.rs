@@ -35,7 +35,7 @@ impl HoldLog {
             parent: None,
             "hold",
             client = subject.client.name(),
-            kind = subject.kind.name(),
+            kind = subject.kind,
             lock = %Paths(subject.paths),
             %owner,
             session = format_args!("{:#x}", session.id()),

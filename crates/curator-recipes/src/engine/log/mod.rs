@@ -18,31 +18,8 @@ pub(crate) use self::hold::HoldLog;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) client: &'a CuratorClient,
-    pub(crate) kind: LockKind,
+    /// What the recipe calls itself.
+    pub(crate) kind: &'static str,
     /// Of a multi-lock, all that it takes at once.
     pub(crate) paths: &'a [ZPath],
-}
-
-/// What kind of lock it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum LockKind {
-    Mutex,
-    Read,
-    Write,
-    Semaphore,
-    SemaphoreMutex,
-    MultiLock,
-}
-
-impl LockKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Semaphore => "semaphore",
-            Self::SemaphoreMutex => "semaphore mutex",
-            Self::MultiLock => "multi-lock",
-        }
-    }
 }

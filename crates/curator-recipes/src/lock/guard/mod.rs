@@ -256,11 +256,11 @@ impl LockGuard {
     /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     /// let lines = guard
     ///     .try_run(async {
-    ///         let report = tokio::fs::read_to_string("report").await?;
+    ///         let report = std::str::from_utf8(b"one\ntwo")?;
     ///         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(report.lines().count())
     ///     })
     ///     .await?;
-    /// # let _ = lines;
+    /// # let _: usize = lines;
     /// # Ok(())
     /// # }
     /// ```

@@ -36,12 +36,15 @@ impl LockGuard {
     /// Releases like [`release`](Self::release), and waits no longer than `timeout` for the result: what is not confirmed by then
     /// goes on in the background. [`close`](curator_client::CuratorClient::close) waits for it.
     ///
-    /// The requests are sent even if the timeout is zero.
+    /// Several locks share the timeout and are released one after another, the last one first; those that it does not reach are
+    /// released when it ends. A timeout of zero starts all releases and waits for none.
     ///
     /// # Errors
     ///
-    /// The same as [`release`](Self::release); [`Error::ReleasePending`](crate::Error::ReleasePending) with an
-    /// [`OperationTimeout`](curator_client::Error::OperationTimeout) in it when the time is up.
+    /// The same as [`release`](Self::release). [`Error::ReleasePending`](crate::Error::ReleasePending) when the time is up, with an
+    /// [`OperationTimeout`](curator_client::Error::OperationTimeout) in it; and as soon as the client closes, with
+    /// [`Closed`](curator_client::Error::Closed), [`ClientEnded`](curator_client::Error::ClientEnded) or
+    /// [`Forked`](curator_client::Error::Forked) in it.
     ///
     /// # Cancel safety
     ///

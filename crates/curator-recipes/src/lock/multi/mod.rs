@@ -16,7 +16,6 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
-use crate::engine::log::LockKind;
 use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::owner::{OwnerId, Reentry};
@@ -123,7 +122,7 @@ impl InterProcessMultiLock {
         let dirs = paths.into_iter().map(|path| client.resolve(path)).collect::<Result<Vec<_>, _>>()?;
         check_paths(&dirs)?;
         let driver = Arc::new(StandardLockInternalsDriver::new());
-        let internals = LockInternals::of_dirs(client, LockKind::MultiLock, dirs.into(), driver)?;
+        let internals = LockInternals::of_dirs(client, "multi-lock", dirs.into(), driver)?;
         Ok(Self { kind: Kind::Paths(Reentrant::new(internals, reentry)) })
     }
 

@@ -15,7 +15,6 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
-use crate::engine::log::LockKind;
 use crate::error::Result;
 use crate::owner::Reentry;
 
@@ -103,9 +102,8 @@ impl InterProcessReadWriteLock {
 
     fn make(client: &CuratorClient, path: impl NodePath, reentry: Reentry) -> Result<Self> {
         let dir = client.resolve(path)?;
-        let write = LockInternals::new(client, LockKind::Write, dir.clone(), Arc::new(WriteLockInternalsDriver))?;
-        let read =
-            LockInternals::new(client, LockKind::Read, dir, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
+        let write = LockInternals::new(client, "write", dir.clone(), Arc::new(WriteLockInternalsDriver))?;
+        let read = LockInternals::new(client, "read", dir, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
         Ok(Self::of(Sides { read: Reentrant::new(read, reentry), write: Reentrant::new(write, reentry) }))
     }
 

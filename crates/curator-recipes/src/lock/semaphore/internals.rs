@@ -10,7 +10,6 @@ use crate::engine::contender::LeasesWanted;
 use crate::engine::hold::Hold;
 use crate::engine::internals::LockInternals;
 use crate::engine::limit::LimitNode;
-use crate::engine::log::LockKind;
 use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;
@@ -46,7 +45,7 @@ pub(super) enum LimitSource {
 }
 
 impl SemaphoreInternals {
-    pub(super) fn new(client: &CuratorClient, kind: LockKind, path: ZPath, limit: LimitSource) -> Result<Self> {
+    pub(super) fn new(client: &CuratorClient, kind: &'static str, path: ZPath, limit: LimitSource) -> Result<Self> {
         let child = |name| path.join(name).map_err(ClientError::from);
         let (locks_dir, leases_dir) = (child("locks")?, child("leases")?);
         let driver = Arc::new(StandardLockInternalsDriver::new());

@@ -15,7 +15,6 @@ pub use self::lease::SemaphoreLease;
 pub use self::mutex::InterProcessSemaphoreMutex;
 use super::participants::Participant;
 use crate::debug::debug_line;
-use crate::engine::log::LockKind;
 use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::shared::SharedCount;
@@ -73,12 +72,8 @@ impl InterProcessSemaphoreV2 {
     ///
     /// When the path is invalid; [`InvalidQuantity`](crate::Error::InvalidQuantity) when the number of leases is zero.
     pub fn new(client: &CuratorClient, path: impl NodePath, max_leases: usize) -> Result<Self> {
-        let internals = SemaphoreInternals::new(
-            client,
-            LockKind::Semaphore,
-            client.resolve(path)?,
-            LimitSource::Fixed(max_leases),
-        )?;
+        let internals =
+            SemaphoreInternals::new(client, "semaphore", client.resolve(path)?, LimitSource::Fixed(max_leases))?;
         if max_leases == 0 {
             return Err(Error::InvalidQuantity { path: internals.path().clone(), asked: 0, max: usize::MAX });
         }
@@ -95,12 +90,8 @@ impl InterProcessSemaphoreV2 {
     ///
     /// When the path is invalid.
     pub fn with_shared_count(client: &CuratorClient, path: impl NodePath, max_leases: SharedCount) -> Result<Self> {
-        let internals = SemaphoreInternals::new(
-            client,
-            LockKind::Semaphore,
-            client.resolve(path)?,
-            LimitSource::Shared(max_leases),
-        )?;
+        let internals =
+            SemaphoreInternals::new(client, "semaphore", client.resolve(path)?, LimitSource::Shared(max_leases))?;
         Ok(Self { internals })
     }
 

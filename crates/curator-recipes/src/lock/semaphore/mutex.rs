@@ -7,7 +7,6 @@ use curator_protocol::ParticipantKind;
 
 use super::internals::{LimitSource, SemaphoreInternals};
 use crate::debug::debug_line;
-use crate::engine::log::LockKind;
 use crate::engine::wait::Wait;
 use crate::error::Result;
 use crate::lock::acquire_methods::acquire_methods;
@@ -56,7 +55,7 @@ impl InterProcessSemaphoreMutex {
         Ok(Self {
             internals: SemaphoreInternals::new(
                 client,
-                LockKind::SemaphoreMutex,
+                "semaphore mutex",
                 client.resolve(path)?,
                 LimitSource::Fixed(1),
             )?,
