@@ -203,3 +203,25 @@ async fn locks_that_are_made_before_the_first_session_are_acquired_in_it() {
     lease.release().await.unwrap();
     client.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_place_is_deleted_more_often_than_the_policy_retries_gives_up() {
+    let (holder, path) = (support::client().await, path("place-deleted"));
+    let twice = RetryNTimes::new(2, PAUSE).unwrap();
+    let (_proxy, waiter) = behind_proxy_with(|builder| builder.retry_policy(twice)).await;
+    let held = mutex(&holder, &path).acquire().await.unwrap();
+    let waiting = acquiring(&waiter, &path);
+    let mut deleted = Vec::new();
+    for _ in 0..3 {
+        assert!(!waiting.is_finished());
+        queue_of(&holder, &path, 2).await;
+        let place = children(&holder, &path).await.into_iter().find(|name| name != held.node().name()).unwrap();
+        assert!(!deleted.contains(&place), "{place} is back");
+        holder.delete().for_path(&format!("{path}/{place}")).await.unwrap();
+        deleted.push(place);
+    }
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::PlaceDeleted { dir } if dir.as_str() == path), "{error}");
+    assert!(held.is_valid());
+    queue_of(&holder, &path, 1).await;
+}

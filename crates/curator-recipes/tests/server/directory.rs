@@ -163,3 +163,18 @@ async fn a_directory_that_vanishes_again_and_again_is_made_again() {
     assert!(deleters.try_join_next().is_none(), "nobody deletes any more");
     assert!(held > 0, "never held");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_rise_when_the_directory_is_deleted_and_numbers_start_again() {
+    let (holder, path) = (client().await, path("token-of-a-new-directory"));
+    let mutex = mutex(&holder, &path);
+    let mut before = None;
+    for _ in 0..3 {
+        let guard = mutex.acquire().await.unwrap();
+        assert!(guard.node().name().ends_with("-lock-0000000000"), "{}", guard.node());
+        assert!(before < Some(guard.fencing_token()));
+        before = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+        holder.delete().for_path(&path).await.unwrap();
+    }
+}

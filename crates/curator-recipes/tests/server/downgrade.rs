@@ -6,8 +6,8 @@ use curator_test::{FaultProxy, OpCode};
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    LOSSES, Row, arc, behind_proxy, children, client, gives_up, id_and_number, lose, owner, path, queue_of,
-    read_write as lock, soon, spawn_acquire, still_waits, until_watched,
+    LOSSES, Row, arc, behind_proxy, children, client, gives_up, id_and_number, lose, owner, path, polled_until,
+    queue_of, read_write as lock, soon, spawn_acquire, still_waits, until_watched,
 };
 use crate::transactions::assert_lost;
 
@@ -258,4 +258,28 @@ async fn a_loss_that_a_read_beside_has_found_is_known_from_then_on() {
     assert!(!writing.is_valid());
     assert!(ours.write().try_acquire_as(&owner).await.unwrap().is_none(), "re-entered, while another one holds");
     theirs.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_downgrade_leaves_the_write_lock_to_another_guard() {
+    let ((proxy, holder), other, path) = (behind_proxy().await, client().await, path("downgrade-dropped"));
+    let holding = lock(&holder, &path);
+    for is_sent in [false, true] {
+        let (first, second) = (holding.write().acquire().await.unwrap(), holding.write().acquire().await.unwrap());
+        proxy.hold_replies(OpCode::Multi);
+        let downgrade = first.downgrade();
+        if is_sent {
+            // Its read node is there.
+            drop(polled_until(downgrade, queue_of(&other, &path, 2)).await);
+        } else {
+            drop(downgrade);
+        }
+        proxy.release_held();
+        soon(holder.janitor().idle()).await;
+        queue_of(&other, &path, 1).await;
+        assert_eq!(children(&other, &path).await, [second.node().name()]);
+        assert!(second.is_valid() && holding.write().is_owned_by_current() && !holding.read().is_owned_by_current());
+        second.release().await.unwrap();
+        queue_of(&other, &path, 0).await;
+    }
 }

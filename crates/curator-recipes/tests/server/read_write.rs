@@ -5,8 +5,12 @@
 use std::time::Duration;
 
 use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, OwnerId, Participant, ParticipantKind, Result};
+use curator_test::OpCode;
+use futures_util::future::join_all;
 
-use crate::support::{DEFAULT_TIMEOUT, children, client, path, queue_of, read_write as lock, soon};
+use crate::support::{
+    DEFAULT_TIMEOUT, behind_proxy, children, client, path, queue_of, read_write as lock, round_trips, soon, until,
+};
 
 /// Whether it can be had. It is given back.
 async fn is_free(acquired: impl Future<Output = Result<Option<impl Into<LockGuard>>>>) -> bool {
@@ -160,4 +164,23 @@ async fn participants_are_told_of_each_side_and_of_both() {
         soon(waiter).await.unwrap().release().await.unwrap();
     }
     assert_eq!(lock.participants().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_of_one_client_enter_a_free_lock_sixteen_at_a_time() {
+    let ((proxy, readers), other, path) = (behind_proxy().await, client().await, path("sixteen-readers"));
+    let lock = InterProcessReadWriteLock::non_reentrant(&readers, &path).unwrap();
+    lock.read().acquire().await.unwrap().release().await.unwrap();
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::Create2);
+    let reading: Vec<_> =
+        std::iter::repeat_n(lock, 20).map(|lock| tokio::spawn(async move { lock.read().acquire().await })).collect();
+    until(async || proxy.requests().get(&OpCode::Create2) == Some(&16)).await;
+    // Time for another request.
+    round_trips(&other).await;
+    assert_eq!(proxy.requests()[&OpCode::Create2], 16);
+    proxy.release_held();
+    for guard in soon(join_all(reading)).await {
+        assert!(guard.unwrap().unwrap().is_valid());
+    }
 }

@@ -8,8 +8,7 @@ use crate::until_watched;
 #[tokio::test]
 async fn a_watch_outlives_a_lost_connection() {
     let server = TestingServer::start().await.unwrap();
-    // No restart: ZooKeeper leaves one or the other handshake unanswered while it starts, and kazoo waits for the answer until its
-    // session is over.
+    // No restart: ZooKeeper may leave a handshake unanswered while it starts, and kazoo then waits until its session is over.
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (mut a, mut b) = (start("a", &proxy.connect_string()), start("b", &server.connect_string()));
     a.ask("create /watched before");
