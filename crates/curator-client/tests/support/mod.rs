@@ -91,7 +91,9 @@ pub(crate) async fn behind_proxy_with(
     options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
-    let client = options(builder(proxy.connect_string())).connect().await.unwrap();
+    let client = options(builder(proxy.connect_string())).start().unwrap();
+    // However brief its timeouts are, a busy server has the time that it needs.
+    soon(async { while client.session().await.is_err() {} }).await;
     (proxy, client)
 }
 

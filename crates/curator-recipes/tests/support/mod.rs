@@ -110,7 +110,9 @@ pub(crate) async fn behind_proxy_with(
     settings: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
-    let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).connect().await.unwrap();
+    let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).start().unwrap();
+    // However brief its timeouts are, a busy server has the time that it needs.
+    soon(async { while client.session().await.is_err() {} }).await;
     (proxy, client)
 }
 
