@@ -2,6 +2,7 @@
 
 pub(crate) mod contender;
 mod failures;
+pub(crate) mod follow;
 pub(crate) mod hold;
 pub(crate) mod internals;
 pub(crate) mod limit;

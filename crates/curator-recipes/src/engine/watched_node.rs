@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use curator_client::{CuratorClient, Error, Retrier, Session, Watch, WatchEvent, ZPath};
+use curator_client::{CuratorClient, Error, Result, Session, Watch, WatchEvent, ZPath};
 use futures_util::future::{FutureExt as _, Shared, select_all};
 
+use super::follow::{Followed, Follower};
 use super::revocation::{Revocation, is_revoke_request};
 
 /// A watch on a node of ours, and what was read when it was set.
@@ -160,56 +161,80 @@ pub(crate) fn watch_nodes(
     revocation: &Arc<Revocation>,
 ) -> Deleted {
     let watching = nodes.iter().map(|node| {
-        let (retrier, revocation) = (client.persistent_retrier(), Arc::downgrade(revocation));
-        Box::pin(watch_node(retrier, session.clone(), node.clone(), revocation)) as Pin<Box<_>>
+        let (session, revocation) = (session.clone(), Arc::downgrade(revocation));
+        let node = WatchedInSession { node: node.clone(), session, revocation, told: false };
+        Box::pin(until_deleted(Follower::new(client, node))) as Pin<Box<_>>
     });
     let watching = select_all(watching.collect::<Vec<_>>());
     let deleted: Pin<Box<dyn Future<Output = ZPath> + Send>> = Box::pin(async move { watching.await.0 });
     deleted.shared()
 }
 
-async fn watch_node(mut retrier: Retrier, session: Session, node: WatchedNode, revocation: Weak<Revocation>) -> ZPath {
-    let mut told = false;
+async fn until_deleted(mut follower: Follower<WatchedInSession>) -> ZPath {
     loop {
-        match node.event().await {
-            Some(WatchEvent::Deleted) => return node.path,
-            Some(WatchEvent::SessionEnded) => pending().await,
-            // There was no watch; or the data was changed, which uses up a one-shot watch.
-            _ => {}
+        match follower.next().await {
+            Ok(true) => {}
+            Ok(false) => return follower.node.node.path,
+            // It can never be watched; or the client is closing, which is reported as the end of the session.
+            Err(_) => pending().await,
         }
-        if session.connected().await.is_err() {
+    }
+}
+
+/// One node of a hold, in the hold's session.
+struct WatchedInSession {
+    node: WatchedNode,
+    session: Session,
+    revocation: Weak<Revocation>,
+    /// Whether it was logged that it cannot be watched, since the last time that it could.
+    told: bool,
+}
+
+impl Followed for WatchedInSession {
+    /// Whether it exists.
+    type State = bool;
+
+    async fn changed(&mut self) {
+        if self.node.event().await == Some(WatchEvent::SessionEnded) {
             pending::<()>().await;
         }
-        match session.watch_data(&node.path).await {
+    }
+
+    async fn read(&mut self) -> Result<bool> {
+        if self.node.is_deleted() {
+            return Ok(false);
+        }
+        if self.session.connected().await.is_err() {
+            pending::<()>().await;
+        }
+        match self.session.watch_data(&self.node.path).await {
             Ok((data, _, watch)) => {
-                retrier.reset();
-                told = false;
+                self.told = false;
                 if is_revoke_request(&data)
-                    && let Some(revocation) = revocation.upgrade()
+                    && let Some(revocation) = self.revocation.upgrade()
                 {
                     revocation.note();
                 }
-                node.watch(watch);
+                self.node.watch(watch);
+                Ok(true)
             }
             Err(Error::NoNode { .. }) => {
-                node.note_deletion();
-                return node.path;
+                self.node.note_deletion();
+                Ok(false)
             }
-            Err(error) => {
-                // Once, until it succeeds again. A broken connection is not the node's, nor is the end of the session.
-                let is_told = told || matches!(error, Error::Disconnected { .. } | Error::ConnectionLost { .. });
-                if !is_told
-                    && session.end().is_none()
-                    && let Some(revocation) = revocation.upgrade()
-                {
-                    revocation.cannot_watch(&node.path, &error);
-                    told = true;
-                }
-                // It never will be, or the client is closing, which is reported as the end of the session.
-                if !error.is_retryable() || retrier.again().await.is_err() {
-                    pending::<()>().await;
-                }
-            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        // A broken connection is not the node's, nor is the end of the session.
+        let is_told = self.told || matches!(error, Error::Disconnected { .. } | Error::ConnectionLost { .. });
+        if !is_told
+            && self.session.end().is_none()
+            && let Some(revocation) = self.revocation.upgrade()
+        {
+            revocation.cannot_watch(&self.node.path, error);
+            self.told = true;
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use curator_client::{Error as ClientError, Retrier, Session, Stat, Watch};
+use curator_client::{Error as ClientError, Session, Watch};
 use futures_core::Stream;
 use futures_util::stream::{self, StreamExt as _};
 
 use super::{SharedCount, VersionedCount};
+use crate::engine::follow::{Followed, Follower};
 use crate::error::{Error, Result};
 
 /// The values of a [`SharedCount`], from now on; made by [`SharedCount::changes`].
@@ -33,18 +34,40 @@ pub struct CountChanges {
 
 /// What is known between two items.
 struct Following {
-    count: SharedCount,
-    /// Never gives up: an outage is not the end of the stream.
-    retrier: Retrier,
-    watch: Option<Watch>,
+    counts: Follower<WatchedCount>,
     /// What was yielded last.
     last: Option<VersionedCount>,
 }
 
+/// A count, in whichever session is the current one.
+struct WatchedCount {
+    count: SharedCount,
+    watch: Option<Watch>,
+}
+
+impl Followed for WatchedCount {
+    /// The data and its version.
+    type State = (Vec<u8>, i32);
+
+    async fn changed(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.fired().await;
+        }
+        self.watch = None;
+    }
+
+    async fn read(&mut self) -> curator_client::Result<Self::State> {
+        let session = self.count.inner.client.session().await?;
+        let (data, stat, watch) = self.count.read_in(&session, &Session::watch_data).await?;
+        self.watch = Some(watch);
+        Ok((data, stat.version))
+    }
+}
+
 impl CountChanges {
     pub(super) fn of(count: &SharedCount) -> Self {
-        let retrier = count.inner.client.persistent_retrier();
-        let following = Following { count: count.clone(), retrier, watch: None, last: None };
+        let counts = Follower::new(&count.inner.client, WatchedCount { count: count.clone(), watch: None });
+        let following = Following { counts, last: None };
         let step = |following: Option<Following>| async move { following?.next().await };
         Self { values: Box::pin(stream::unfold(Some(following), step).fuse()) }
     }
@@ -80,7 +103,7 @@ impl std::fmt::Debug for CountChanges {
 impl Following {
     /// The next item, and what follows it; `None` when the client closes.
     async fn next(mut self) -> Option<(Result<VersionedCount>, Option<Self>)> {
-        let client = self.count.inner.client.clone();
+        let client = self.counts.node.count.inner.client.clone();
         let item = tokio::select! {
             biased;
             error = client.closing() => Err(error.into()),
@@ -95,29 +118,13 @@ impl Following {
 
     async fn item(&mut self) -> Result<VersionedCount> {
         loop {
-            if let Some(watch) = &mut self.watch {
-                watch.fired().await;
-                self.watch = None;
-            }
-            match read(&self.count).await {
-                Ok((data, stat, watch)) => {
-                    self.retrier.reset();
-                    self.watch = Some(watch);
-                    let value = self.count.parse(&data, stat.version);
-                    // A watch that was interrupted has not seen a change.
-                    if value.is_err() || value.as_ref().ok() != self.last.as_ref() {
-                        self.last = value.as_ref().ok().copied();
-                        return value;
-                    }
-                }
-                Err(error) => self.retrier.pause(error).await?,
+            let (data, version) = self.counts.next().await?;
+            let value = self.counts.node.count.parse(&data, version);
+            // A watch that was interrupted has not seen a change.
+            if value.is_err() || value.as_ref().ok() != self.last.as_ref() {
+                self.last = value.as_ref().ok().copied();
+                return value;
             }
         }
     }
-}
-
-/// One attempt to read the count and to watch it.
-async fn read(count: &SharedCount) -> curator_client::Result<(Vec<u8>, Stat, Watch)> {
-    let session = count.inner.client.session().await?;
-    count.read_in(&session, &Session::watch_data).await
 }

@@ -1,0 +1,59 @@
+//! Follows a node: reads it and sets a watch, waits until the watch fires, and reads again.
+
+use std::future::Future;
+
+use curator_client::{CuratorClient, Error, Result, Retrier};
+
+/// A node that can be followed.
+///
+/// The watch is kept by the implementation, so that others may look at it too.
+pub(crate) trait Followed: Send {
+    type State: Send;
+
+    /// Waits until the watch of the last [`read`](Self::read) has fired; returns at once if there is none.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Reads the node once, and sets a watch.
+    fn read(&mut self) -> impl Future<Output = Result<Self::State>> + Send;
+
+    /// A read has failed.
+    fn failed(&mut self, _error: &Error) {}
+}
+
+/// Follows a node through lost connections, and through lost sessions if its reads are made in the current one.
+///
+/// # Cancel safety
+///
+/// A state may be lost with a future of [`next`](Self::next) that is dropped; the following call reads again.
+pub(crate) struct Follower<F> {
+    pub(crate) node: F,
+    /// Never gives up: an outage does not end this.
+    retrier: Retrier,
+}
+
+impl<F: Followed> Follower<F> {
+    pub(crate) fn new(client: &CuratorClient, node: F) -> Self {
+        Self { node, retrier: client.persistent_retrier() }
+    }
+
+    /// Returns the node's state: at first, and then after each change. Several changes may be one.
+    ///
+    /// # Errors
+    ///
+    /// Those that a retry cannot help, and [`Closed`](Error::Closed).
+    pub(crate) async fn next(&mut self) -> Result<F::State> {
+        self.node.changed().await;
+        loop {
+            match self.node.read().await {
+                Ok(state) => {
+                    self.retrier.reset();
+                    return Ok(state);
+                }
+                Err(error) => {
+                    self.node.failed(&error);
+                    self.retrier.pause(error).await?;
+                }
+            }
+        }
+    }
+}
