@@ -1,5 +1,5 @@
-//! A lock with another node layout: the `[hostname]-W-<sequence>` names of the shared-lock recipe, for a directory that
-//! programs in other languages already use.
+//! A lock with another node layout: the `[hostname]-W-<sequence>` names of the shared-lock recipe, with an id in them, for
+//! a directory that programs in other languages already use.
 //!
 //! ```console
 //! cargo run --example custom_driver
@@ -10,7 +10,7 @@ use std::time::Duration;
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::{
     InterProcessMutex,
-    driver::{ContenderIdentity, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after},
+    driver::{LockInternalsDriver, Queue, Uuid, Verdict, sequence_after},
 };
 
 /// An exclusive lock whose nodes say which host they are from.
@@ -20,13 +20,9 @@ struct HostnameDriver {
 }
 
 impl LockInternalsDriver for HostnameDriver {
-    fn node_prefix(&self, _id: &Uuid) -> String {
-        format!("{}-W-", self.hostname)
-    }
-
-    /// All contenders of one host have the same name, so the node's data says which is which.
-    fn identity(&self) -> ContenderIdentity {
-        ContenderIdentity::Data
+    /// The id tells the contenders of one host apart, and finds a node whose create was not answered.
+    fn node_prefix(&self, id: &Uuid) -> String {
+        format!("{}-{id}-W-", self.hostname)
     }
 
     /// Nodes of any host count, including those of readers; anything else in the directory does not.

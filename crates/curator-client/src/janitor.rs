@@ -86,13 +86,13 @@ impl Janitor {
         if session.end().is_some() {
             return;
         }
-        self.delete_one(session, path.clone(), None, keep_alive);
+        self.delete_one(session, path.clone(), keep_alive);
     }
 
-    fn delete_one(&self, session: &Session, path: ZPath, finder: Option<NodeFinder>, keep_alive: KeepAlive) {
+    fn delete_one(&self, session: &Session, path: ZPath, keep_alive: KeepAlive) {
         let sent = Some(session.delete(&path, None));
         let entry = path.to_string();
-        self.hand_over(entry, Delete::Owned { session: session.clone(), path, finder, sent, _keep_alive: keep_alive });
+        self.hand_over(entry, Delete::Owned { session: session.clone(), path, sent, _keep_alive: keep_alive });
     }
 
     /// Deletes several nodes of `session` in one transaction, and holds `keep_alive` until all of them are dealt with.
@@ -100,28 +100,19 @@ impl Janitor {
     ///
     /// If the transaction fails, because a node is already gone or for another reason, the nodes are deleted one by one.
     /// Each of them is then pending, or given up, individually.
-    ///
-    /// A node has a finder if its name is known only from the answer to its create, which may have been wrong: if there is no
-    /// node of that name, the nodes of `session` that match the finder are deleted instead.
-    pub fn delete_owned_together(
-        &self,
-        session: &Session,
-        mut nodes: Vec<(ZPath, Option<NodeFinder>)>,
-        keep_alive: Option<Box<dyn Send>>,
-    ) {
+    pub fn delete_owned_together(&self, session: &Session, mut nodes: Vec<ZPath>, keep_alive: Option<Box<dyn Send>>) {
         if nodes.is_empty() || session.end().is_some() {
             return;
         }
         if nodes.len() == 1
-            && let Some((path, finder)) = nodes.pop()
+            && let Some(path) = nodes.pop()
         {
-            return self.delete_one(session, path, finder, keep_alive);
+            return self.delete_one(session, path, keep_alive);
         }
-        let paths: Vec<_> = nodes.iter().map(|(path, _)| path.clone()).collect();
-        let sent = session.delete_all(&paths);
-        let add = |(path, finder): (ZPath, _)| {
+        let sent = session.delete_all(&nodes);
+        let add = |path: ZPath| {
             let id = self.ledger.add(path.to_string(), Some(session.clone()));
-            (id, Delete::Owned { session: session.clone(), path, finder, sent: None, _keep_alive: None })
+            (id, Delete::Owned { session: session.clone(), path, sent: None, _keep_alive: None })
         };
         let nodes = nodes.into_iter().map(add).collect();
         self.send(Job::Together { session: session.clone(), nodes, sent, _keep_alive: keep_alive });

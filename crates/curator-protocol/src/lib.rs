@@ -39,10 +39,10 @@ mod queue;
 pub use uuid::Uuid;
 
 pub use crate::contest::{
-    Answer, Contest, ContestError, Event, LeaseLimit, Limit, OwnNode, Pace, Request, RestartReason, Step,
+    Answer, Contest, ContestError, Event, LeaseLimit, Limit, OwnNode, Pace, Request, Standing, Step,
 };
 pub use crate::driver::{
-    ContenderIdentity, LockInternalsDriver, ParticipantKind, ReadLockInternalsDriver, StandardLockInternalsDriver,
-    Verdict, WriteLockInternalsDriver, downgraded_read_name, sequence_after,
+    LockInternalsDriver, ParticipantKind, ReadLockInternalsDriver, StandardLockInternalsDriver, Verdict,
+    WriteLockInternalsDriver, downgraded_read_name, sequence_after,
 };
 pub use crate::queue::{Queue, QueueEntry, SequenceOverflow};

@@ -10,6 +10,6 @@
 pub use curator_protocol::Uuid;
 #[doc(inline)]
 pub use curator_protocol::{
-    ContenderIdentity, LockInternalsDriver, ParticipantKind, Queue, QueueEntry, ReadLockInternalsDriver,
-    SequenceOverflow, StandardLockInternalsDriver, Verdict, WriteLockInternalsDriver, sequence_after,
+    LockInternalsDriver, ParticipantKind, Queue, QueueEntry, ReadLockInternalsDriver, SequenceOverflow,
+    StandardLockInternalsDriver, Verdict, WriteLockInternalsDriver, sequence_after,
 };

@@ -40,24 +40,10 @@ pub(super) enum Delete {
     /// A node of any session and everything below it, until it is gone.
     Tree(ZPath),
     /// A node of this session. The first request may already be in flight; `_keep_alive` is dropped when everything is
-    /// done. With a finder, the name is known only from the answer to the node's create: if there is no node of that
-    /// name, the finder is used.
-    Owned {
-        session: Session,
-        path: ZPath,
-        finder: Option<NodeFinder>,
-        sent: Option<Request<()>>,
-        _keep_alive: KeepAlive,
-    },
+    /// done.
+    Owned { session: Session, path: ZPath, sent: Option<Request<()>>, _keep_alive: KeepAlive },
     /// A node of this session whose sequence number is not known: its create may or may not have been applied.
     Find { session: Session, finder: NodeFinder },
-}
-
-/// The result of an attempt.
-enum Progress {
-    Done,
-    /// There is no node of that name; this delete remains to be done.
-    NotFound(Delete),
 }
 
 pub(super) type KeepAlive = Option<Box<dyn Send>>;
@@ -77,16 +63,6 @@ impl Delete {
         match self {
             Self::Path(_) | Self::Tree(_) => None,
             Self::Owned { session, .. } | Self::Find { session, .. } => Some(session),
-        }
-    }
-
-    /// What remains to be done when there is no node of this name, in case the name was wrong.
-    fn if_not_found(&mut self) -> Option<Self> {
-        match self {
-            Self::Owned { session, finder, .. } => {
-                finder.take().map(|finder| Self::Find { session: session.clone(), finder })
-            }
-            Self::Path(_) | Self::Tree(_) | Self::Find { .. } => None,
         }
     }
 }
@@ -164,15 +140,10 @@ impl Worker {
     ) -> Vec<(u64, Delete)> {
         if let Error::TransactionFailed { index, cause } = &error
             && matches!(**cause, Error::NoNode { .. })
-            && let Some((id, delete)) = nodes.get_mut(*index)
+            && *index < nodes.len()
         {
-            match delete.if_not_found() {
-                Some(find) => *delete = find,
-                None => {
-                    self.ledger.remove(*id);
-                    nodes.remove(*index);
-                }
-            }
+            let (id, _) = nodes.remove(*index);
+            self.ledger.remove(id);
         }
         nodes.iter().for_each(|(id, _)| self.ledger.note(*id, &error));
         if session.end().is_none() {
@@ -187,14 +158,7 @@ impl Worker {
     async fn finish_one(&self, id: u64, mut delete: Delete) {
         let mut retrier = self.retrier();
         loop {
-            let error = match self.attempt(&mut delete).await {
-                Ok(Progress::Done) => break,
-                Ok(Progress::NotFound(rest)) => {
-                    delete = rest;
-                    continue;
-                }
-                Err(error) => error,
-            };
+            let Err(error) = self.attempt(&mut delete).await else { break };
             self.ledger.note(id, &error);
             if delete.session().is_some_and(|session| session.end().is_some()) {
                 break;
@@ -207,7 +171,7 @@ impl Worker {
         self.ledger.remove(id);
     }
 
-    async fn attempt(&self, delete: &mut Delete) -> Result<Progress> {
+    async fn attempt(&self, delete: &mut Delete) -> Result<()> {
         let deleted = match delete {
             Delete::Path(path) => self.sessions.connected_even_while_closing().await?.delete(path, None).await,
             Delete::Tree(path) => {
@@ -224,9 +188,9 @@ impl Worker {
             Delete::Find { session, finder } => self.delete_found(session, finder).await,
         };
         match deleted {
-            // A delete wants the node not to exist, so this is success, provided that the name was right.
-            Err(Error::NoNode { .. }) => Ok(delete.if_not_found().map_or(Progress::Done, Progress::NotFound)),
-            deleted => deleted.map(|()| Progress::Done),
+            // A delete wants the node not to exist, so this is success.
+            Err(Error::NoNode { .. }) => Ok(()),
+            deleted => deleted,
         }
     }
 

@@ -1,13 +1,11 @@
 //! Finding a node of ours when the answer to its create was lost.
 
-use std::sync::Arc;
-
 use crate::error::{Error, Result};
 use crate::operation::Stat;
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Describes nodes that this client may have created: where they are, and how their names (and data) begin.
+/// Describes nodes that this client may have created: where they are, and how their names begin.
 ///
 /// Curator finds its protected nodes by name alone, and so can adopt the node of a dying session (CURATOR issue 1121).
 /// This also checks the owner: only a node of the same session counts.
@@ -15,8 +13,6 @@ use crate::session::Session;
 pub struct NodeFinder {
     dir: ZPath,
     name_prefix: String,
-    data_prefix: Option<Arc<[u8]>>,
-    except: Vec<ZPath>,
 }
 
 /// A node that was found.
@@ -33,27 +29,7 @@ impl NodeFinder {
     /// Describes nodes under `dir` whose names begin with `name_prefix`, which must contain a unique part.
     #[must_use]
     pub fn by_name(dir: &ZPath, name_prefix: impl Into<String>) -> Self {
-        Self { dir: dir.clone(), name_prefix: name_prefix.into(), data_prefix: None, except: Vec::new() }
-    }
-
-    /// Also requires that the data begin with `data_prefix`: for names without a unique part.
-    #[must_use]
-    pub fn with_data(mut self, data_prefix: impl Into<Arc<[u8]>>) -> Self {
-        self.data_prefix = Some(data_prefix.into());
-        self
-    }
-
-    /// Excludes these nodes, whatever their names and data.
-    #[must_use]
-    pub fn except(mut self, paths: impl IntoIterator<Item = ZPath>) -> Self {
-        self.except.extend(paths);
-        self
-    }
-
-    /// Whether `data` could be that of a node described here.
-    #[must_use]
-    pub fn matches_data(&self, data: &[u8]) -> bool {
-        self.data_prefix.as_ref().is_none_or(|prefix| data.starts_with(prefix))
+        Self { dir: dir.clone(), name_prefix: name_prefix.into() }
     }
 
     /// Finds the nodes that belong to `session`. Two round trips, or one if there is no candidate.
@@ -84,17 +60,14 @@ impl NodeFinder {
         let mut requests = Vec::new();
         for name in children.iter().filter(|name| name.starts_with(&self.name_prefix)) {
             let path = self.dir.join(name)?;
-            if self.except.contains(&path) {
-                continue;
-            }
             let request = session.get_data(&path);
             requests.push((path, request));
         }
         let mut found = Vec::new();
         for (path, request) in requests {
             match request.await {
-                Ok((data, stat)) if self.matches_data(&data) => found.push(FoundNode { path, stat }),
-                Ok(_) | Err(Error::NoNode { .. }) => {}
+                Ok((_, stat)) => found.push(FoundNode { path, stat }),
+                Err(Error::NoNode { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

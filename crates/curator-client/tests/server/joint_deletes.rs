@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::node::find::NodeFinder;
 use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, Permission, Session, ZPath};
 use curator_test::{FaultProxy, OpCode};
 
@@ -32,11 +31,6 @@ fn pending(client: &CuratorClient) -> Vec<String> {
     client.janitor().pending_deletes().into_iter().map(|delete| delete.path).collect()
 }
 
-/// Nodes that are certainly called so.
-fn by_name(paths: &[ZPath]) -> Vec<(ZPath, Option<NodeFinder>)> {
-    paths.iter().map(|path| (path.clone(), None)).collect()
-}
-
 fn names(paths: &[ZPath]) -> Vec<String> {
     paths.iter().map(ZPath::to_string).collect()
 }
@@ -46,7 +40,7 @@ async fn nodes_that_are_all_there_go_in_one_request() {
     let (proxy, client, session, paths) = nodes(3).await;
     let baggage = Arc::new(());
     proxy.hold_replies(OpCode::Multi);
-    client.janitor().delete_owned_together(&session, by_name(&paths), Some(Box::new(Arc::clone(&baggage))));
+    client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
     // Sent by the call: nobody has polled anything yet.
     assert_eq!(client.janitor().pending(), 3);
     assert_eq!(pending(&client), names(&paths));
@@ -67,7 +61,7 @@ async fn the_others_go_when_one_is_gone_already() {
     let baggage = Arc::new(());
     proxy.set_delay(Duration::from_millis(5));
     proxy.hold_replies(OpCode::Delete);
-    client.janitor().delete_owned_together(&session, by_name(&paths), Some(Box::new(Arc::clone(&baggage))));
+    client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
     // All of them at once, before the first is answered.
     proxy.wait_for_reply(OpCode::Delete, 3).await.unwrap();
     assert_eq!(pending(&client), names(&[paths[0].clone(), paths[2].clone(), paths[3].clone()]));
@@ -88,7 +82,7 @@ async fn one_is_deleted_as_ever_and_none_is_no_request() {
     let (proxy, client, session, paths) = nodes(1).await;
     client.janitor().delete_owned_together(&session, Vec::new(), None);
     assert_eq!(client.janitor().pending(), 0);
-    client.janitor().delete_owned_together(&session, by_name(&paths), None);
+    client.janitor().delete_owned_together(&session, paths.clone(), None);
     assert_eq!(pending(&client), names(&paths));
     soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
@@ -104,7 +98,7 @@ async fn a_node_that_the_server_refuses_is_given_up_alone() {
     let refused = client.create().with_mode(CreateMode::Ephemeral).for_path(locked.child("n").unwrap(), "");
     let refused = refused.await.unwrap();
     let together = vec![refused.clone(), paths[0].clone(), paths[1].clone()];
-    client.janitor().delete_owned_together(&session, by_name(&together), None);
+    client.janitor().delete_owned_together(&session, together.clone(), None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     let [left] = &*client.janitor().pending_deletes() else { panic!("{:?}", pending(&client)) };
@@ -118,11 +112,11 @@ async fn a_joint_delete_goes_on_over_an_outage() {
     let mut states = client.connection_states();
     proxy.cut_before_request(OpCode::Multi);
     proxy.refuse(true).unwrap();
-    client.janitor().delete_owned_together(&session, by_name(&paths), None);
+    client.janitor().delete_owned_together(&session, paths.clone(), None);
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
     // And one that cannot be sent at all.
     let more = vec![paths[0].clone(), paths[1].clone()];
-    client.janitor().delete_owned_together(&session, by_name(&more), None);
+    client.janitor().delete_owned_together(&session, more.clone(), None);
     assert_eq!(client.janitor().pending(), 5);
     assert_eq!(left_of(&paths).await.len(), 3);
     proxy.refuse(false).unwrap();
@@ -136,7 +130,7 @@ async fn a_delete_that_belongs_to_a_session_ends_with_it() {
     for (count, request) in [(1, OpCode::Delete), (3, OpCode::Multi)] {
         let (proxy, client, session, paths) = nodes(count).await;
         proxy.hold_replies(request);
-        client.janitor().delete_owned_together(&session, by_name(&paths), None);
+        client.janitor().delete_owned_together(&session, paths.clone(), None);
         assert_eq!(client.janitor().pending(), count);
         proxy.wait_for_reply(request, 1).await.unwrap();
         end_session(&proxy).await;
@@ -146,7 +140,7 @@ async fn a_delete_that_belongs_to_a_session_ends_with_it() {
         assert!(pending(&client).is_empty());
         // And one for a session that is over is no work at all.
         client.janitor().delete_owned(&session, &paths[0]);
-        client.janitor().delete_owned_together(&session, by_name(&paths), None);
+        client.janitor().delete_owned_together(&session, paths.clone(), None);
         assert_eq!(client.janitor().pending(), 0);
     }
 }
@@ -154,7 +148,7 @@ async fn a_delete_that_belongs_to_a_session_ends_with_it() {
 #[tokio::test]
 async fn more_than_one_request_can_carry_are_deleted_one_by_one() {
     let (proxy, client, session, paths) = nodes(20).await;
-    client.janitor().delete_owned_together(&session, by_name(&paths), None);
+    client.janitor().delete_owned_together(&session, paths.clone(), None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     assert_eq!(sent(&proxy), [(OpCode::Delete, 20)]);

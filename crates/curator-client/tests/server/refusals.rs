@@ -53,34 +53,3 @@ async fn a_node_that_was_found_and_cannot_be_deleted_is_told_by_its_name() {
     assert!(left.iter().all(|delete| delete.given_up && delete.last_error.is_some()));
     assert_eq!(paths(left), [path.as_str()]);
 }
-
-#[tokio::test]
-async fn a_node_that_is_not_where_it_was_said_to_be_is_found_and_deleted() {
-    let client = direct().await;
-    let session = client.session().await.unwrap();
-    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
-    for several in [false, true] {
-        let mut nodes = Vec::new();
-        for name in ["a-", "b-", "c-"].into_iter().take(if several { 3 } else { 1 }) {
-            let path = numbered(&client, &dir, name).await;
-            nodes.push((path, Some(NodeFinder::by_name(&dir, name))));
-        }
-        let kept = numbered(&client, &dir, "kept-").await;
-        nodes[0].0 = dir.child("a-0001234567").unwrap();
-        client.janitor().delete_owned_together(&session, nodes, None);
-        soon(client.janitor().idle()).await;
-        assert_eq!(client.get_children(&dir).await.unwrap(), [kept.name()]);
-        client.delete().for_path(&kept).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn what_is_excepted_is_not_found() {
-    let client = direct().await;
-    let session = client.session().await.unwrap();
-    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
-    let (one, other) = (numbered(&client, &dir, "n-").await, numbered(&client, &dir, "n-").await);
-    let finder = NodeFinder::by_name(&dir, "n-").except([one]);
-    let found = finder.find(&session).await.unwrap();
-    assert_eq!(found.into_iter().map(|node| node.path).collect::<Vec<_>>(), [other]);
-}

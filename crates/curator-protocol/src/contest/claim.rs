@@ -9,7 +9,7 @@ use std::mem;
 
 use uuid::Uuid;
 
-use super::step::{Answer, End, Event, Limit, OwnNode, Pace, Request, RestartReason};
+use super::step::{Answer, End, Event, Limit, OwnNode, Pace, Request};
 use crate::driver::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
 /// The index of the queue's directory, and that of the leases'.
@@ -151,7 +151,7 @@ impl Claim {
                 self.take(limit, Pace::Now);
             }
             (State::ReadingPlace(_) | State::Inspecting(..), Answer::Missing)
-            | (State::ReadingPlace(_), Answer::Node { .. }) => return Err(End::Restart(RestartReason::NodeMissing)),
+            | (State::ReadingPlace(_), Answer::Node { .. }) => return Err(End::Restart),
             (State::ReadingPlace(limit), Answer::Unknown) => self.read_place(limit, Pace::Retry),
             (State::Recovering(limit), listed) => {
                 let is_synced = match answers.pop() {
@@ -167,7 +167,7 @@ impl Claim {
                 let own = |name| OwnNode { name, czxid };
                 self.state = State::Taken(names.into_iter().map(own).collect());
             }
-            (State::Inspecting(..), Answer::Node { .. }) => return Err(End::Restart(RestartReason::NodeMissing)),
+            (State::Inspecting(..), Answer::Node { .. }) => return Err(End::Restart),
             (State::Inspecting(limit, _), Answer::Unknown) => self.recover(limit),
             (state, answer) => return Err(End::protocol(format!("{answer:?} is not an expected answer in {state:?}"))),
         }
@@ -183,7 +183,7 @@ impl Claim {
             Event::LeasesChanged => known.leases = None,
             Event::LimitChanged => known.limit = None,
             Event::Interrupted => known = Known::default(),
-            Event::OwnDeleted(_) => return Err(End::Restart(RestartReason::NodeDeleted)),
+            Event::OwnDeleted(_) => return Err(End::Restart),
             // If someone has written to our place, the take will find out.
             Event::OwnChanged(_) | Event::AheadDeleted { .. } | Event::AheadChanged { .. } => return Ok(()),
         }
@@ -312,7 +312,7 @@ impl Claim {
             Answer::Taken(leases) if leases.len() == self.quantity => self.state = State::Taken(leases),
             Answer::LimitChanged => self.look(Known::default(), Pace::Now),
             Answer::PlaceWritten => self.read_place(limit, Pace::Now),
-            Answer::Missing => return Err(End::Restart(RestartReason::NodeMissing)),
+            Answer::Missing => return Err(End::Restart),
             Answer::NoParent => {
                 self.is_directory_missing = !self.is_directory_missing;
                 if mem::replace(&mut self.has_directory_changed, true) {
@@ -363,7 +363,7 @@ impl Claim {
                 self.ask(State::Inspecting(limit, names), [(LEASES, inspect)], Pace::Now);
             }
             // Someone has deleted some of them.
-            Some(_) => return Err(End::Restart(RestartReason::NodeMissing)),
+            Some(_) => return Err(End::Restart),
         }
         Ok(())
     }

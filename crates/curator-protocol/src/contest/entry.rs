@@ -6,9 +6,9 @@ use std::mem;
 use uuid::Uuid;
 
 use super::plan::Plan;
-use super::step::{Answer, End, Event, OwnNode, Pace, Request, RestartReason};
+use super::step::{Answer, End, Event, OwnNode, Pace, Request};
 use crate::driver::LockInternalsDriver;
-use crate::queue::{Queue, SequenceOverflow};
+use crate::queue::Queue;
 
 /// Our entry in one queue, from its create to ownership.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,8 @@ pub(super) struct Entry {
     pub(super) waits: bool,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,
+    /// The place of our node in the list that was last decided by.
+    pub(super) place: usize,
     /// Whether our node may exist: a create was sent, and the node is not known to be gone.
     pub(super) may_exist: bool,
     /// Other nodes that are ours, apart from `own`.
@@ -77,6 +79,7 @@ impl Entry {
             waits: true,
             state: State::New,
             own: None,
+            place: 0,
             may_exist: false,
             surplus: Vec::new(),
             watches: Watches::default(),
@@ -123,10 +126,10 @@ impl Entry {
         Ok(())
     }
 
-    pub(super) fn restart(&mut self, reason: RestartReason) -> Outcome {
+    pub(super) fn restart(&mut self) -> Outcome {
         self.own = None;
         self.may_exist = false;
-        Err(End::Restart(reason))
+        Err(End::Restart)
     }
 }
 
@@ -158,22 +161,10 @@ impl Entry {
                 self.take_listing(driver, None, listed)
             }
             Answer::NoParent => self.join_with_parents(),
-            Answer::NameTaken => self.name_taken(driver, listed),
             // The list may come over another connection than the create's, and from a server that lags behind.
             Answer::Unknown => self.recover(),
             other => Err(End::unfit(&Request::Create, &other)),
         }
-    }
-
-    /// Handles a name that is already taken. Names without an id differ only in their numbers: the server has assigned a
-    /// number that it had assigned before, or that someone has put there by hand. The list tells which name it is; if
-    /// not, at least our own prefix is known.
-    fn name_taken(&mut self, driver: &dyn LockInternalsDriver, listed: Answer) -> Outcome {
-        self.may_exist = false;
-        if let Answer::Children(children) = listed {
-            Queue::of(children, driver)?;
-        }
-        Err(SequenceOverflow { name: driver.node_prefix(&self.id) }.into())
     }
 }
 
@@ -219,8 +210,8 @@ impl Entry {
             match answer {
                 // A node of another session is about to disappear, whatever its name: adopting it would make two
                 // holders.
-                (Request::Inspect { name }, Answer::Node { ephemeral_owner, czxid, is_ours, .. }) => {
-                    if is_ours && ephemeral_owner == self.session_id {
+                (Request::Inspect { name }, Answer::Node { ephemeral_owner, czxid, .. }) => {
+                    if ephemeral_owner == self.session_id {
                         ours.push(OwnNode { name, czxid });
                     }
                 }

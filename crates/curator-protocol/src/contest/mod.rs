@@ -16,7 +16,7 @@ pub use self::claim::LeaseLimit;
 use self::claim::{Claim, LEASES};
 use self::entry::{Entry, Outcome, State};
 use self::step::End;
-pub use self::step::{Answer, ContestError, Event, Limit, OwnNode, Pace, Request, RestartReason, Step};
+pub use self::step::{Answer, ContestError, Event, Limit, OwnNode, Pace, Request, Standing, Step};
 use crate::driver::{LockInternalsDriver, Verdict};
 use crate::queue::Queue;
 
@@ -161,6 +161,17 @@ impl Contest {
         self.entries.iter().enumerate().filter_map(|(queue, entry)| Some((queue, entry.own.as_ref()?)))
     }
 
+    /// Where it waits, if it does: in the first queue that is not its own.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing<'_>> {
+        self.entries.iter().enumerate().find_map(|(queue, entry)| match (&entry.state, &entry.own) {
+            (State::Waiting { plan }, Some(own)) => {
+                Some(Standing { queue, own: &own.name, place: entry.place, behind: plan.nearest() })
+            }
+            _ => None,
+        })
+    }
+
     /// The directories in which nodes of ours may exist that are not in [`nodes`](Self::nodes).
     pub fn unknown_nodes(&self) -> impl Iterator<Item = usize> {
         let is_unknown = |(_, entry): &(usize, &Entry)| entry.may_exist && entry.own.is_none();
@@ -214,7 +225,7 @@ impl Contest {
             match outcome {
                 Ok(()) => {}
                 Err(End::Refused) => is_refused = true,
-                Err(End::Restart(reason)) => return Step::Restart(reason),
+                Err(End::Restart) => return Step::Restart,
                 Err(End::Failed(error)) => return Step::Failed { queue, error },
             }
         }
@@ -225,8 +236,8 @@ impl Contest {
         let owned = self.entries.iter().map(Entry::owned).collect::<Option<Vec<_>>>();
         let (requests, pace) = match (owned, &mut self.claim) {
             (None, _) => match self.pending_of_entries() {
-                Ok(pending) => pending,
-                Err(reason) => return self.over(Step::Restart(reason)),
+                Some(pending) => pending,
+                None => return self.over(Step::Restart),
             },
             (Some(nodes), None) => return self.over(Step::Won(nodes)),
             (Some(mut nodes), Some(claim)) => {
@@ -258,13 +269,13 @@ impl Contest {
         self.over(Step::Failed { queue: 0, error: ContestError::Protocol { detail } })
     }
 
-    /// The requests of all entries that have to be sent next, in one pipeline.
-    fn pending_of_entries(&mut self) -> Result<(Vec<(usize, Request)>, Pace), RestartReason> {
+    /// The requests of all entries that have to be sent next, in one pipeline. `None` if one of several nodes is gone.
+    fn pending_of_entries(&mut self) -> Option<(Vec<(usize, Request)>, Pace)> {
         let enters = |entry: &Entry| entry.state == State::Joining;
         let finds = |entry: &Entry| matches!(entry.state, State::Recovering | State::Identifying { .. });
         if self.entries.iter().any(enters) && self.entries.iter().any(|entry| entry.own.is_some()) {
             // Creating it alone would give us different places in the queues.
-            return Err(RestartReason::NodeMissing);
+            return None;
         }
         let is_finding = self.entries.iter().any(finds);
         let (mut requests, mut pace) = (Vec::new(), Pace::Now);
@@ -287,7 +298,7 @@ impl Contest {
             Request::List | Request::Limit => 2,
             _ => 1,
         });
-        Ok((requests, pace))
+        Some((requests, pace))
     }
 }
 

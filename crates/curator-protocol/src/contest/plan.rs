@@ -65,6 +65,14 @@ impl Plan {
         }
     }
 
+    /// The nearest node before us.
+    pub(super) fn nearest(&self) -> &str {
+        match self {
+            Self::Outlive { blockers } => blockers.last().map_or("", String::as_str),
+            Self::StepForward { near, .. } | Self::LookAgain { near } => near,
+        }
+    }
+
     /// Whether our own node must be watched.
     pub(super) fn needs_own(&self) -> bool {
         matches!(self, Self::Outlive { .. })

@@ -23,7 +23,7 @@ pub enum Step {
     /// It is someone else's turn, and the contest may not wait.
     Refused,
     /// A node of ours is gone: start a new contest with a new id, if the retry policy allows it.
-    Restart(RestartReason),
+    Restart,
     /// The contest cannot continue.
     Failed {
         /// The queue in which it cannot continue.
@@ -126,8 +126,6 @@ pub enum Answer {
     /// To `Create`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not exist. To `CreateWithParents`
     /// and a `Take` with the directory: others were missing than the runner has tried to create. Nothing was created.
     NoParent,
-    /// To `Create` and `CreateWithParents`: a node with the name that ours would get already exists. Nothing was created.
-    NameTaken,
     /// To `CreateLimit` and `Sync`.
     Done,
     /// To `List` and `WatchList`.
@@ -140,8 +138,6 @@ pub enum Answer {
         czxid: i64,
         /// How many times its data has been written.
         version: i32,
-        /// Whether it has our id, by the rule of the driver's [`identity`](crate::LockInternalsDriver::identity).
-        is_ours: bool,
     },
     /// To `Inspect`, `WatchAhead`, `WatchOwn`, `Limit` and `WatchLimit`: there is no such node, and no watch was placed.
     /// To `Take`: our place in the queue is gone, and nothing was done.
@@ -193,6 +189,20 @@ pub enum Event {
     Interrupted,
 }
 
+/// Where a contest waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Standing<'a> {
+    /// The index of the queue.
+    pub queue: usize,
+    /// The name of our node.
+    pub own: &'a str,
+    /// How many nodes were before ours when the queue was last listed.
+    pub place: usize,
+    /// The name of the nearest node that blocks ours.
+    pub behind: &'a str,
+}
+
 /// A node of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "whoever runs a contest writes it in full")]
@@ -201,16 +211,6 @@ pub struct OwnNode {
     pub name: String,
     /// The transaction that created it. Increases from holder to holder, and so serves as a fencing token.
     pub czxid: i64,
-}
-
-/// Why a contest has to start over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
-pub enum RestartReason {
-    /// The watch on our node has seen its deletion.
-    NodeDeleted,
-    /// A read has shown that our node is gone, although no event reported its deletion.
-    NodeMissing,
 }
 
 /// Why a contest cannot continue.
@@ -232,7 +232,7 @@ pub enum ContestError {
 /// Why one part of a contest ends the whole contest.
 #[derive(Debug)]
 pub(super) enum End {
-    Restart(RestartReason),
+    Restart,
     Refused,
     Failed(ContestError),
 }

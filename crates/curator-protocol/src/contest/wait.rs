@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, Outcome, State, Watches};
 use super::plan::{Next, Plan};
-use super::step::{Answer, End, Event, Pace, Request, RestartReason};
+use super::step::{Answer, End, Event, Pace, Request};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 
@@ -19,7 +19,8 @@ impl Entry {
     /// Decides by a list that is newer than our node.
     pub(super) fn decide(&mut self, driver: &dyn LockInternalsDriver, queue: Queue) -> Outcome {
         let Some(own) = &self.own else { return Err(End::protocol("no own node to decide about")) };
-        let Some(place) = queue.position(&own.name) else { return self.restart(RestartReason::NodeMissing) };
+        let Some(place) = queue.position(&own.name) else { return self.restart() };
+        self.place = place;
         match Plan::of(driver, queue, place)? {
             None => self.own_it(Pace::Now),
             Some(plan) => self.follow(plan),
@@ -57,7 +58,7 @@ impl Entry {
 
     pub(super) fn saw(&mut self, plan: Plan, event: Event) -> Outcome {
         match event {
-            Event::OwnDeleted(_) => self.restart(RestartReason::NodeDeleted),
+            Event::OwnDeleted(_) => self.restart(),
             Event::OwnChanged(_) => {
                 self.watches.own = false;
                 self.follow(plan)
@@ -114,7 +115,7 @@ impl Entry {
     ) -> Outcome {
         match listed {
             Answer::Children(children) => self.decide(driver, Queue::of(children, driver)?),
-            Answer::NoParent => self.restart(RestartReason::NodeMissing),
+            Answer::NoParent => self.restart(),
             Answer::Unknown => self.look(expected, Pace::Retry),
             other => Err(End::unfit(&Request::List, &other)),
         }
@@ -138,7 +139,7 @@ impl Entry {
 
     pub(super) fn saw_as_owner(&mut self, event: &Event) -> Outcome {
         match event {
-            Event::OwnDeleted(_) => return self.restart(RestartReason::NodeDeleted),
+            Event::OwnDeleted(_) => return self.restart(),
             Event::OwnChanged(_) => self.watches.own = false,
             Event::Interrupted => self.watches = Watches::default(),
             // The nodes ahead no longer matter.
@@ -178,7 +179,7 @@ impl Entry {
                     seen.own_is_there = true;
                 }
                 (Request::WatchOwn { .. }, Answer::Node { .. } | Answer::Missing) => {
-                    self.restart(RestartReason::NodeMissing)?;
+                    self.restart()?;
                 }
                 (request, answer) => return Err(End::unfit(&request, &answer)),
             }

@@ -15,19 +15,6 @@ use crate::queue::{Queue, QueueEntry, SequenceOverflow};
 pub use self::read_write::{ReadLockInternalsDriver, WriteLockInternalsDriver, downgraded_read_name};
 pub use self::standard::StandardLockInternalsDriver;
 
-/// Where a node contains its contender's id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a node has a name and data, and nothing else")]
-pub enum ContenderIdentity {
-    /// In its name, as in Curator.
-    Name,
-    /// At the start of its data: for layouts whose names have no unique part.
-    ///
-    /// Such names can occur again when another client deletes the waiting nodes and the directory, and the directory is
-    /// created again: a list alone cannot tell. Names with an id in them are never in doubt.
-    Data,
-}
-
 /// Whether a contender owns the lock, and if not, which one it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a question with two answers")]
@@ -80,16 +67,12 @@ impl fmt::Display for ParticipantKind {
 /// That is why there is no driver for "the first n own it": a node behind n holders would have to wait for *any* of
 /// them. The semaphores are built on a mutex instead, as in Curator's `InterProcessSemaphoreV2`.
 pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
-    /// The name of a contender's node, up to where the server appends the sequence number.
+    /// The name of a contender's node, up to where the server appends the sequence number. It must contain `id`: that is
+    /// how a node is found again if the answer to its create is lost.
     ///
     /// `id` is new for each attempt to enqueue. It is never used in two sessions: that is how a lock can end up with two
     /// holders (Curator issue 1121).
     fn node_prefix(&self, id: &Uuid) -> String;
-
-    /// Where the contender's id is. If it is not in the name, the runner writes it at the start of the data.
-    fn identity(&self) -> ContenderIdentity {
-        ContenderIdentity::Name
-    }
 
     /// The sequence number in a child's name; `None` if the child does not contend for this lock.
     ///

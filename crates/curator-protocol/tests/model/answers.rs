@@ -56,10 +56,9 @@ impl World {
         let created = directories.map(|dir| {
             let is_kept = |node: &&Node| scenario.has(Defect::ReentersAlone) && node.session == sender.session;
             let kept = all[dir].nodes.iter().find(is_kept).cloned();
-            match kept.or_else(|| all[dir].create(&prefix, sender.session, creator)) {
-                Some(Node { name, czxid, .. }) => Answer::Created(OwnNode { name, czxid }),
-                None => Answer::NameTaken,
-            }
+            let node = kept.or_else(|| all[dir].create(&prefix, sender.session, creator));
+            let Node { name, czxid, .. } = node.expect("every contest has another name");
+            Answer::Created(OwnNode { name, czxid })
         });
         created.collect()
     }
@@ -77,8 +76,7 @@ impl World {
                 let client = &self.clients[sender.who];
                 let adopts = scenario.has(Defect::AdoptsOverSessions) && client.sessions > 1;
                 let ephemeral_owner = if adopts { client.session() - 1 } else { node.session };
-                let is_ours = node.creator == client.creator();
-                Answer::Node { ephemeral_owner, czxid: node.czxid, version: node.version, is_ours }
+                Answer::Node { ephemeral_owner, czxid: node.czxid, version: node.version }
             }
             Request::Limit | Request::WatchLimit => self.server.limit.map_or(Answer::Missing, Answer::Limit),
             Request::CreateLimit => {

@@ -1,13 +1,10 @@
 //! Drivers beside those that ship: some differ, some are wrong on purpose.
 
-use curator_protocol::{
-    ContenderIdentity, LockInternalsDriver, ParticipantKind, Queue, StandardLockInternalsDriver, Uuid, Verdict,
-};
+use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, StandardLockInternalsDriver, Uuid, Verdict};
 
 use super::scenario::WRITER;
 
 const MUTEX: &dyn LockInternalsDriver = &StandardLockInternalsDriver::new();
-pub(crate) const ANONYMOUS: &dyn LockInternalsDriver = &Changed(MUTEX, Change::Anonymous);
 pub(crate) const LOOKS_AGAIN: &dyn LockInternalsDriver = &Changed(MUTEX, Change::LooksAgain);
 pub(crate) const IMPATIENT: &dyn LockInternalsDriver = &Changed(MUTEX, Change::Impatient);
 pub(crate) const OVERCONFIDENT: &dyn LockInternalsDriver = &Changed(WRITER, Change::Overconfident);
@@ -19,8 +16,6 @@ struct Changed(&'static dyn LockInternalsDriver, Change);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// Its names do not tell whose they are.
-    Anonymous,
     /// Does not rely on the nodes before it being final: others may go on by a second node in their place.
     LooksAgain,
     /// Takes the disappearance of the node before it for ownership, whatever else stands before it.
@@ -33,14 +28,7 @@ enum Change {
 
 impl LockInternalsDriver for Changed {
     fn node_prefix(&self, id: &Uuid) -> String {
-        match self.1 {
-            Change::Anonymous => "_c_anybody-lock-".to_owned(),
-            _ => self.0.node_prefix(id),
-        }
-    }
-
-    fn identity(&self) -> ContenderIdentity {
-        if self.1 == Change::Anonymous { ContenderIdentity::Data } else { self.0.identity() }
+        self.0.node_prefix(id)
     }
 
     fn sequence(&self, child: &str) -> Option<i32> {

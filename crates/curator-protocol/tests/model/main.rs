@@ -36,7 +36,7 @@ mod world;
 mod writer;
 
 use defect::Defect;
-use drivers::{ANONYMOUS, ENDLESS, IMPATIENT, LOOKS_AGAIN, OVERCONFIDENT};
+use drivers::{ENDLESS, IMPATIENT, LOOKS_AGAIN, OVERCONFIDENT};
 use scenario::{Fault, KINDS, READER, Scenario, WRITER, pairs_of_kinds};
 use search::{breaks, end, hold};
 use world::{LEFTOVER, RIGHTFUL, SLEEPER, TWO_OWNERS, UNUSED};
@@ -114,20 +114,11 @@ fn readers_and_writers_behind_others() {
 fn the_end_of_the_counter() {
     for fault in KINDS {
         for left in 1..=2 {
-            let scenario = Scenario::of(3).with_numbers_left(left).with(&[fault]);
-            hold([scenario.clone(), scenario.driven_by(ANONYMOUS)]);
+            hold([Scenario::of(3).with_numbers_left(left).with(&[fault])]);
         }
         hold(Scenario::rows_of_readers_and_writers(2).map(|row| row.with_numbers_left(2).with(&[fault])));
     }
     breaks([(TWO_OWNERS, Scenario::of_readers_and_writers(&[ENDLESS, ENDLESS]).with_numbers_left(0))]);
-}
-
-#[test]
-fn names_that_do_not_tell_whose_they_are() {
-    for fault in KINDS {
-        let scenarios = [Scenario::of(3).with(&[fault]), Scenario::of(2).with(&[fault, Fault::Disconnect])];
-        hold(scenarios.map(|scenario| scenario.driven_by(ANONYMOUS)));
-    }
 }
 
 /// Without this, the search could take for a quiet end what is in truth a contender that asks the same for ever.

@@ -104,10 +104,10 @@ impl World {
                 let is_left = scenario.has(Defect::LeavesTheRefused);
                 self.end(scenario, who, Phase::Refused, is_left);
             }
-            Step::Restart(_) if scenario.has(Defect::LeavesTheOthers) || scenario.has(Defect::ReentersAlone) => {
+            Step::Restart if scenario.has(Defect::LeavesTheOthers) || scenario.has(Defect::ReentersAlone) => {
                 self.begin(scenario, who);
             }
-            Step::Restart(_) => {
+            Step::Restart => {
                 let sweeps = self.clean_up(scenario, who);
                 self.begin(scenario, who);
                 // The janitor is late: the next contest's create may come before it.

@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use curator_client::node::find::NodeFinder;
 use curator_client::{CreateMode, CuratorClient, Error as ClientError, NodeSpec, Session, ZPath};
-use curator_protocol::{
-    ContenderIdentity, Contest, LeaseLimit, LockInternalsDriver, OwnNode, RestartReason, StandardLockInternalsDriver,
-    Uuid,
-};
+use curator_protocol::{Contest, LeaseLimit, LockInternalsDriver, OwnNode, StandardLockInternalsDriver, Uuid};
 
 use super::hold::Hold;
 use super::limit::LimitNode;
@@ -93,17 +90,9 @@ impl<'a> Contender<'a> {
     fn add(&mut self, directory: &ZPath, driver: &dyn LockInternalsDriver, id: &Uuid, data: &Arc<[u8]>) -> Result<()> {
         let prefix = driver.node_prefix(id);
         let path = directory.join(&prefix).map_err(ClientError::from)?;
-        let finder = NodeFinder::by_name(directory, prefix);
-        let (finder, data) = match driver.identity() {
-            ContenderIdentity::Name => (finder, Arc::clone(data)),
-            ContenderIdentity::Data => {
-                let id = id.to_string().into_bytes();
-                (finder.with_data(id.clone()), [&id, &**data].concat().into())
-            }
-        };
-        self.nodes.add(finder);
+        self.nodes.add(NodeFinder::by_name(directory, prefix));
         let acl = self.client.acl_for(&path);
-        let node = NodeSpec { path, data, mode: CreateMode::EphemeralSequential, acl };
+        let node = NodeSpec { path, data: Arc::clone(data), mode: CreateMode::EphemeralSequential, acl };
         self.directories.push(Directory { path: directory.clone(), node });
         Ok(())
     }
@@ -149,20 +138,6 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    /// Gives up because a node is gone, or seems to be. The other nodes, if there are any, are deleted when this is
-    /// dropped, which also looks for those that it does not find by name.
-    pub(crate) fn restart(mut self, reason: RestartReason) {
-        if self.watches.own.len() == 1 {
-            match reason {
-                // The watch that saw the deletion was placed on this same node. By now, another contender's node may
-                // have its name.
-                RestartReason::NodeDeleted => self.nodes.set(0, State::Idle),
-                // No one was seen to delete it, so the name may be wrong.
-                RestartReason::NodeMissing => self.nodes.mark_missing(0),
-            }
-        }
-    }
-
     /// Makes holds from the nodes that have won the contest: one hold for all of them, with one node in each queue; or,
     /// if they are leases, one hold for each, in which case the place in the queue is gone.
     pub(crate) fn into_holds(mut self, won: &[OwnNode], log: &AcquireLog<'_>) -> Result<Vec<Hold>> {
@@ -174,9 +149,7 @@ impl<'a> Contender<'a> {
                 }
                 self.nodes.set(queue, State::Answered(vec![self.child(queue, &node.name)?]));
             }
-            // An owner has found its place in a list.
-            let (nodes, watches) = (self.nodes.listed(), self.watches.own);
-            let hold = |token| Hold::new(nodes, token, watches, (log, log.owner()));
+            let hold = |token| Hold::new(self.nodes, token, self.watches.own, (log, log.owner()));
             return Ok(won.first().map(token).map(hold).into_iter().collect());
         }
         self.nodes.set(0, State::Idle);

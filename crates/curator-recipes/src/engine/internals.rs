@@ -5,7 +5,7 @@ mod acquiring;
 use std::sync::Arc;
 
 use curator_client::{CuratorClient, ZPath};
-use curator_protocol::{ContenderIdentity, LockInternalsDriver, Uuid};
+use curator_protocol::{LockInternalsDriver, Uuid};
 
 use self::acquiring::Acquiring;
 use super::contender::LeasesWanted;
@@ -148,10 +148,8 @@ fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
         return Err(invalid("a name that is not empty and has no '/'"));
     }
     dir.join(&prefix).map_err(|_| invalid("a name that ZooKeeper accepts"))?;
-    if driver.identity() == ContenderIdentity::Name && !prefix.contains(&id.to_string()) {
-        return Err(invalid(
-            "a name with the contender's id in it, or a driver whose contenders have their id in the data",
-        ));
+    if !prefix.contains(&id.to_string()) {
+        return Err(invalid("a name with the contender's id in it"));
     }
     if driver.sequence(&format!("{prefix}0000000007")) != Some(7) {
         return Err(invalid("a name that the driver's own `sequence` understands"));

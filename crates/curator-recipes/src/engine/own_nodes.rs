@@ -14,8 +14,7 @@ use crate::error::{Error, LockLost, LossReason, Result};
 /// This is what makes every acquire cancel-safe: whichever await the future is dropped at, this is dropped with it. It
 /// knows of a node *before* the create is sent. The drop itself sends the delete if the node's name is known. Otherwise
 /// the client's janitor first looks for the node: the list that it requests is answered after the create, because a
-/// session is first in, first out. It also looks for the node when none exists under the name in the create's answer: an
-/// answer can be wrong, and a node that is left behind would block everyone for as long as the session lives.
+/// session is first in, first out.
 ///
 /// The idea that the client cleans up, and not the cancelled caller, comes from etcd's `concurrency/mutex.go`.
 #[derive(Debug)]
@@ -45,8 +44,6 @@ pub(crate) enum State {
     MayExist,
     /// The answer to the create contained these paths.
     Answered(Vec<ZPath>),
-    /// A list has confirmed these paths.
-    Listed(Vec<ZPath>),
 }
 
 impl OwnNodes {
@@ -85,24 +82,6 @@ impl OwnNodes {
         matches!(known, Some(State::Answered(paths)) if paths.iter().map(ZPath::name).eq(names))
     }
 
-    /// Records that no nodes exist at the paths in the answer: they were deleted, or the answer was wrong and they have
-    /// other paths.
-    pub(crate) fn mark_missing(&mut self, directory: usize) {
-        if let Some(Nodes { state: state @ State::Answered(_), .. }) = self.nodes.get_mut(directory) {
-            *state = State::MayExist;
-        }
-    }
-
-    /// Records that a list has confirmed all the paths.
-    pub(crate) fn listed(mut self) -> Self {
-        for Nodes { state, .. } in &mut self.nodes {
-            if let State::Answered(paths) = state {
-                *state = State::Listed(mem::take(paths));
-            }
-        }
-        self
-    }
-
     /// Forgets all nodes, because they are gone or belong to another owner.
     pub(crate) fn forget_all(mut self) {
         self.nodes.clear();
@@ -114,8 +93,6 @@ impl OwnNodes {
             return Vec::new();
         };
         let paths = mem::take(paths);
-        // If an answer was wrong, the search must not find the other nodes, which have the same id.
-        let finder = finder.clone().except(paths.iter().cloned());
         let alone = |path| {
             let mut nodes = Self::new(&self.client, &self.session);
             nodes.nodes.push(Nodes { finder: finder.clone(), state: State::Answered(vec![path]) });
@@ -124,16 +101,11 @@ impl OwnNodes {
         paths.into_iter().map(alone).collect()
     }
 
-    /// Whether `data` is that of a node of ours in this directory.
-    pub(crate) fn matches_data(&self, directory: usize, data: &[u8]) -> bool {
-        self.nodes.get(directory).is_some_and(|nodes| nodes.finder.matches_data(data))
-    }
-
     /// The nodes whose names are known.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &ZPath> {
         self.nodes.iter().flat_map(|Nodes { state, .. }| match state {
             State::Idle | State::Sent | State::MayExist => &[],
-            State::Answered(paths) | State::Listed(paths) => &**paths,
+            State::Answered(paths) => &**paths,
         })
     }
 }
@@ -145,8 +117,7 @@ impl Drop for OwnNodes {
             match state {
                 State::Idle => {}
                 State::Sent | State::MayExist => self.client.janitor().find_and_delete(&self.session, finder),
-                State::Answered(paths) => known.extend(paths.into_iter().map(|path| (path, Some(finder.clone())))),
-                State::Listed(paths) => known.extend(paths.into_iter().map(|path| (path, None))),
+                State::Answered(paths) => known.extend(paths),
             }
         }
         let watched = Box::new(mem::take(&mut self.watched));
@@ -171,13 +142,10 @@ impl OwnNodes {
 
     async fn delete_all(&mut self, known_loss: Option<LockLost>) -> Result<()> {
         let mut left: Vec<ZPath> = self.paths().cloned().collect();
-        if let Some(lost) = &known_loss {
-            if lost.reason == LossReason::NodeDeleted {
-                self.find_missing();
-            }
-            if lost.reason != LossReason::NodeDeleted || left.len() < 2 {
-                return Err(lost.clone().into());
-            }
+        if let Some(lost) = &known_loss
+            && (lost.reason != LossReason::NodeDeleted || left.len() < 2)
+        {
+            return Err(lost.clone().into());
         }
         let first = left.first().cloned();
         let mut retrier = None;
@@ -201,11 +169,9 @@ impl OwnNodes {
             // Nothing was deleted yet: the others are deleted by the next attempt.
             let path = left.remove(index.min(left.len() - 1));
             match error {
+                ClientError::NoNode { .. } if in_doubt => {}
                 ClientError::NoNode { .. } => {
-                    self.find_missing();
-                    if !in_doubt {
-                        failures.push(LockLost { path, reason: LossReason::NodeDeleted }.into());
-                    }
+                    failures.push(LockLost { path, reason: LossReason::NodeDeleted }.into());
                 }
                 cause => failures.push(Error::ReleaseRefused { path, cause }),
             }
@@ -217,15 +183,6 @@ impl OwnNodes {
             failures.push(lost.into());
         }
         Error::of_releases(failures)
-    }
-
-    /// A node does not exist under the name in the create's answer. If the answer was wrong, the janitor finds it.
-    fn find_missing(&self) {
-        for Nodes { finder, state } in &self.nodes {
-            if matches!(state, State::Answered(_)) {
-                self.client.janitor().find_and_delete(&self.session, finder.clone());
-            }
-        }
     }
 
     /// Deletes the nodes in one request. The error contains the index of the node that it is about.

@@ -35,11 +35,10 @@ enum Reply {
     Data(Vec<u8>, Stat, Option<Watch>),
 }
 
-/// The index of a request's directory, and the index of the request among those that are answered together.
+/// Where a request belongs.
 #[derive(Clone, Copy)]
 struct Place {
     directory: usize,
-    index: usize,
     /// Whether our node is created by the same pipeline, and so nobody knows yet who is the first.
     is_early: bool,
 }
@@ -174,8 +173,8 @@ impl Contender<'_> {
                     self.nodes.denied(*directory);
                 }
             }
-            for (index, ((directory, request), reply)) in together.iter().zip(replies).enumerate() {
-                answers.push(self.answer(Place { directory: *directory, index, is_early }, request, reply)?);
+            for ((directory, request), reply) in together.iter().zip(replies) {
+                answers.push(self.answer(Place { directory: *directory, is_early }, request, reply)?);
             }
         }
         Ok(answers)
@@ -196,14 +195,11 @@ impl Contender<'_> {
                 self.nodes.set(place.directory, State::Idle);
                 Answer::NoParent
             }
-            (Request::Create | Request::CreateWithParents, Err(error)) => match cause(&error) {
-                (_, ClientError::NoNode { .. }) => {
+            (Request::Create | Request::CreateWithParents, Err(error)) => match cause(&error).1 {
+                ClientError::NoNode { .. } => {
                     self.nodes.set(place.directory, State::Idle);
                     Answer::NoParent
                 }
-                (index, ClientError::NodeExists { .. }) if index == place.index => Answer::NameTaken,
-                // The other requests need no answer: the contest ends with this.
-                (_, ClientError::NodeExists { .. }) => Answer::Unknown,
                 _ => self.unknown(error)?,
             },
             (Request::List | Request::WatchList, Ok(Reply::Children(children, watch))) => {
@@ -229,9 +225,8 @@ impl Contender<'_> {
             }
             (request, Ok(Reply::Data(data, stat, watch))) => {
                 self.note_data(place.directory, request, &data, watch);
-                let is_ours = self.nodes.matches_data(place.directory, &data);
                 let Stat { ephemeral_owner, czxid, version, .. } = stat;
-                Answer::Node { ephemeral_owner, czxid, version, is_ours }
+                Answer::Node { ephemeral_owner, czxid, version }
             }
             (Request::Take { .. }, Ok(Reply::Created(created))) => {
                 let leases = created.iter().map(own_node).collect();

@@ -26,8 +26,7 @@ pub struct Participant {
     pub session_id: i64,
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
-    /// Its data: by default the address of its client. If a driver keeps the contender's id in the data
-    /// ([`ContenderIdentity::Data`](crate::driver::ContenderIdentity::Data)), the data starts with its 36 characters.
+    /// Its data: by default the address of its client.
     pub data: Vec<u8>,
 }
 

@@ -14,8 +14,7 @@ use crate::error::Result;
 /// [downgrade](super::WriteGuard::downgrade) forgets a request for its write node, because the read node is a different
 /// one.
 ///
-/// Curator's `Revoker.attemptToRevoke`: the node's data becomes `__REVOKE__`. This overwrites the participant's data,
-/// including the id that a driver may keep there ([`ContenderIdentity::Data`](crate::driver::ContenderIdentity::Data)).
+/// Curator's `Revoker.attemptToRevoke`: the node's data becomes `__REVOKE__`.
 ///
 /// ```no_run
 /// use curator_recipes::{InterProcessMutex, revoke};

@@ -1,7 +1,7 @@
 //! Bad input is a typed error that names the value and what was expected, or has no effect; never a panic, never a hang.
 
 use curator_recipes::client;
-use curator_recipes::{Error, InterProcessMutex, driver::ContenderIdentity};
+use curator_recipes::{Error, InterProcessMutex};
 
 use crate::support::{Plain, acquiring, client, mutex, path, soon, until};
 
@@ -42,7 +42,7 @@ async fn foreign_children_have_no_effect() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_driver_that_breaks_the_rules_is_refused_when_the_lock_is_made() {
-    let named = |prefix| Plain { prefix, mark: "-X-", identity: ContenderIdentity::Name };
+    let named = |prefix| Plain { prefix, mark: "-X-" };
     let (client, path) = (client().await, path("driver"));
     for bad in ["", "a/ID-X-", "no-id-X-", "ID-Y-", "ID\0-X-"] {
         let error = mutex(&client, &path).with_driver(named(bad)).unwrap_err();

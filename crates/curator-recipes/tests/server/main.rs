@@ -41,6 +41,6 @@ mod semaphore;
 mod shared_count;
 #[path = "../support/mod.rs"]
 mod support;
+mod surplus;
 mod timeouts;
 mod transactions;
-mod wrong_answers;

@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use curator_recipes::client::{CreateMode, CuratorClient};
-use curator_recipes::{
-    Error, InterProcessMultiLock, InterProcessSemaphoreV2, ParticipantKind, SemaphoreLease, driver::ContenderIdentity,
-};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, ParticipantKind, SemaphoreLease};
 use curator_test::{FaultProxy, OpCode};
 use tokio::task::JoinSet;
 
 use crate::support::{
-    LONG_SESSION, Plain, arc, builder, children, client, connect, mutex, path, queue_of, read_write as lock,
-    requests_of, server_at, soon, spawn_acquire,
+    LONG_SESSION, arc, builder, children, client, connect, mutex, path, queue_of, read_write as lock, requests_of,
+    server_at, soon, spawn_acquire,
 };
 
 /// The directory and the node that the refusal speaks of.
@@ -89,34 +87,6 @@ async fn two_contenders_with_one_number_stop_the_lock() {
     assert_eq!(overflow(soon(mutex(&client, &path).acquire()).await.unwrap_err()).1, "_c_b-lock-0000000007");
     soon(client.janitor().idle()).await;
     assert_eq!(children(&client, &path).await.len(), 2);
-}
-
-/// Nothing in its names but the number.
-const BARE: Plain = Plain { prefix: "W-", mark: "W-", identity: ContenderIdentity::Data };
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn names_that_differ_by_their_number_only_are_refused_at_its_end_too() {
-    let (_server, client) = server_at(i32::MAX, &["/bare"]).await;
-    let bare = mutex(&client, "/bare").with_driver(BARE).unwrap();
-    assert_eq!(overflow(soon(bare.acquire()).await.unwrap_err()).1, "W-2147483647");
-    soon(client.janitor().idle()).await;
-    assert!(children(&client, "/bare").await.is_empty());
-    // The second cannot even create its node.
-    client.create().for_path("/bare/W-2147483647", "").await.unwrap();
-    assert_eq!(overflow(soon(bare.acquire()).await.unwrap_err()).1, "W-2147483647");
-    assert_eq!(overflow(soon(bare.try_acquire()).await.unwrap_err()).1, "W-2147483647");
-    soon(client.janitor().idle()).await;
-    assert_eq!(children(&client, "/bare").await, ["W-2147483647"]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_that_somebody_has_taken_by_hand_is_refused_with_the_same_advice() {
-    let (client, path) = (client().await, path("taken-number"));
-    client.create().creating_parent_containers().for_path(&format!("{path}/W-0000000001"), "").await.unwrap();
-    let bare = mutex(&client, &path).with_driver(BARE).unwrap();
-    let error = soon(bare.acquire()).await.unwrap_err();
-    assert!(error.to_string().contains("delete the directory when nobody"), "{error}");
-    assert_eq!(overflow(error), (path, "W-".to_owned()));
 }
 
 /// Leases are counted and not lined up: the end of *their* counter means nothing.

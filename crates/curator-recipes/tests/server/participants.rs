@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use curator_recipes::client::{CreateMode, CuratorClient, NodeSpec, RetryForever, TransactionOperation};
-use curator_recipes::driver::ContenderIdentity;
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    Plain, arc, behind_proxy, behind_proxy_with, children, client, connect, id_and_number, mutex, path, queue_of,
-    requests_of, soon, spawn_acquire, still_waits, until,
+    behind_proxy_with, children, client, connect, id_and_number, mutex, path, requests_of, soon, until,
 };
 
 /// A queue of this length at `path`.
@@ -93,31 +91,4 @@ async fn the_directory_is_a_container_that_the_server_removes_when_nobody_needs_
         guard.release().await.unwrap();
         until(async || children(&client, "/").await == ["zookeeper"]).await;
     }
-}
-
-/// A layout of the user's own, whose names carry no id.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_answer_finds_the_right_one_of_several_nodes_of_the_same_name() {
-    let ((proxy, client), steady, path) = (behind_proxy().await, client().await, path("same-names"));
-    let layout = || Plain { prefix: "host-W-", mark: "-W-", identity: ContenderIdentity::Data };
-    let named = || mutex(&client, &path).with_driver(layout()).unwrap();
-    let guard = named().acquire().await.unwrap();
-    assert_eq!(guard.node().name(), "host-W-0000000000");
-
-    // Two contenders of the same session; the second one's answer is lost.
-    let first = spawn_acquire(arc(named()));
-    queue_of(&steady, &path, 2).await;
-    proxy.cut_before_reply(OpCode::Create2);
-    let second = spawn_acquire(arc(named()));
-    queue_of(&steady, &path, 3).await;
-
-    guard.release().await.unwrap();
-    let first = soon(first).await.unwrap().unwrap();
-    assert_eq!(first.node().name(), "host-W-0000000001");
-    assert!(still_waits(&second, &client).await, "it has taken another's node for its own");
-    first.release().await.unwrap();
-    let second = soon(second).await.unwrap().unwrap();
-    assert_eq!(second.node().name(), "host-W-0000000002");
-    assert_eq!(children(&steady, &path).await.len(), 1);
-    second.release().await.unwrap();
 }

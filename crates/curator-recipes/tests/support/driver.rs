@@ -1,6 +1,6 @@
 //! A node layout of the user's own.
 
-use curator_recipes::driver::{ContenderIdentity, LockInternalsDriver, Queue, Uuid, Verdict, sequence_after};
+use curator_recipes::driver::{LockInternalsDriver, Queue, Uuid, Verdict, sequence_after};
 
 /// First come, first served, with other names.
 #[derive(Debug)]
@@ -9,15 +9,11 @@ pub(crate) struct Plain {
     pub(crate) prefix: &'static str,
     /// What the sequence number follows.
     pub(crate) mark: &'static str,
-    pub(crate) identity: ContenderIdentity,
 }
 
 impl LockInternalsDriver for Plain {
     fn node_prefix(&self, id: &Uuid) -> String {
         self.prefix.replace("ID", &id.to_string())
-    }
-    fn identity(&self) -> ContenderIdentity {
-        self.identity
     }
     fn sequence(&self, child: &str) -> Option<i32> {
         sequence_after(child, self.mark)

@@ -33,7 +33,7 @@ pub(super) fn others(count: usize) -> Answer {
 }
 
 pub(super) fn lease(ephemeral_owner: i64) -> Answer {
-    Answer::Node { ephemeral_owner, czxid: 7, version: 0, is_ours: true }
+    Answer::Node { ephemeral_owner, czxid: 7, version: 0 }
 }
 
 fn of_leases<const N: usize>(requests: [Request; N]) -> [(usize, Request); N] {
@@ -180,7 +180,7 @@ fn an_event_is_followed_by_a_look_at_what_has_changed() {
     assert_eq!(play.answers([Answer::Unknown]), retry(READ_LIMIT));
     assert_eq!(play.answers([says(3)]), take(false, 1, limit(3)));
 
-    assert_eq!(Play::waiting_for(1).event(Event::OwnDeleted(0)), DELETED, "its place");
+    assert_eq!(Play::waiting_for(1).event(Event::OwnDeleted(0)), RESTART, "its place");
 }
 
 #[test]
@@ -209,14 +209,14 @@ fn a_place_is_read_until_that_is_answered_and_one_that_is_gone_is_lost() {
     for _ in 0..2 {
         assert_eq!(play.answers([Answer::Unknown]), retry(read_place()));
     }
-    let place = Answer::Node { ephemeral_owner: SESSION, czxid: own(0).czxid, version: 4, is_ours: true };
+    let place = Answer::Node { ephemeral_owner: SESSION, czxid: own(0).czxid, version: 4 };
     assert_eq!(play.answers([place]), take_place_of_version(4, false, 1, limit(1)), "it is still the first");
-    assert_eq!(Play::reading_place(1).answers([Answer::Missing]), MISSING);
+    assert_eq!(Play::reading_place(1).answers([Answer::Missing]), RESTART);
     // Another node with its name: the directory was made anew.
-    assert_eq!(Play::reading_place(1).answers([node(7)]), MISSING);
+    assert_eq!(Play::reading_place(1).answers([node(7)]), RESTART);
     // The take finds it gone.
     let mut play = Play::taking(1);
-    assert_eq!(play.answers([Answer::Missing]), MISSING);
+    assert_eq!(play.answers([Answer::Missing]), RESTART);
     assert_eq!(play.unknown_nodes(), [0; 0], "nothing was taken");
 }
 
@@ -233,12 +233,12 @@ fn a_take_that_was_not_answered_is_looked_for_before_anything_else() {
     // It was done, and somebody has deleted some, or all after they were listed.
     for left in [1, 2] {
         let mut play = Play::recovering_leases(3);
-        assert_eq!(play.answers([Answer::Done, names(left)]), MISSING, "{left}");
+        assert_eq!(play.answers([Answer::Done, names(left)]), RESTART, "{left}");
         assert_eq!(play.unknown_nodes(), [LEASES], "they are to be deleted");
     }
-    assert_eq!(Play::inspecting(3).answers([Answer::Missing]), MISSING);
+    assert_eq!(Play::inspecting(3).answers([Answer::Missing]), RESTART);
     // A lease of another session is not adopted.
-    assert_eq!(Play::inspecting(1).answers([lease(OTHER_SESSION)]), MISSING);
+    assert_eq!(Play::inspecting(1).answers([lease(OTHER_SESSION)]), RESTART);
 }
 
 #[test]

@@ -23,22 +23,6 @@ fn after_an_overflow_nobody_owns() {
     assert_eq!(Play::recovering().answers([Answer::Done, children([-1])]), overflow_of(name(-1)));
 }
 
-#[test]
-fn a_name_that_is_taken_is_an_overflow() {
-    let cases = [
-        (children([3, i32::MAX]), name(i32::MAX)),
-        // Whoever had it has gone meanwhile, or it is a low number that somebody has put there.
-        (children([3]), PREFIX.to_owned()),
-        (Answer::NoParent, PREFIX.to_owned()),
-        (Answer::Unknown, PREFIX.to_owned()),
-    ];
-    for (listed, name) in cases {
-        let mut play = Play::joining();
-        assert_eq!(play.answers([Answer::NameTaken, listed]), overflow_of(name));
-        assert_eq!(play.unknown_nodes(), [0; 0]);
-    }
-}
-
 /// As the mutex, but everybody waits for the node at this place.
 #[derive(Debug)]
 struct WaitsFor(usize);
@@ -78,7 +62,7 @@ fn fits(request: &Request, answer: &Answer) -> bool {
     matches!(
         (request, answer),
         (_, Answer::Unknown)
-            | (Request::Create | Request::CreateWithParents, Answer::Created(_) | Answer::NoParent | Answer::NameTaken)
+            | (Request::Create | Request::CreateWithParents, Answer::Created(_) | Answer::NoParent)
             | (Request::List | Request::WatchList, Answer::Children(_) | Answer::NoParent)
             | (Request::Limit | Request::WatchLimit, Answer::Limit(_) | Answer::Missing)
             | (Request::CreateLimit | Request::Sync, Answer::Done)
@@ -123,7 +107,7 @@ fn in_flight() -> Vec<(Play, Vec<Answer>)> {
 #[test]
 fn every_answer_in_every_state_goes_on_if_it_fits_and_fails_if_not() {
     let mut all: Vec<_> = in_flight().into_iter().flat_map(|(_, answers)| answers).collect();
-    all.extend([Answer::LimitChanged, Answer::PlaceWritten, Answer::Missing, Answer::NameTaken]);
+    all.extend([Answer::LimitChanged, Answer::PlaceWritten, Answer::Missing]);
     all.extend([Answer::NoParent, node_of(OTHER_SESSION, 0), Answer::Unknown]);
     for (play, answers) in in_flight() {
         let fails = |answers: &[Answer]| is_failed(&play.contest.clone().answered(play.driver, answers.to_vec()));
@@ -163,9 +147,9 @@ fn calls_out_of_turn_are_errors() {
     // Whatever the end was.
     let (owned, _) = Play::queued(0);
     let mut deleted = Play::owning_the_first_and_waiting();
-    assert_eq!(deleted.event(Event::OwnDeleted(1)), DELETED);
+    assert_eq!(deleted.event(Event::OwnDeleted(1)), RESTART);
     let mut missing = Play::queued(1).0;
-    assert_eq!(missing.answers([node(0), Answer::Missing]), MISSING);
+    assert_eq!(missing.answers([node(0), Answer::Missing]), RESTART);
     let mut failed = Play::waiting(1);
     assert!(is_failed(&failed.event(Event::OwnDeleted(2))));
     let mut refused = Play::new(Contest::new(ID, SESSION, 1).without_waiting(), &DRIVER);

@@ -38,7 +38,7 @@ fn children(numbers: impl IntoIterator<Item = i32>) -> Answer {
 }
 
 fn node_of(ephemeral_owner: i64, number: i32) -> Answer {
-    Answer::Node { ephemeral_owner, czxid: own(number).czxid, version: 0, is_ours: true }
+    Answer::Node { ephemeral_owner, czxid: own(number).czxid, version: 0 }
 }
 
 fn node(number: i32) -> Answer {
@@ -92,8 +92,7 @@ fn is_failed(step: &Step) -> bool {
     matches!(step, Step::Failed { error: ContestError::Protocol { .. }, .. })
 }
 
-const MISSING: Step = Step::Restart(RestartReason::NodeMissing);
-const DELETED: Step = Step::Restart(RestartReason::NodeDeleted);
+const RESTART: Step = Step::Restart;
 const LIST: (usize, Request) = (0, Request::List);
 const JOIN: [(usize, Request); 2] = [(0, Request::Create), LIST];
 const JOIN_WITH_PARENTS: [(usize, Request); 2] = [(0, Request::CreateWithParents), LIST];

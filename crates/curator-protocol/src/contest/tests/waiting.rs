@@ -53,6 +53,25 @@ fn a_changed_picture_is_followed_without_watching_anything_twice() {
 }
 
 #[test]
+fn a_waiter_knows_its_place_and_the_node_before_it() {
+    let standing = |play: &Play| {
+        let standing = play.contest.standing();
+        standing.map(|at| (at.queue, at.own.to_owned(), at.place, at.behind.to_owned()))
+    };
+    let mut play = Play::waiting(5);
+    assert_eq!(standing(&play), Some((0, name(5), 5, name(4))));
+    assert_eq!(play.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
+    assert_eq!(standing(&play), None, "it looks");
+    assert_eq!(play.answers([node(4), node(5), children([4, 5])]), Step::Wait);
+    assert_eq!(standing(&play), Some((0, name(5), 1, name(4))));
+    // Both are before it, and the nearer one goes first.
+    let mut play = Play::waiting(2);
+    assert_eq!(standing(&play), Some((0, name(2), 2, name(1))));
+    assert_eq!(play.event(gone(1)), Step::Wait);
+    assert_eq!(standing(&play), Some((0, name(2), 2, name(0))));
+}
+
+#[test]
 fn a_missing_node_counts_as_gone_if_ours_was_seen_after_it() {
     // (Place, answers to the first watches, what follows.)
     let cases = [
@@ -62,10 +81,10 @@ fn a_missing_node_counts_as_gone_if_ours_was_seen_after_it() {
         (2, vec![node(0), Answer::Missing, node(2)], Step::Wait),
         (3, vec![Answer::Missing], now([ahead(2), watch_own(3), LIST])),
         // Ours has gone as well.
-        (1, vec![Answer::Missing, Answer::Missing], MISSING),
-        (2, vec![node(0), node(1), Answer::Missing], MISSING),
+        (1, vec![Answer::Missing, Answer::Missing], RESTART),
+        (2, vec![node(0), node(1), Answer::Missing], RESTART),
         // A node of our name, but another one: the directory was made anew.
-        (1, vec![node(0), node(7)], MISSING),
+        (1, vec![node(0), node(7)], RESTART),
     ];
     for (place, answers, expected) in cases {
         let (mut play, _) = Play::queued(place);

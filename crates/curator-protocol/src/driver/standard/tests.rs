@@ -1,6 +1,5 @@
 use proptest::prelude::*;
 
-use super::super::ContenderIdentity;
 use super::super::tests::check_guarantees;
 use super::*;
 
@@ -9,7 +8,6 @@ fn names_are_curators() {
     let id = Uuid::from_u128(1);
     let mutex = StandardLockInternalsDriver::default();
     assert_eq!(mutex.node_prefix(&id), "_c_00000000-0000-0000-0000-000000000001-lock-");
-    assert_eq!(mutex.identity(), ContenderIdentity::Name);
     assert!(mutex.predecessors_are_final());
     let lease = StandardLockInternalsDriver::with_lock_name("lease-");
     assert_eq!(lease.node_prefix(&id), "_c_00000000-0000-0000-0000-000000000001-lease-");

@@ -164,10 +164,9 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));
                     }
-                    self.log.note_lists((lock.driver(), &lock.dirs), &contest, &requests, &answers);
                     let next = contest.answered(lock.driver(), answers);
                     // After a restart or a failure, what was known of the nodes before still holds.
-                    if !matches!(next, Step::Restart(_) | Step::Failed { .. }) {
+                    if !matches!(next, Step::Restart | Step::Failed { .. }) {
                         contender.note_nodes(&contest)?;
                     }
                     // Being able to look is not progress yet: a create, or the taking of leases, may keep failing.
@@ -177,7 +176,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     next
                 }
                 Step::Wait => {
-                    self.log.waits(session, &contest);
+                    self.log.waits(session, &lock.dirs, &contest);
                     if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await
                     {
                         return Err(refused);
@@ -210,9 +209,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     });
                 }
                 Step::Refused => return Ok(ContestEnd::Refused),
-                Step::Restart(reason) => {
+                Step::Restart => {
                     contender.delete_surplus(&contest)?;
-                    contender.restart(reason);
                     return Ok(ContestEnd::PlaceDeleted);
                 }
                 Step::Failed { queue, error } => return Err(self.failed(queue, error)),

@@ -1,10 +1,11 @@
 //! What is told of an acquire.
 
 use std::fmt::{self, Display, Formatter};
+use std::mem;
 use std::time::Instant;
 
 use curator_client::{CuratorClient, Deadline, Error as ClientError, Session, SessionEnd, ZPath};
-use curator_protocol::{Answer, Contest, LockInternalsDriver, Queue, Request, Verdict};
+use curator_protocol::Contest;
 use tracing::Span;
 
 use super::Subject;
@@ -22,19 +23,11 @@ pub(crate) struct AcquireLog<'a> {
     wait: Wait,
     /// When it began; `None` if nobody listens.
     asked: Option<Instant>,
-    standing: Standing,
+    /// The place in the queue and the node that it waits for, as was told.
+    told: Option<(usize, String)>,
+    /// Whether it was told that it is the first in a semaphore's queue.
+    is_first: bool,
     is_over: bool,
-}
-
-/// Where it stands.
-#[derive(Debug)]
-enum Standing {
-    /// Nothing is known that was not told.
-    Told,
-    /// In a queue, with so many before it.
-    Behind { node: ZPath, place: usize, behind: ZPath },
-    /// The first in a semaphore's queue; told.
-    First,
 }
 
 impl<'a> AcquireLog<'a> {
@@ -49,7 +42,7 @@ impl<'a> AcquireLog<'a> {
         );
         let asked = (!span.is_disabled()).then(Instant::now);
         tracing::debug!(parent: &span, wait = %Patience(wait), "asked");
-        Self { subject, owner, span, wait, asked, standing: Standing::Told, is_over: false }
+        Self { subject, owner, span, wait, asked, told: None, is_first: false, is_over: false }
     }
 
     pub(crate) fn span(&self) -> &Span {
@@ -73,7 +66,7 @@ impl<'a> AcquireLog<'a> {
 
     /// A contest begins, and so does the wait.
     pub(crate) fn contends(&mut self) {
-        self.standing = Standing::Told;
+        (self.told, self.is_first) = (None, false);
     }
 
     /// The contest is over, and the next one begins in the next session.
@@ -86,57 +79,26 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!("someone has deleted the place in the queue");
     }
 
-    /// Takes note of lists among the answers to a pipeline: they show who is before us.
-    pub(crate) fn note_lists(
-        &mut self,
-        (driver, dirs): (&dyn LockInternalsDriver, &[ZPath]),
-        contest: &Contest,
-        requests: &[(usize, Request)],
-        answers: &[Answer],
-    ) {
-        if self.asked.is_none() {
-            return;
-        }
-        let own = |queue: usize| {
-            let created = requests.iter().zip(answers).find_map(|request| match request {
-                ((at, _), Answer::Created(own)) if *at == queue => Some(own),
-                _ => None,
-            });
-            created.or_else(|| contest.nodes().find(|(at, _)| *at == queue).map(|(_, own)| own))
-        };
-        let behind = |(queue, children): (usize, &[String])| {
-            let (dir, own) = (dirs.get(queue)?, own(queue)?);
-            let listed = Queue::in_any_order(children.iter().map(String::as_str), driver);
-            let place = listed.position(&own.name)?;
-            let Verdict::WaitsFor(other) = driver.verdict(&listed, place) else { return None };
-            let behind = dir.join(&listed.get(other)?.name).ok()?;
-            Some(Standing::Behind { node: dir.join(&own.name).ok()?, place, behind })
-        };
-        let lists = requests.iter().zip(answers).filter_map(|request| match request {
-            ((queue, Request::List), Answer::Children(children)) => Some((*queue, children.as_slice())),
-            _ => None,
-        });
-        // Of several queues, the first in which it is not the first.
-        if let Some(standing) = lists.filter_map(behind).next() {
-            self.standing = standing;
-        }
-    }
-
     /// There is nothing to do but wait.
-    pub(crate) fn waits(&mut self, session: &Session, contest: &Contest) {
+    pub(crate) fn waits(&mut self, session: &Session, dirs: &[ZPath], contest: &Contest) {
         if self.asked.is_none() {
             return;
         }
-        if !contest.is_queued() && !matches!(self.standing, Standing::First) {
-            self.standing = Standing::First;
-            tracing::debug!("first in the queue: waiting for leases");
+        let Some((standing, dir)) = contest.standing().and_then(|at| Some((at, dirs.get(at.queue)?))) else {
+            if !contest.is_queued() && !mem::replace(&mut self.is_first, true) {
+                tracing::debug!("first in the queue: waiting for leases");
+            }
+            return;
+        };
+        let told = (standing.place, standing.behind.to_owned());
+        if self.told.as_ref() == Some(&told) {
+            return;
         }
-        if let Standing::Behind { node, place, behind } = &self.standing {
-            let id = session.id();
-            let session = format_args!("{id:#x}");
-            tracing::debug!(session, node = %Capped(node), place, behind = %Capped(behind), "queued");
-            self.standing = Standing::Told;
-        }
+        self.told = Some(told);
+        let (Ok(node), Ok(behind)) = (dir.join(standing.own), dir.join(standing.behind)) else { return };
+        let (id, place) = (session.id(), standing.place);
+        let session = format_args!("{id:#x}");
+        tracing::debug!(session, node = %Capped(&node), place, behind = %Capped(&behind), "queued");
     }
 
     /// The acquire has come to its end: whether it has the lock, or an error.

@@ -109,7 +109,7 @@ async fn create(
         let error = match tried {
             Ok(_) => {
                 nodes.set(0, State::Answered(vec![path.clone()]));
-                let hold = Hold::new(nodes.listed(), write.token(), [], (log, write.owner()));
+                let hold = Hold::new(nodes, write.token(), [], (log, write.owner()));
                 if !hold.is_there_since(connection, wait, &mut failures).await? {
                     return Err(LockLost { path, reason: LossReason::NodeDeleted }.into());
                 }

@@ -1,0 +1,40 @@
+//! Two nodes of one contender.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::{CreateMode, NodeSpec, RetryNTimes};
+use curator_test::OpCode;
+
+use crate::support::{acquiring, behind_proxy_with, children, client, mutex, path, queue_of, soon, still_waits};
+
+/// A recovery that finds two nodes of its contender keeps the first, and gives both up when the acquire is dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
+    let (other, path) = (client().await, path("surplus"));
+    let held = mutex(&other, &path).acquire().await.unwrap();
+    // The recovery comes after a pause that is long enough to put a second node there.
+    let policy = RetryNTimes::new(5, Duration::from_secs(2)).unwrap();
+    let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(policy)).await;
+    proxy.cut_before_reply(OpCode::Create2);
+    let waiter = acquiring(&client, &path);
+    queue_of(&other, &path, 2).await;
+    let names = children(&other, &path).await;
+    let own = names.iter().find(|name| *name != held.node().name()).unwrap();
+    let prefix = &own[..own.len() - 10];
+    let second = NodeSpec {
+        path: held.node().parent().unwrap().join(prefix).unwrap(),
+        data: Arc::clone(client.default_lock_data()),
+        mode: CreateMode::EphemeralSequential,
+        acl: Arc::clone(client.default_acl()),
+    };
+    client.session().await.unwrap().create(&second).await.unwrap();
+    // Both are looked at, and then the one ahead and the first of them are watched.
+    proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
+    assert!(still_waits(&waiter, &client).await);
+    waiter.abort();
+    assert!(waiter.await.unwrap_err().is_cancelled());
+    soon(client.janitor().idle()).await;
+    assert_eq!(children(&other, &path).await, [held.node().name()]);
+    held.release().await.unwrap();
+}
