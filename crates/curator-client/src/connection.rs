@@ -16,8 +16,8 @@ use crate::panicked::caught;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
-use crate::shortened::Shortened;
 use crate::timer::{Deadline, Timer};
+use crate::truncated::Truncated;
 use crate::zk::link::{Diagnosis, Granted, Link, SessionKey};
 use crate::zk::task::{LinkEnd, SessionTask};
 
@@ -189,7 +189,7 @@ async fn resume(
                     tracing::debug!(
                         client,
                         ?session,
-                        why = &*Shortened(&failure).to_string(),
+                        why = &*Truncated(&failure).to_string(),
                         "cannot resume the session"
                     );
                     return Err(end);
@@ -201,7 +201,7 @@ async fn resume(
         match &journal {
             Some(journal) => journal.failed(&failure),
             None => {
-                let why = &*Shortened(&failure.cause).to_string();
+                let why = &*Truncated(&failure.cause).to_string();
                 tracing::trace!(client, ?session, why, "cannot resume the session to close it");
             }
         }

@@ -15,9 +15,9 @@ use crate::clock::ClockInstant;
 use crate::error::{Error, SessionEnd};
 use crate::outage::Outage;
 use crate::session::{OpenFailure, Session};
-use crate::shortened::Shortened;
 use crate::timer::Timer;
 use crate::tls::TlsFailure;
+use crate::truncated::Truncated;
 
 /// Why a session that is not lost cannot be relied on.
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ impl Journal {
 
     /// A client has been started.
     pub(crate) fn started(&self, servers: &impl fmt::Display) {
-        tracing::info!(client = &*self.client, servers = &*Shortened(servers).to_string(), "connecting");
+        tracing::info!(client = &*self.client, servers = &*Truncated(servers).to_string(), "connecting");
     }
 
     /// More is known about an attempt to connect that is still being made.
@@ -133,7 +133,7 @@ impl Journal {
     pub(crate) fn silent(&self, failure: &OpenFailure) {
         let (client, cause) = (&*self.client, &failure.cause);
         self.change(|record| record.note(cause, ClockInstant::now()));
-        tracing::debug!(client, cause = &*Shortened(cause).to_string(), "the connection is given up");
+        tracing::debug!(client, cause = &*Truncated(cause).to_string(), "the connection is given up");
     }
 
     /// An attempt to open a session, or to resume it, has failed.
@@ -149,7 +149,7 @@ impl Journal {
             let lasted = outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
             (lasted, is_known)
         });
-        let cause = Shortened(cause);
+        let cause = Truncated(cause);
         match lasted.map(Rounded) {
             Some(lasted) => tracing::info!(client, ?lasted, cause = &*cause.to_string(), "not connected"),
             // There are several attempts a second.
@@ -172,9 +172,9 @@ impl Journal {
             is_new
         });
         if is_new {
-            tracing::info!(client, %session, why = &*Shortened(doubt).to_string(), "session suspended");
+            tracing::info!(client, %session, why = &*Truncated(doubt).to_string(), "session suspended");
         } else {
-            tracing::debug!(client, %session, why = &*Shortened(doubt).to_string(), "session still suspended");
+            tracing::debug!(client, %session, why = &*Truncated(doubt).to_string(), "session still suspended");
         }
     }
 
@@ -219,7 +219,7 @@ impl Journal {
         let (client, session) = (&*self.client, Id(session));
         // Why it was not confirmed in time.
         let failed = outage.as_ref().filter(|outage| outage.has_failed());
-        let cause = failed.and_then(Outage::cause).map(|cause| Shortened(cause).to_string());
+        let cause = failed.and_then(Outage::cause).map(|cause| Truncated(cause).to_string());
         tracing::info!(client, %session, why, suspended_for = lasted(outage.as_ref()), cause, "session lost");
     }
 
@@ -247,7 +247,7 @@ impl Journal {
 
     /// The task that writes this journal has panicked.
     pub(crate) fn panicked(&self, message: &str) {
-        let message = &*Shortened(message).to_string();
+        let message = &*Truncated(message).to_string();
         tracing::error!(client = &*self.client, message, "the client has ended: its task has panicked");
     }
 
@@ -289,7 +289,7 @@ impl Journal {
             outage.is_due(now).then(|| outage.clone())
         });
         if let Some(outage) = due {
-            let (client, cause) = (&*self.client, Shortened(outage.cause().unwrap_or(NOTHING_KNOWN)));
+            let (client, cause) = (&*self.client, Truncated(outage.cause().unwrap_or(NOTHING_KNOWN)));
             tracing::info!(client, lasted = lasted(Some(&outage)), cause = &*cause.to_string(), "not connected");
         }
     }

@@ -112,7 +112,6 @@ mod sasl;
 mod session;
 mod session_lease;
 mod sessions;
-mod shortened;
 mod silence;
 mod state;
 mod supervisor;
@@ -120,6 +119,7 @@ mod supervisor;
 mod text;
 mod timer;
 mod tls;
+mod truncated;
 mod zk;
 
 /// Retries: the policies decide, and [`Retrier`] waits.

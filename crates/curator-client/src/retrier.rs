@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::closing::Closing;
 use crate::error::{Error, Result};
 use crate::retry_policy::{Failures, RetryPolicy};
-use crate::shortened::Shortened;
 use crate::timer::Timer;
+use crate::truncated::Truncated;
 
 /// The retries of one operation: how many there were, and how long it has been failing.
 ///
@@ -62,7 +62,7 @@ impl Retrier {
             return Err(error);
         }
         let (client, retries) = (&*self.client, self.failures.count());
-        tracing::debug!(client, error = %Shortened(&error), retries, "retrying, if the policy allows it");
+        tracing::debug!(client, error = %Truncated(&error), retries, "retrying, if the policy allows it");
         if self.again().await? { Ok(()) } else { Err(error) }
     }
 

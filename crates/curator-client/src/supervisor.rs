@@ -23,10 +23,10 @@ use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
 use crate::sessions::Sessions;
-use crate::shortened::Shortened;
 use crate::silence::Silence;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::timer::{Deadline, Timer};
+use crate::truncated::Truncated;
 use crate::zk::link::{Diagnosis, Link};
 use crate::zk::task::LinkEnd;
 
@@ -198,7 +198,7 @@ impl Supervisor {
                         return SessionEnd::AuthFailed;
                     }
                     Err(error) => {
-                        tracing::debug!(client = &*options.name, error = %Shortened(&error), "probe failed");
+                        tracing::debug!(client = &*options.name, error = %Truncated(&error), "probe failed");
                         // The end of an older probe means nothing: a later one has been answered, or will be.
                         let awaited = awaited.take_if(|awaited| *awaited <= sent);
                         awaited.map(|_| (ClockInstant::now(), Doubt::ProbeFailed(error)))

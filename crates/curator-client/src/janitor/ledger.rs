@@ -11,7 +11,7 @@ pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
 use crate::session::Session;
-use crate::shortened::Shortened;
+use crate::truncated::Truncated;
 
 /// A delete that is not done yet.
 #[derive(Debug, Clone)]
@@ -126,7 +126,7 @@ impl Ledger {
         // Whoever reads the log may ask for this ledger.
         drop(entries);
         let PendingDelete { path, last_error, .. } = &delete;
-        let (path, error) = (Shortened(path), last_error.as_ref().map(Shortened).map(tracing::field::display));
+        let (path, error) = (Truncated(path), last_error.as_ref().map(Truncated).map(tracing::field::display));
         let client = &*self.client;
         if is_owned {
             tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
@@ -146,8 +146,8 @@ impl Ledger {
         let pending = pending.values().map(|entry| &entry.delete);
         let mut left = pending.chain(refused.iter().map(|(_, delete)| delete));
         for PendingDelete { path, last_error, .. } in left.by_ref().take(MOST_LOGGED) {
-            let (client, path) = (&*self.client, Shortened(path));
-            let last_error = last_error.as_ref().map(Shortened).map(tracing::field::display);
+            let (client, path) = (&*self.client, Truncated(path));
+            let last_error = last_error.as_ref().map(Truncated).map(tracing::field::display);
             tracing::warn!(
                 client,
                 %path,

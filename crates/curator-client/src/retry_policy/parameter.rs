@@ -7,7 +7,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::InvalidRetryPolicy;
-use crate::shortened::Shortened;
+use crate::truncated::Truncated;
 
 /// Any value. It is checked later, with the name of the parameter: what serde says of a wrong type does not name it.
 pub(super) enum Parameter {
@@ -37,7 +37,7 @@ impl Parameter {
     }
 
     fn refused(&self, parameter: &'static str, expected: &'static str) -> InvalidRetryPolicy {
-        InvalidRetryPolicy { parameter, value: Shortened(self).to_string(), expected }
+        InvalidRetryPolicy { parameter, value: Truncated(self).to_string(), expected }
     }
 }
 

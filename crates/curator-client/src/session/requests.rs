@@ -20,7 +20,7 @@ use crate::operation::{
     TransactionResult, size_of_acl,
 };
 use crate::path::ZPath;
-use crate::shortened::Shortened;
+use crate::truncated::Truncated;
 use crate::zk::error::translate;
 use crate::zk::link::{Answer, Link};
 use crate::zk::watch::Watch;
@@ -241,7 +241,7 @@ impl Session {
         }
         let options = &self.inner.options;
         let (after, client) = (options.operation_timeout.unwrap_or_else(|| self.patience()), &*options.name);
-        tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Shortened(path), size, "request");
+        tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Truncated(path), size, "request");
         let answer = link.task().together(|| call(&link));
         self.answer_to(operation, path, answer, after, permit)
     }

@@ -57,7 +57,7 @@ pub(crate) fn in_plain_words(error: &ZkError) -> String {
 }
 
 /// Whether a server has answered, if only with a refusal.
-pub(crate) fn is_word_of_the_server(error: &ZkError) -> bool {
+pub(crate) fn is_server_reply(error: &ZkError) -> bool {
     translate("ask for", &ZPath::root(), error.clone()).outcome() == Outcome::NotApplied
 }
 

@@ -37,18 +37,18 @@ pub(crate) struct Link {
     task: SessionTask,
     server: Arc<HostPort>,
     address: Option<SocketAddr>,
-    doubts: Doubts,
-    /// Whether the first probe has answered them.
+    unverified: Unverified,
+    /// Whether the first probe has verified it.
     is_proved: Arc<AtomicBool>,
 }
 
-/// What the first probe of a connection has to find out besides.
+/// What the first probe of a connection verifies besides.
 #[derive(Debug, Clone, Copy)]
-struct Doubts {
+struct Unverified {
     /// Whether the server may be behind the servers that the session was connected to before.
-    is_behind: bool,
-    /// Whether the server may have let a client in as nobody that wants to be somebody.
-    is_nobody: bool,
+    freshness: bool,
+    /// Whether the server may have accepted an authenticating client as anonymous.
+    identity: bool,
 }
 
 /// Is called with the session timeout that a server has granted. Must not block.

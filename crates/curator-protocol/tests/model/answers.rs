@@ -57,8 +57,8 @@ impl World {
             let is_kept = |node: &&Node| scenario.has(Defect::ReentersAlone) && node.session == sender.session;
             let kept = all[dir].nodes.iter().find(is_kept).cloned();
             let node = kept.or_else(|| all[dir].create(&prefix, sender.session, creator));
-            let Node { name, czxid, .. } = node.expect("every contest has another name");
-            Answer::Created(OwnNode { name, czxid })
+            // Every contest has another name.
+            node.map_or(Answer::Unknown, |Node { name, czxid, .. }| Answer::Created(OwnNode { name, czxid }))
         });
         created.collect()
     }

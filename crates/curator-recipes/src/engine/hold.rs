@@ -49,11 +49,11 @@ struct State {
     held: Vec<HeldNode>,
 }
 
-/// Who has a guard.
+/// Who uses a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
-    User,
-    /// The lock itself, for a moment. Nobody is told of that.
+pub(crate) enum HoldUser {
+    Guard,
+    /// The lock itself, for a moment: internal, and not logged.
     Lock,
 }
 
@@ -137,27 +137,27 @@ impl Hold {
     }
 
     /// Adds a guard, unless the hold is lost or being released.
-    pub(crate) fn enter(&self, whose: Whose) -> bool {
+    pub(crate) fn enter(&self, user: HoldUser) -> bool {
         let lost = self.loss().is_some();
         let mut state = self.lock();
         let enter = state.nodes.is_some() && !lost;
         state.guards += usize::from(enter);
         let guards = state.guards;
         drop(state);
-        if enter && whose == Whose::User {
+        if enter && user == HoldUser::Guard {
             self.log.entered_again(guards);
         }
         enter
     }
 
     /// Removes a guard. If it was the last, returns the nodes; dropping them deletes them.
-    pub(crate) fn leave(&self, whose: Whose) -> Option<OwnNodes> {
+    pub(crate) fn leave(&self, user: HoldUser) -> Option<OwnNodes> {
         let mut state = self.lock();
         state.guards = state.guards.saturating_sub(1);
         let guards = state.guards;
         if guards > 0 {
             drop(state);
-            if whose == Whose::User {
+            if user == HoldUser::Guard {
                 self.log.left(guards);
             }
             return None;

@@ -97,10 +97,10 @@ impl LockInternals {
         Failures::new(&self.client, &self.paths[0])
     }
 
-    /// Tells that someone asks for this lock.
-    pub(crate) fn asked<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> AcquireLog<'a> {
+    /// Starts the log of an acquire of this lock.
+    pub(crate) fn start_log<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> AcquireLog<'a> {
         let subject = Subject { client: &self.client, kind: self.kind, paths: &self.paths };
-        AcquireLog::asked(subject, owner, wait)
+        AcquireLog::start(subject, owner, wait)
     }
 
     pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {

@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 use tracing::Instrument as _;
 
-use crate::engine::hold::{Hold, Whose};
+use crate::engine::hold::{Hold, HoldUser};
 use crate::engine::log::AcquireLog;
 use crate::engine::own_nodes::OwnNodes;
 use crate::engine::wait::Wait;
@@ -42,8 +42,8 @@ pub(crate) struct Gate<'a> {
 
 impl Holds {
     /// Another guard of the hold of `owner`. `None` if it has none, or has lost it.
-    pub(crate) fn enter(&self, owner: &OwnerId, whose: Whose) -> Option<Arc<Hold>> {
-        self.hold_of(owner).filter(|hold| hold.enter(whose))
+    pub(crate) fn enter(&self, owner: &OwnerId, user: HoldUser) -> Option<Arc<Hold>> {
+        self.hold_of(owner).filter(|hold| hold.enter(user))
     }
 
     /// Records that the owner of `hold` now holds the lock.
@@ -102,7 +102,7 @@ impl Gate<'_> {
 
 impl Gate<'_> {
     /// As [`pass`](Self::pass), and tells if another future is in the way.
-    pub(crate) async fn pass_and_tell(&self, wait: Wait, log: &AcquireLog<'_>) -> Option<MutexGuard<'_, ()>> {
+    pub(crate) async fn pass_logged(&self, wait: Wait, log: &AcquireLog<'_>) -> Option<MutexGuard<'_, ()>> {
         let at_once = self.pass(Wait::No).await;
         if at_once.is_some() {
             return at_once;
@@ -125,20 +125,20 @@ impl Drop for Gate<'_> {
 pub(crate) struct Share {
     holds: Arc<Holds>,
     hold: Arc<Hold>,
-    whose: Whose,
+    user: HoldUser,
     has_left: bool,
 }
 
 impl Share {
     /// `hold` already counts this guard.
     pub(crate) fn new(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
-        Self { holds: Arc::clone(holds), hold, whose: Whose::User, has_left: false }
+        Self { holds: Arc::clone(holds), hold, user: HoldUser::Guard, has_left: false }
     }
 
     /// The same for a share that no user has.
     pub(crate) fn of_lock(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
         let mut share = Self::new(holds, hold);
-        share.whose = Whose::Lock;
+        share.user = HoldUser::Lock;
         share
     }
 
@@ -159,7 +159,7 @@ impl Share {
 
     /// Gives up this share. If it was the last, returns the nodes; dropping them deletes them.
     fn leave(&mut self) -> Option<OwnNodes> {
-        let nodes = if mem::replace(&mut self.has_left, true) { None } else { self.hold.leave(self.whose) };
+        let nodes = if mem::replace(&mut self.has_left, true) { None } else { self.hold.leave(self.user) };
         self.forget_released(nodes)
     }
 

@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 
 use super::guard::LockGuard;
 use super::holds::{Holds, Share};
-use crate::engine::hold::{Hold, Whose};
+use crate::engine::hold::{Hold, HoldUser};
 use crate::engine::internals::LockInternals;
 use crate::engine::log::AcquireLog;
 use crate::engine::wait::Wait;
@@ -84,7 +84,7 @@ impl Reentrant {
         wait: Wait,
         permitted: impl Fn() -> Result<()> + Send + Sync + 'a,
     ) -> BoxFuture<'a, Result<Option<LockGuard>>> {
-        let mut log = self.internals.asked(owner, wait);
+        let mut log = self.internals.start_log(owner, wait);
         let span = log.span().clone();
         let acquiring = async move {
             let acquired = self.contend(owner, wait, permitted, &mut log).await;
@@ -104,7 +104,7 @@ impl Reentrant {
     ) -> Result<Option<LockGuard>> {
         permitted()?;
         let gate = self.holds.gate(owner);
-        let Some(_passed) = gate.pass_and_tell(wait, log).await else { return Ok(None) };
+        let Some(_passed) = gate.pass_logged(wait, log).await else { return Ok(None) };
         if let Some(guard) = self.enter_again(owner) {
             return Ok(Some(guard));
         }
@@ -115,13 +115,13 @@ impl Reentrant {
 
     /// Returns another guard if `owner` already holds the lock.
     pub(crate) fn enter_again(&self, owner: &OwnerId) -> Option<LockGuard> {
-        let hold = self.holds.enter(owner, Whose::User)?;
+        let hold = self.holds.enter(owner, HoldUser::Guard)?;
         Some(LockGuard::new(Share::new(&self.holds, hold)).of_reentry(true))
     }
 
     /// If `owner` holds the lock, keeps it held until this is dropped.
     pub(crate) fn keep(&self, owner: &OwnerId) -> Option<Share> {
-        let hold = self.holds.enter(owner, Whose::Lock)?;
+        let hold = self.holds.enter(owner, HoldUser::Lock)?;
         Some(Share::of_lock(&self.holds, hold))
     }
 

@@ -29,7 +29,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use self::network::Network;
 use self::sample::{Sample, Source};
-use self::support::{builder, new_seed, number, say};
+use self::support::{builder, new_seed, number, say, soon};
 use self::table::Record;
 use self::work::{Done, task, use_each};
 
@@ -86,10 +86,8 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     }
     record.faults = network.heal();
     rest.send_replace(true);
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
-    use_each(&clients[0]).await;
+    soon(tasks.join_all()).await;
+    soon(use_each(&clients[0])).await;
     record.rest = settled(&source, |rest| record.left_at(rest)).await;
     for client in &clients {
         match client.close().await {

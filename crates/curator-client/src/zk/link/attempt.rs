@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
     use crate::connect_string::ConnectString;
-    use crate::zk::link::Doubts;
+    use crate::zk::link::Unverified;
     use crate::zk::link::hosts::Target;
 
     const LONG: Duration = Duration::from_secs(30);
@@ -102,9 +102,9 @@ mod tests {
             Client::connector().with_session_timeout(LONG).with_connection_timeout(LONG).with_fail_eagerly();
         let servers = ConnectString::parse(&proxy.connect_string()).unwrap();
         let target = Target { name: proxy.connect_string(), addresses: vec![proxy.address()] };
-        let doubts = Doubts { is_behind: false, is_nobody: false };
+        let unverified = Unverified { freshness: false, identity: false };
         let server = servers.hosts()[0].clone();
-        Attempt::start(Link::connect(connector, server, target, doubts, Arc::new(|_| {})))
+        Attempt::start(Link::connect(connector, server, target, unverified, Arc::new(|_| {})))
     }
 
     #[tokio::test]

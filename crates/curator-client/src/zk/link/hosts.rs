@@ -17,7 +17,7 @@ use zookeeper_client::{Connector, Error as ZkError};
 
 use super::attempt::Attempt;
 use super::diagnosis::{Diagnosis, Look};
-use super::{Doubts, Granted, Link};
+use super::{Granted, Link, Unverified};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
@@ -200,9 +200,9 @@ impl Pass<'_> {
         let (started, mut over) = (Instant::now(), pin!(self.timer.sleep(limit)));
         let server = &self.diagnosis.servers[index];
         let connector = (self.connector)(server).map_err(Failed::Answered)?;
-        let doubts = Doubts { is_behind: self.is_behind, is_nobody: self.options.wants_identity() };
+        let unverified = Unverified { freshness: self.is_behind, identity: self.options.wants_identity() };
         let (granted, addresses) = (Arc::clone(&self.granted), target.addresses.clone());
-        let connect = Link::connect(connector, server.clone(), target, doubts, granted);
+        let connect = Link::connect(connector, server.clone(), target, unverified, granted);
         // The libraries for SASL may block, and there is nothing to stop them: that must not happen to the thread which serves all
         // connections of the process.
         let connect = if self.options.wants_identity() { connect.boxed() } else { Attempt::start(connect).boxed() };

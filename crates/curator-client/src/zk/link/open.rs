@@ -12,7 +12,7 @@ use zookeeper_client::{
 
 use super::diagnosis::Diagnosis;
 use super::hosts::{ConnectFailure, Pass, Target};
-use super::{Answer, Doubts, Granted, Link};
+use super::{Answer, Granted, Link, Unverified};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};
@@ -20,7 +20,7 @@ use crate::path::ZPath;
 use crate::timer::Timer;
 #[cfg(feature = "tls")]
 use crate::tls::Certificates;
-use crate::zk::error::is_word_of_the_server;
+use crate::zk::error::is_server_reply;
 use crate::zk::sockets::Socket;
 use crate::zk::start::start;
 use crate::zk::task::{LinkEnd, SessionTask, catch_task};
@@ -47,10 +47,10 @@ impl Link {
         connector: Connector,
         server: HostPort,
         target: Target,
-        doubts: Doubts,
+        unverified: Unverified,
         granted: Granted,
     ) -> Result<Self, ZkError> {
-        let connect = AssertUnwindSafe(Self::handshake(connector, server, target, doubts)).catch_unwind();
+        let connect = AssertUnwindSafe(Self::handshake(connector, server, target, unverified)).catch_unwind();
         let panicked = || ZkError::UnexpectedError("the client crate has panicked".to_owned());
         let link = connect.await.unwrap_or_else(|_| Err(panicked()))?;
         granted(link.session_timeout());
@@ -61,7 +61,7 @@ impl Link {
         connector: Connector,
         server: HostPort,
         target: Target,
-        doubts: Doubts,
+        unverified: Unverified,
     ) -> Result<Self, ZkError> {
         let socket = Socket::to(target.addresses.clone());
         let watchdog = Watchdog::new(&server, &socket);
@@ -73,13 +73,13 @@ impl Link {
         let work =
             work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
         let task = SessionTask::start(Box::pin(watchdog.watch(work)), client.state_watcher(), client.session_timeout());
-        let is_proved = Arc::new(AtomicBool::new(!doubts.is_behind && !doubts.is_nobody));
+        let is_proved = Arc::new(AtomicBool::new(!unverified.freshness && !unverified.identity));
         Ok(Self {
             client,
             task,
             server: Arc::new(server),
             address: target.addresses.first().copied(),
-            doubts,
+            unverified,
             is_proved,
         })
     }
@@ -102,14 +102,15 @@ impl Link {
         if self.is_proved.load(Ordering::Acquire) {
             return self.sync(&ZPath::root());
         }
-        let (client, is_nobody, is_proved) = (self.client.clone(), self.doubts.is_nobody, Arc::clone(&self.is_proved));
+        let (client, identity, is_proved) =
+            (self.client.clone(), self.unverified.identity, Arc::clone(&self.is_proved));
         start(async move {
             let mut writer = client.new_multi_writer();
-            if is_nobody {
+            if identity {
                 let for_us = ZkCreateMode::Persistent.with_acls(Acls::creator_all());
                 writer.add_create("/curator-client-asks-who-it-is", &[], &for_us)?;
             }
-            writer.add_check_version(ZPath::root().as_str(), if is_nobody { NEVER } else { ANY })?;
+            writer.add_check_version(ZPath::root().as_str(), if identity { NEVER } else { ANY })?;
             // `join` polls them in this order, and polling sends them: pipelined.
             let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
             match written {
@@ -212,7 +213,7 @@ fn connector(options: &SessionOptions, server: &HostPort) -> Result<Connector, Z
     }
     #[cfg(feature = "tls")]
     if let Some(tls) = &options.tls {
-        connector = connector.with_tls(in_the_crates_terms(&tls.current())?);
+        connector = connector.with_tls(to_zk_tls(&tls.current())?);
     }
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     if let Some(sasl) = &options.sasl {
@@ -223,7 +224,7 @@ fn connector(options: &SessionOptions, server: &HostPort) -> Result<Connector, Z
 
 /// The crate reads the same texts, which have been read before, so it finds nothing wrong with them.
 #[cfg(feature = "tls")]
-fn in_the_crates_terms(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions, ZkError> {
+fn to_zk_tls(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions, ZkError> {
     let tls = zookeeper_client::TlsOptions::new().with_pem_ca(&certificates.ca_pem)?;
     match &certificates.identity {
         Some(identity) => tls.with_pem_identity(&identity.certificate_pem, &identity.key_pem),
@@ -233,7 +234,7 @@ fn in_the_crates_terms(certificates: &Certificates) -> Result<zookeeper_client::
 
 /// An overloaded server says so on its own, without asking the leader.
 fn is_word_of_the_leader(error: &ZkError) -> bool {
-    is_word_of_the_server(error) && !matches!(error, ZkError::Throttled)
+    is_server_reply(error) && !matches!(error, ZkError::Throttled)
 }
 
 #[cfg(test)]

@@ -279,7 +279,7 @@ mod tests {
         let driver = Arc::new(StandardLockInternalsDriver::new());
         let lock = LockInternals::new(&client, "mutex", path.clone(), driver).unwrap();
         let owner = OwnerId::new();
-        let mut log = lock.asked(&owner, Wait::FOREVER);
+        let mut log = lock.start_log(&owner, Wait::FOREVER);
         let acquiring = lock.acquire(Wait::FOREVER, None, &mut log);
         assert!(size_of_val(&acquiring) <= 1_200, "{} bytes", size_of_val(&acquiring));
     }

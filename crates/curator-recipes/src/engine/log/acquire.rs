@@ -9,7 +9,7 @@ use curator_protocol::Contest;
 use tracing::Span;
 
 use super::Subject;
-use super::text::{Capped, Paths};
+use super::text::{Paths, Truncated};
 use crate::engine::wait::Wait;
 use crate::error::Error;
 use crate::owner::OwnerId;
@@ -32,7 +32,7 @@ pub(crate) struct AcquireLog<'a> {
 
 impl<'a> AcquireLog<'a> {
     /// Someone calls. The acquire is to be polled in the [span](Self::span).
-    pub(crate) fn asked(subject: Subject<'a>, owner: &'a OwnerId, wait: Wait) -> Self {
+    pub(crate) fn start(subject: Subject<'a>, owner: &'a OwnerId, wait: Wait) -> Self {
         let span = tracing::debug_span!(
             "acquire",
             client = subject.client.name(),
@@ -98,7 +98,7 @@ impl<'a> AcquireLog<'a> {
         let (Ok(node), Ok(behind)) = (dir.join(standing.own), dir.join(standing.behind)) else { return };
         let (id, place) = (session.id(), standing.place);
         let session = format_args!("{id:#x}");
-        tracing::debug!(session, node = %Capped(&node), place, behind = %Capped(&behind), "queued");
+        tracing::debug!(session, node = %Truncated(&node), place, behind = %Truncated(&behind), "queued");
     }
 
     /// The acquire has come to its end: whether it has the lock, or an error.
@@ -122,7 +122,7 @@ impl<'a> AcquireLog<'a> {
     }
 
     fn given_up(&self, why: impl Display) {
-        tracing::debug!(parent: &self.span, why = %Capped(why), waited = format_args!("{:.1?}", self.waited().unwrap_or_default()), "given up");
+        tracing::debug!(parent: &self.span, why = %Truncated(why), waited = format_args!("{:.1?}", self.waited().unwrap_or_default()), "given up");
     }
 }
 

@@ -6,7 +6,7 @@ use curator_client::{Error as ClientError, Session, ZPath};
 use tracing::Span;
 
 use super::AcquireLog;
-use super::text::{Capped, Paths};
+use super::text::{Paths, Truncated};
 use crate::error::{LockLost, LossReason};
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
@@ -70,7 +70,7 @@ impl HoldLog {
 
     /// Its node cannot be watched now.
     pub(crate) fn cannot_watch(&self, node: &ZPath, error: &ClientError) {
-        tracing::debug!(parent: &self.span, watched = %Capped(node), error = %Capped(error), "cannot watch its own node");
+        tracing::debug!(parent: &self.span, watched = %Truncated(node), error = %Truncated(error), "cannot watch its own node");
     }
 
     pub(crate) fn asked_back(&self) {
@@ -85,7 +85,7 @@ impl HoldLog {
                 tracing::debug!(parent: &self.span, held = format_args!("{:.1?}", held()), "released");
             }
             why => {
-                tracing::debug!(parent: &self.span, %why, lost = %Capped(&end.path), held = format_args!("{:.1?}", held()), "lost");
+                tracing::debug!(parent: &self.span, %why, lost = %Truncated(&end.path), held = format_args!("{:.1?}", held()), "lost");
             }
         }
     }

@@ -12,7 +12,7 @@ const LONGEST: usize = 300;
 const MOST: usize = 4;
 
 /// A text that is cut off if it is too long.
-pub(super) struct Capped<T>(pub(super) T);
+pub(super) struct Truncated<T>(pub(super) T);
 
 /// As much of a text as there is room for.
 struct Room<'a, 'b> {
@@ -33,7 +33,7 @@ impl Write for Room<'_, '_> {
     }
 }
 
-impl<T: Display> Display for Capped<T> {
+impl<T: Display> Display for Truncated<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut room = Room { formatter: f, left: LONGEST };
         let is_whole = write!(room, "{}", self.0).is_ok();
@@ -48,7 +48,7 @@ impl Display for Paths<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (index, path) in self.0.iter().take(MOST).enumerate() {
             let separator = if index > 0 { ", " } else { "" };
-            write!(f, "{separator}{}", Capped(path))?;
+            write!(f, "{separator}{}", Truncated(path))?;
         }
         match self.0.len().saturating_sub(MOST) {
             0 => Ok(()),
@@ -96,11 +96,11 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_off_between_characters() {
-        assert_eq!(Capped("/locks/ä").to_string(), "/locks/ä");
+        assert_eq!(Truncated("/locks/ä").to_string(), "/locks/ä");
         let exact = "x".repeat(LONGEST);
-        assert_eq!(Capped(&exact).to_string(), exact);
+        assert_eq!(Truncated(&exact).to_string(), exact);
         let long = format!("{}ää", "x".repeat(LONGEST - 1));
-        assert_eq!(Capped(&long).to_string(), format!("{}…", "x".repeat(LONGEST - 1)));
+        assert_eq!(Truncated(&long).to_string(), format!("{}…", "x".repeat(LONGEST - 1)));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) async fn take(reader: &LockInternals, write: &Hold, wait: Wait, log: 
 /// Turns a share in the write lock into the read lock. If it was the last share, the write node is deleted.
 pub(super) async fn downgrade(reader: &LockInternals, write: Share) -> Result<Hold> {
     let owner = write.owner().clone();
-    let mut log = reader.asked(&owner, Wait::FOREVER);
+    let mut log = reader.start_log(&owner, Wait::FOREVER);
     let span = log.span().clone();
     let created = downgrade_share(reader, write, &log).instrument(span).await;
     log.ended(created.as_ref().map(|_| true));

@@ -76,7 +76,7 @@ impl ReadLock {
     /// Acquires the lock. Boxed, so that the user's future that contains it stays small.
     fn acquire_boxed<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> BoxFuture<'a, Result<Option<LockGuard>>> {
         let internals = self.sides.read.internals();
-        let mut log = internals.asked(owner, wait);
+        let mut log = internals.start_log(owner, wait);
         let span = log.span().clone();
         let acquiring = async move {
             let acquired = self.contend(owner, wait, &mut log).await;
@@ -89,7 +89,7 @@ impl ReadLock {
     async fn contend(&self, owner: &OwnerId, wait: Wait, log: &mut AcquireLog<'_>) -> Result<Option<LockGuard>> {
         let Sides { read, write } = &self.sides;
         let gate = write.holds().gate(owner);
-        let Some(_passed) = gate.pass_and_tell(wait, log).await else { return Ok(None) };
+        let Some(_passed) = gate.pass_logged(wait, log).await else { return Ok(None) };
         if let Some(guard) = read.enter_again(owner) {
             return Ok(Some(guard));
         }

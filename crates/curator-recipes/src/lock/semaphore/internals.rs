@@ -100,7 +100,7 @@ impl SemaphoreInternals {
         let (directory, data) = (&self.leases_dir, self.lease_data.as_ref());
         let wanted = LeasesWanted { quantity, directory, data, limit, limit_node };
         let owner = OwnerId::new();
-        let mut log = self.queue.asked(&owner, wait);
+        let mut log = self.queue.start_log(&owner, wait);
         let span = log.span().clone();
         let acquiring = async move {
             let acquired = self.queue.acquire(wait, Some(wanted), &mut log).await;

@@ -4,12 +4,12 @@ use std::fmt;
 
 /// The beginning of a text: a thousand characters, and then `…`. Costs nothing until it is written.
 #[derive(Debug)]
-pub(crate) struct Shortened<T>(pub(crate) T);
+pub(crate) struct Truncated<T>(pub(crate) T);
 
 /// In characters.
 const LONGEST: usize = 1_000;
 
-impl<T: fmt::Display> fmt::Display for Shortened<T> {
+impl<T: fmt::Display> fmt::Display for Truncated<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.to_string();
         let is_whole = text.chars().nth(LONGEST).is_none();
@@ -24,7 +24,7 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_off_between_characters() {
         let text = "é".repeat(LONGEST);
-        assert_eq!(Shortened(&text).to_string(), text);
-        assert_eq!(Shortened(format!("{text}é")).to_string(), format!("{text}…"));
+        assert_eq!(Truncated(&text).to_string(), text);
+        assert_eq!(Truncated(format!("{text}é")).to_string(), format!("{text}…"));
     }
 }
