@@ -20,7 +20,7 @@ struct HostnameDriver {
 }
 
 impl LockInternalsDriver for HostnameDriver {
-    /// The id tells the contenders of one host apart, and finds a node whose create was not answered.
+    /// The id tells the contenders of one host apart. The library finds a node by it if its create was not answered.
     fn node_prefix(&self, id: &Uuid) -> String {
         format!("{}-{id}-W-", self.hostname)
     }

@@ -89,29 +89,31 @@ pub fn digest_id(user: &str, password: &str) -> AuthId {
 }
 
 /// The ACLs of a client's nodes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Acls {
     pub(crate) default: Arc<[Acl]>,
-    provider: Arc<dyn AclProvider>,
+    /// `None` if all nodes have the default.
+    provider: Option<Arc<dyn AclProvider>>,
 }
 
 impl Acls {
-    pub(crate) fn new(provider: Arc<dyn AclProvider>) -> Self {
-        Self { default: provider.default_acl(), provider }
+    pub(crate) fn same(default: Arc<[Acl]>) -> Self {
+        Self { default, provider: None }
     }
 
+    pub(crate) fn provided(provider: Arc<dyn AclProvider>) -> Self {
+        Self { default: provider.default_acl(), provider: Some(provider) }
+    }
+
+    /// The ACL of the node at `path`.
     pub(crate) fn of(&self, path: &ZPath) -> Arc<[Acl]> {
-        self.provider.acl_for_path(path).unwrap_or_else(|| Arc::clone(&self.default))
+        let provided = self.provider.as_ref().and_then(|provider| provider.acl_for_path(path));
+        provided.unwrap_or_else(|| Arc::clone(&self.default))
     }
-}
 
-/// The same ACL for every node.
-#[derive(Debug)]
-pub(crate) struct SameAcl(pub(crate) Arc<[Acl]>);
-
-impl AclProvider for SameAcl {
-    fn default_acl(&self) -> Arc<[Acl]> {
-        Arc::clone(&self.0)
+    /// Whether all nodes have the default.
+    pub(crate) fn are_same(&self) -> bool {
+        self.provider.is_none()
     }
 }
 

@@ -277,9 +277,13 @@ impl CuratorClient {
     /// A [mark](crate::ProtectionId) in its name is left out.
     #[must_use]
     pub fn acl_for(&self, path: &ZPath) -> Arc<[Acl]> {
+        let acls = &self.inner.acls;
+        if acls.are_same() {
+            return Arc::clone(&acls.default);
+        }
         let name = ProtectionId::strip(path.name());
         let unmarked = if name == path.name() { None } else { path.parent().and_then(|dir| dir.child(name).ok()) };
-        self.inner.acls.of(unmarked.as_ref().unwrap_or(path))
+        acls.of(unmarked.as_ref().unwrap_or(path))
     }
 
     /// The `T` that belongs to this client, created by the first call: a crate built on top of this one keeps its state

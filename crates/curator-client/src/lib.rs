@@ -122,24 +122,6 @@ mod tls;
 mod truncated;
 mod zk;
 
-/// Retries: the policies decide, and [`Retrier`] waits.
-///
-/// An operation is retried when its error is [retryable](crate::Error::is_retryable) and a retry does no harm
-/// ([`Error::outcome`](crate::Error::outcome)), as often as the client's policy allows. The default is
-/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. A policy counts consecutive failures:
-/// a success resets the count.
-pub mod retry {
-    pub use crate::retrier::Retrier;
-    #[cfg(feature = "backoff")]
-    pub use crate::retry_policy::BackoffRetry;
-    #[cfg(feature = "serde")]
-    pub use crate::retry_policy::ConfiguredRetryPolicy;
-    pub use crate::retry_policy::{
-        BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
-        RetryOneTime, RetryPolicy, RetryUntilElapsed,
-    };
-}
-
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};
 pub use crate::client::{
     ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, Transaction,
@@ -156,11 +138,10 @@ pub use crate::operation::{
 };
 pub use crate::path::{InvalidPath, PathProblem, ZPath};
 pub use crate::retrier::Retrier;
-// Listed with the loop that asks them, in the module `retry`.
 #[cfg(feature = "backoff")]
-#[doc(hidden)]
 pub use crate::retry_policy::BackoffRetry;
-#[doc(hidden)]
+#[cfg(feature = "serde")]
+pub use crate::retry_policy::ConfiguredRetryPolicy;
 pub use crate::retry_policy::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
     RetryOneTime, RetryPolicy, RetryUntilElapsed,

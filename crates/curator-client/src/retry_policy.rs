@@ -5,8 +5,6 @@ mod backoff;
 #[cfg(feature = "serde")]
 mod configured;
 mod failures;
-#[cfg(feature = "serde")]
-mod parameter;
 mod unlimited;
 
 use std::fmt;
@@ -20,7 +18,12 @@ pub use self::configured::ConfiguredRetryPolicy;
 pub(crate) use self::failures::Failures;
 pub(crate) use self::unlimited::Unlimited;
 
-/// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps.
+/// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a [`Retrier`](crate::Retrier)
+/// does.
+///
+/// An operation is retried when its error is [retryable](crate::Error::is_retryable) and a retry does no harm
+/// ([`Error::outcome`](crate::Error::outcome)), as often as the client's policy allows. The default is
+/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. Retries are counted while attempts fail: a success resets the count.
 ///
 /// This is Curator's `RetryPolicy.allowRetry` without its sleep: the caller does the waiting, and can be cancelled
 /// meanwhile. One policy serves many operations at once, so the answer depends only on the arguments (and, for the
@@ -109,7 +112,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// let delay = policy.next_delay(1, Duration::ZERO).unwrap();
 /// assert!(delay >= Duration::from_millis(100) && delay <= Duration::from_millis(400));
 /// assert_eq!(policy.next_delay(3, Duration::ZERO), None);
-/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExponentialBackoffRetry {
@@ -174,7 +177,7 @@ impl RetryPolicy for ExponentialBackoffRetry {
 ///
 /// let policy = BoundedExponentialBackoffRetry::new(Duration::from_millis(100), Duration::from_secs(2), 29)?;
 /// assert!(policy.next_delay(28, Duration::ZERO).unwrap() <= Duration::from_secs(2));
-/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundedExponentialBackoffRetry {
@@ -210,7 +213,7 @@ impl RetryPolicy for BoundedExponentialBackoffRetry {
 /// let policy = RetryNTimes::new(2, Duration::from_millis(50))?;
 /// assert_eq!(policy.next_delay(1, Duration::ZERO), Some(Duration::from_millis(50)));
 /// assert_eq!(policy.next_delay(2, Duration::ZERO), None);
-/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryNTimes {
@@ -247,7 +250,7 @@ impl RetryPolicy for RetryNTimes {
 /// let policy = RetryOneTime::new(Duration::from_millis(50))?;
 /// assert_eq!(policy.next_delay(0, Duration::ZERO), Some(Duration::from_millis(50)));
 /// assert_eq!(policy.next_delay(1, Duration::ZERO), None);
-/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryOneTime {
@@ -288,7 +291,7 @@ impl RetryPolicy for RetryOneTime {
 /// assert_eq!(policy.next_delay(2, 6 * second), Some(3 * second));
 /// assert_eq!(policy.next_delay(3, 9 * second), Some(second));
 /// assert_eq!(policy.next_delay(4, 10 * second), None);
-/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryUntilElapsed {
@@ -334,7 +337,7 @@ impl RetryPolicy for RetryUntilElapsed {
 ///
 /// let policy = RetryForever::new(Duration::from_secs(1))?;
 /// assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(Duration::from_secs(1)));
-/// # Ok::<(), curator_client::retry::InvalidRetryPolicy>(())
+/// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryForever {

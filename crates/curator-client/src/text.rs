@@ -1,8 +1,9 @@
 //! Values as text in files and messages, behind the feature `serde`.
 
+use std::fmt;
 use std::time::Duration;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::connect_string::ConnectString;
@@ -35,6 +36,27 @@ pub(crate) struct DurationText(pub(crate) Duration);
 impl Serialize for DurationText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&humantime::format_duration(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for DurationText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(DurationVisitor)
+    }
+}
+
+struct DurationVisitor;
+
+impl Visitor<'_> for DurationVisitor {
+    type Value = DurationText;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration with its unit, such as \"100ms\" or \"1m 30s\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<DurationText, E> {
+        let duration = humantime::parse_duration(text);
+        duration.map(DurationText).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

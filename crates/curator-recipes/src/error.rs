@@ -1,4 +1,4 @@
-//! What can go wrong with a lock or a shared count.
+//! What can go wrong with a lock.
 
 use std::time::Duration;
 
@@ -203,8 +203,8 @@ pub enum Error {
         /// A node of another session than the first node's.
         path: ZPath,
     },
-    /// The data of a [`SharedCount`](crate::SharedCount)'s node is not an `i32`. [`set`](crate::SharedCount::set) repairs
-    /// that.
+    /// The limit of a semaphore is a [`SharedCount`](crate::SharedCount) whose node does not contain an `i32`.
+    /// [`set`](crate::SharedCount::set) repairs that.
     #[error("{path} is not a shared count: expected 4 bytes, found {size}")]
     InvalidSharedCount {
         /// The full path of the count's node on the server.

@@ -55,7 +55,7 @@
 //! |---|---|
 //! | What is guaranteed, and what can only a [`FencingToken`] give? | [`guide::guarantees`] |
 //! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
-//! | What is retried, and how often? | [`client::retry`]; an acquire waits for the *lock* as long as it takes, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
+//! | What is retried, and how often? | [`client::RetryPolicy`]; an acquire waits for the *lock* as long as it takes, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
 //! | How does a job survive an outage of any length? | the loop in [`LockGuard::run`], and [`RetryForever`](client::RetryForever) |
 //! | In which order do I stop? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
@@ -71,12 +71,12 @@
 //!
 //! # Features
 //!
-//! - `backoff`, on by default: `BackoffRetry` in the module [`client::retry`], which makes policies of the curves of the crate
+//! - `backoff`, on by default: `client::BackoffRetry`, which makes policies of the curves of the crate
 //!   `backoff`. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
 //! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
 //!   read, [`Participant`], [`LossReason`] and paths are written; a retry policy may come from a configuration file
-//!   (`ConfiguredRetryPolicy` in the module [`client::retry`]).
+//!   (`client::ConfiguredRetryPolicy`).
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` in the module [`client`], by which a client proves who it is. The latter
 //!   needs the system's Kerberos library to build.
 //! - `tls`: connections by TLS, with `TlsOptions` in the module [`client`].
@@ -103,6 +103,7 @@ mod owner;
 mod shared;
 #[cfg(feature = "serde")]
 mod text;
+mod wait;
 
 pub use curator_client as client;
 
@@ -117,7 +118,8 @@ pub use crate::lock::{
     WriteGuard, WriteLock, revoke,
 };
 pub use crate::owner::OwnerId;
-pub use crate::shared::{CountChanges, SharedCount, VersionedCount};
+pub use crate::shared::{CountChanges, SharedCount, SharedCountError, VersionedCount};
+pub use crate::wait::Wait;
 
 /// The example of the README compiles.
 #[cfg(doctest)]
@@ -148,6 +150,7 @@ mod tests {
         is_send_and_sync::<OwnerId>();
         is_send_and_sync::<Participant>();
         is_send_and_sync::<Error>();
+        is_send_and_sync::<SharedCountError>();
         is_send_and_sync::<fencing::FencedResource<Vec<u8>>>();
     }
 

@@ -138,7 +138,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["engine::watched_node"],
             &["engine::revocation"],
             &["engine::log"],
-            &["engine::failures", "engine::follow", "engine::limit", "engine::wait", "fencing"],
+            &["engine::failures", "engine::follow", "engine::limit", "fencing", "wait"],
             &["error"],
             &["debug", "owner"],
         ],

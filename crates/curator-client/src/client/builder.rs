@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::in_namespace;
-use crate::acl::{Acl, AclProvider, Acls, AuthId, Permission, SameAcl};
+use crate::acl::{Acl, AclProvider, Acls, AuthId, Permission};
 use crate::connect_string::ConnectString;
 use crate::error::{Error, Result};
 use crate::options::{Credentials, SessionOptions};
@@ -34,7 +34,7 @@ pub struct CuratorClientBuilder {
     max_requests_in_flight: usize,
     retry_policy: Option<Arc<dyn RetryPolicy>>,
     namespace: Option<String>,
-    acls: Option<Arc<dyn AclProvider>>,
+    acls: Option<Acls>,
     auth: Vec<Credentials>,
     #[cfg(feature = "tls")]
     tls: Option<TlsOptions>,
@@ -144,14 +144,14 @@ impl CuratorClientBuilder {
 
     /// Sets the ACL of nodes for which none is given. By default, anyone may do anything.
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
-        self.acls = Some(Arc::new(SameAcl(acl.into())));
+        self.acls = Some(Acls::same(acl.into()));
         self
     }
 
     /// Sets the ACLs of nodes for which none is given, by their paths. Replaces [`default_acl`](Self::default_acl), and is
     /// replaced by it.
     pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
-        self.acls = Some(Arc::new(provider));
+        self.acls = Some(Acls::provided(Arc::new(provider)));
         self
     }
 
@@ -195,8 +195,8 @@ impl CuratorClientBuilder {
     pub(super) fn validate(self) -> Result<ValidOptions> {
         let servers = self.check()?;
         let root = in_namespace(self.namespace.as_deref().unwrap_or_default(), servers.chroot())?;
-        let open = || SameAcl(Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
-        let acls = Acls::new(self.acls.unwrap_or_else(|| Arc::new(open())));
+        let open = || Acls::same(Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
+        let acls = self.acls.unwrap_or_else(open);
         if acls.default.is_empty() {
             return Err(Error::InvalidOption {
                 option: "default ACL",

@@ -81,18 +81,8 @@ impl Ledger {
         deletes.into_iter().map(|(_, delete)| delete.clone()).collect()
     }
 
-    /// The deletes of `session` that were given up, oldest first.
-    pub(super) fn refused_of(&self, session: &Session) -> Vec<PendingDelete> {
-        self.lock().refused.of(session)
-    }
-
     pub(super) fn forget_refused(&self, session: &Session, path: &str) {
         self.lock().refused.forget(session, path);
-    }
-
-    /// Changes whenever a delete is given up.
-    pub(super) fn refusals(&self) -> watch::Receiver<()> {
-        self.refusals.subscribe()
     }
 
     pub(super) async fn idle(&self) {

@@ -31,7 +31,7 @@ use super::{LONGEST_SLEEP, RetryPolicy};
 /// use std::time::Duration;
 ///
 /// use curator_client::RetryPolicy;
-/// use curator_client::retry::BackoffRetry;
+/// use curator_client::BackoffRetry;
 ///
 /// let policy = BackoffRetry::new(backoff::ExponentialBackoff {
 ///     initial_interval: Duration::from_millis(100),

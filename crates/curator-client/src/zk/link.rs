@@ -42,7 +42,7 @@ pub(crate) struct Link {
     is_proved: Arc<AtomicBool>,
 }
 
-/// What the first probe of a connection verifies besides.
+/// What the first probe of a connection must also verify.
 #[derive(Debug, Clone, Copy)]
 struct Unverified {
     /// Whether the server may be behind the servers that the session was connected to before.

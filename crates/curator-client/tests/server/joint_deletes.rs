@@ -98,7 +98,7 @@ async fn a_node_that_the_server_refuses_is_given_up_alone() {
     let refused = client.create().with_mode(CreateMode::Ephemeral).for_path(locked.child("n").unwrap(), "");
     let refused = refused.await.unwrap();
     let together = vec![refused.clone(), paths[0].clone(), paths[1].clone()];
-    client.janitor().delete_owned_together(&session, together.clone(), None);
+    client.janitor().delete_owned_together(&session, together, None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     let [left] = &*client.janitor().pending_deletes() else { panic!("{:?}", pending(&client)) };
@@ -116,7 +116,7 @@ async fn a_joint_delete_goes_on_over_an_outage() {
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
     // And one that cannot be sent at all.
     let more = vec![paths[0].clone(), paths[1].clone()];
-    client.janitor().delete_owned_together(&session, more.clone(), None);
+    client.janitor().delete_owned_together(&session, more, None);
     assert_eq!(client.janitor().pending(), 5);
     assert_eq!(left_of(&paths).await.len(), 3);
     proxy.refuse(false).unwrap();

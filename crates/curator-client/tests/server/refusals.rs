@@ -1,4 +1,4 @@
-//! Deletes that the server refuses, and nodes that are not where they were said to be.
+//! Deletes that the server refuses.
 
 use curator_client::node::find::NodeFinder;
 use curator_client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};

@@ -19,7 +19,7 @@ pub(super) struct Entry {
     pub(super) waits: bool,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,
-    /// The place of our node in the list that was last decided by.
+    /// How many nodes were before ours in the latest list, without those of the plan that have gone since.
     pub(super) place: usize,
     /// Whether our node may exist: a create was sent, and the node is not known to be gone.
     pub(super) may_exist: bool,

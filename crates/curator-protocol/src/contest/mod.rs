@@ -161,7 +161,7 @@ impl Contest {
         self.entries.iter().enumerate().filter_map(|(queue, entry)| Some((queue, entry.own.as_ref()?)))
     }
 
-    /// Where it waits, if it does: in the first queue that is not its own.
+    /// Where the contest waits, during [`Step::Wait`]: in the first queue that it does not own yet.
     #[must_use]
     pub fn standing(&self) -> Option<Standing<'_>> {
         self.entries.iter().enumerate().find_map(|(queue, entry)| match (&entry.state, &entry.own) {

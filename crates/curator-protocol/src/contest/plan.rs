@@ -65,7 +65,7 @@ impl Plan {
         }
     }
 
-    /// The nearest node before us.
+    /// The nearest node that blocks ours.
     pub(super) fn nearest(&self) -> &str {
         match self {
             Self::Outlive { blockers } => blockers.last().map_or("", String::as_str),

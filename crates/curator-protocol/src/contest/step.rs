@@ -197,7 +197,7 @@ pub struct Standing<'a> {
     pub queue: usize,
     /// The name of our node.
     pub own: &'a str,
-    /// How many nodes were before ours when the queue was last listed.
+    /// How many nodes are before ours, as far as is known.
     pub place: usize,
     /// The name of the nearest node that blocks ours.
     pub behind: &'a str,

@@ -45,7 +45,10 @@ impl Entry {
         for name in seen.gone {
             plan = match plan.without(&name) {
                 // A later request of the same pipeline has seen our node.
-                Next::Wait(plan) if seen.own_is_there => plan,
+                Next::Wait(plan) if seen.own_is_there => {
+                    self.place = self.place.saturating_sub(1);
+                    plan
+                }
                 Next::Own if seen.own_is_there => return self.own_it(Pace::Now),
                 // Our node was already watched, and its deletion may still be unread among the events.
                 Next::Wait(expected) => return self.look(Some(expected), Pace::Now),
@@ -69,6 +72,8 @@ impl Entry {
             }
             Event::AheadDeleted { name, .. } => {
                 self.watches.ahead.remove(&name);
+                // Only what the plan has was in the list for certain.
+                self.place -= usize::from(plan.ahead().contains(&name) && self.place > 0);
                 match plan.without(&name) {
                     Next::Wait(plan) => self.follow(plan),
                     Next::Own => self.own_it(Pace::Now),
@@ -127,6 +132,7 @@ impl Entry {
     /// The queue is ours. If its node is not watched, it has to be, but that is only sent if there is still another queue
     /// to wait for. To retry that is to doubt it.
     fn own_it(&mut self, pace: Pace) -> Outcome {
+        self.place = 0;
         let own = self.missing_own_watch().into_iter().collect::<Vec<_>>();
         self.ask(State::Owned { is_certain: pace == Pace::Now }, own, pace)
     }
@@ -172,8 +178,7 @@ impl Entry {
                     self.watches.ahead.insert(name);
                 }
                 (Request::WatchAhead { name }, Answer::Missing) => seen.gone.push(name),
-                // The number can occur again if the whole directory was deleted and created again; the transaction
-                // cannot.
+                // Someone may have created another node of our name by hand, but not in our transaction.
                 (Request::WatchOwn { .. }, Answer::Node { czxid, .. }) if self.is_own(czxid) => {
                     self.watches.own = true;
                     seen.own_is_there = true;

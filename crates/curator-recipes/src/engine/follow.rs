@@ -1,7 +1,5 @@
 //! Follows a node: reads it and sets a watch, waits until the watch fires, and reads again.
 
-use std::future::Future;
-
 use curator_client::{CuratorClient, Error, Result, Retrier};
 
 /// A node that can be followed.
@@ -10,13 +8,13 @@ use curator_client::{CuratorClient, Error, Result, Retrier};
 pub(crate) trait Followed: Send {
     type State: Send;
 
-    /// Waits until the watch of the last [`read`](Self::read) has fired; returns at once if there is none.
+    /// Waits until the current watch has fired; returns at once if there is none.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Reads the node once, and sets a watch.
     fn read(&mut self) -> impl Future<Output = Result<Self::State>> + Send;
 
-    /// A read has failed.
+    /// Is called after a read has failed.
     fn failed(&mut self, _error: &Error) {}
 }
 
@@ -24,7 +22,7 @@ pub(crate) trait Followed: Send {
 ///
 /// # Cancel safety
 ///
-/// A state may be lost with a future of [`next`](Self::next) that is dropped; the following call reads again.
+/// If a future of [`next`](Self::next) is dropped, the following call reads again.
 pub(crate) struct Follower<F> {
     pub(crate) node: F,
     /// Never gives up: an outage does not end this.
@@ -36,7 +34,7 @@ impl<F: Followed> Follower<F> {
         Self { node, retrier: client.persistent_retrier() }
     }
 
-    /// Returns the node's state: at first, and then after each change. Several changes may be one.
+    /// Returns the node's state, at once if no watch is set, and then after each change. Several changes may be reported as one.
     ///
     /// # Errors
     ///

@@ -15,11 +15,11 @@ use super::failures::Failures;
 use super::log::{AcquireLog, HoldLog};
 use super::own_nodes::OwnNodes;
 use super::revocation::Revocation;
-use super::wait::Wait;
 use super::watched_node::{Deleted, OwnWatch, WatchedNode, watch_nodes};
 use crate::error::{LockLost, LossReason, Result};
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
+use crate::wait::Wait;
 
 /// The owning nodes, in one session: one for each queue.
 #[derive(Debug)]

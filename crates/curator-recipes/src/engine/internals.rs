@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use curator_client::{CuratorClient, ZPath};
 use curator_protocol::{LockInternalsDriver, Uuid};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use tracing::Instrument as _;
 
 use self::acquiring::Acquiring;
 use super::contender::LeasesWanted;
@@ -13,9 +15,9 @@ use super::failures::Failures;
 use super::hold::Hold;
 use super::line::Line;
 use super::log::{AcquireLog, Subject};
-use super::wait::Wait;
 use crate::error::{Error, Result};
 use crate::owner::OwnerId;
+use crate::wait::Wait;
 
 /// The engine under every lock: takes one place in each of its queues, and waits until it is first in all of them.
 ///
@@ -101,6 +103,30 @@ impl LockInternals {
     pub(crate) fn start_log<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> AcquireLog<'a> {
         let subject = Subject { client: &self.client, kind: self.kind, paths: &self.paths };
         AcquireLog::start(subject, owner, wait)
+    }
+
+    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the client closes. The work returns the
+    /// log with its result.
+    ///
+    /// Boxed, so that the user's future that contains it stays small.
+    pub(crate) fn acquiring<'a, T, Work>(
+        &'a self,
+        owner: &'a OwnerId,
+        wait: Wait,
+        work: impl FnOnce(AcquireLog<'a>) -> Work,
+    ) -> BoxFuture<'a, Result<Option<T>>>
+    where
+        T: Send + 'a,
+        Work: Future<Output = (AcquireLog<'a>, Result<Option<T>>)> + Send + 'a,
+    {
+        let log = self.start_log(owner, wait);
+        let span = log.span().clone();
+        let logged = work(log).map(|(mut log, acquired)| {
+            log.ended(acquired.as_ref().map(Option::is_some));
+            acquired
+        });
+        // Boxed in there as well: a future that is awaited inside another one may be there twice.
+        wait.bound(&self.client, logged.instrument(span).boxed()).boxed()
     }
 
     pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {

@@ -12,6 +12,5 @@ pub(crate) mod own_nodes;
 pub(crate) mod pipeline;
 mod refused;
 pub(crate) mod revocation;
-pub(crate) mod wait;
 mod watched_node;
 mod watches;

@@ -35,9 +35,9 @@ enum Reply {
     Data(Vec<u8>, Stat, Option<Watch>),
 }
 
-/// Where a request belongs.
+/// What the meaning of an answer depends on besides the request.
 #[derive(Clone, Copy)]
-struct Place {
+struct Origin {
     directory: usize,
     /// Whether our node is created by the same pipeline, and so nobody knows yet who is the first.
     is_early: bool,
@@ -174,30 +174,30 @@ impl Contender<'_> {
                 }
             }
             for ((directory, request), reply) in together.iter().zip(replies) {
-                answers.push(self.answer(Place { directory: *directory, is_early }, request, reply)?);
+                answers.push(self.answer(Origin { directory: *directory, is_early }, request, reply)?);
             }
         }
         Ok(answers)
     }
 
-    fn answer(&mut self, place: Place, request: &Request, reply: ClientResult<Reply>) -> Result<Answer> {
+    fn answer(&mut self, origin: Origin, request: &Request, reply: ClientResult<Reply>) -> Result<Answer> {
         Ok(match (request, reply) {
             (Request::Sync | Request::CreateLimit, Ok(Reply::Done)) => Answer::Done,
             (Request::Create | Request::CreateWithParents, Ok(Reply::Created(mut created))) => {
                 let created = created.pop().ok_or_else(|| self.unfit(request))?;
                 let node = own_node(&created);
                 // Known from now on, even if the rest of the pipeline fails.
-                self.nodes.set(place.directory, State::Answered(vec![created.path]));
+                self.nodes.set(origin.directory, State::Answered(vec![created.path]));
                 Answer::Created(node)
             }
             (Request::CreateWithParents | Request::Take { .. }, Ok(Reply::Missing(missing))) => {
                 self.missing = missing;
-                self.nodes.set(place.directory, State::Idle);
+                self.nodes.set(origin.directory, State::Idle);
                 Answer::NoParent
             }
             (Request::Create | Request::CreateWithParents, Err(error)) => match cause(&error).1 {
                 ClientError::NoNode { .. } => {
-                    self.nodes.set(place.directory, State::Idle);
+                    self.nodes.set(origin.directory, State::Idle);
                     Answer::NoParent
                 }
                 _ => self.unknown(error)?,
@@ -208,8 +208,8 @@ impl Contender<'_> {
             }
             (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
                 // Until it is known better, its parent exists.
-                let path = &self.directories[place.directory].path;
-                if place.is_early && place.directory < self.watches.own.len() && !self.missing.contains(path) {
+                let path = &self.directories[origin.directory].path;
+                if origin.is_early && origin.directory < self.watches.own.len() && !self.missing.contains(path) {
                     self.missing.push(path.clone());
                 }
                 Answer::NoParent
@@ -219,18 +219,19 @@ impl Contender<'_> {
                 match self.limit()?.limit(&data, stat.version) {
                     Ok(limit) => Answer::Limit(limit),
                     // Nothing to a contender that is not the first, which will read it again.
-                    Err(_) if place.is_early => Answer::Unknown,
+                    Err(_) if origin.is_early => Answer::Unknown,
                     Err(error) => return Err(error),
                 }
             }
             (request, Ok(Reply::Data(data, stat, watch))) => {
-                self.note_data(place.directory, request, &data, watch);
+                self.note_data(origin.directory, request, &data, watch);
                 let Stat { ephemeral_owner, czxid, version, .. } = stat;
                 Answer::Node { ephemeral_owner, czxid, version }
             }
             (Request::Take { .. }, Ok(Reply::Created(created))) => {
                 let leases = created.iter().map(own_node).collect();
-                self.nodes.set(place.directory, State::Answered(created.into_iter().map(|lease| lease.path).collect()));
+                self.nodes
+                    .set(origin.directory, State::Answered(created.into_iter().map(|lease| lease.path).collect()));
                 Answer::Taken(leases)
             }
             (Request::Take { limit, .. }, Err(error)) => {

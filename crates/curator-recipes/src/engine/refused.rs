@@ -16,6 +16,9 @@ pub(crate) async fn refused_before(
 ) -> Option<Error> {
     let ours = |(path, cause): (ZPath, ClientError)| Some((contender.directory_of(&path)?, path, cause));
     let refused: Vec<_> = refusals.current().into_iter().filter_map(named).filter_map(ours).collect();
+    if refused.is_empty() {
+        return None;
+    }
     let blocking = |nodes: &[(usize, ZPath, ClientError)]| {
         let nodes: Vec<_> = nodes.iter().map(|(directory, path, _)| (*directory, path.name())).collect();
         contest.blocked_by(driver, &nodes)

@@ -186,7 +186,7 @@ struct WatchedInSession {
     node: WatchedNode,
     session: Session,
     revocation: Weak<Revocation>,
-    /// Whether it was logged that it cannot be watched, since the last time that it could.
+    /// Whether `cannot_watch` was logged since the last successful read.
     told: bool,
 }
 
@@ -227,7 +227,7 @@ impl Followed for WatchedInSession {
     }
 
     fn failed(&mut self, error: &Error) {
-        // A broken connection is not the node's, nor is the end of the session.
+        // A broken connection and the end of the session are not problems of the node, so they are not logged here.
         let is_told = self.told || matches!(error, Error::Disconnected { .. } | Error::ConnectionLost { .. });
         if !is_told
             && self.session.end().is_none()

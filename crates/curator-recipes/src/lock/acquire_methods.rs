@@ -83,7 +83,7 @@ macro_rules! acquire_methods {
         /// The same as [`acquire`](Self::acquire).
         pub async fn acquire_as(&self, owner: &$crate::OwnerId) -> $crate::error::Result<$guard> {
             loop {
-                let wait = $crate::engine::wait::Wait::Until(curator_client::Deadline::NEVER);
+                let wait = $crate::wait::Wait::Until(curator_client::Deadline::NEVER);
                 // Without a deadline, `None` cannot occur; if it did, waiting on would be what the caller asked for.
                 if let Some(guard) = self.enter(owner, wait).await? {
                     return Ok(guard);
@@ -106,7 +106,7 @@ macro_rules! acquire_methods {
             owner: &$crate::OwnerId,
             timeout: std::time::Duration,
         ) -> $crate::error::Result<Option<$guard>> {
-            self.enter(owner, $crate::engine::wait::Wait::timeout(timeout)).await
+            self.enter(owner, $crate::wait::Wait::timeout(timeout)).await
         }
 
         /// Acquires the lock like [`try_acquire`](Self::try_acquire), for an owner of the caller's choice, as
@@ -120,7 +120,7 @@ macro_rules! acquire_methods {
         ///
         /// The same as [`acquire`](Self::acquire).
         pub async fn try_acquire_as(&self, owner: &$crate::OwnerId) -> $crate::error::Result<Option<$guard>> {
-            self.enter(owner, $crate::engine::wait::Wait::No).await
+            self.enter(owner, $crate::wait::Wait::No).await
         }
 
         /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which is the owner if the lock is

@@ -12,9 +12,9 @@ use tracing::Instrument as _;
 use crate::engine::hold::{Hold, HoldUser};
 use crate::engine::log::AcquireLog;
 use crate::engine::own_nodes::OwnNodes;
-use crate::engine::wait::Wait;
 use crate::error::Result;
 use crate::owner::{OwnerHasher, OwnerId};
+use crate::wait::Wait;
 
 /// The holds of one lock, by owner.
 #[derive(Debug, Default)]
@@ -46,9 +46,11 @@ impl Holds {
         self.hold_of(owner).filter(|hold| hold.enter(user))
     }
 
-    /// Records that the owner of `hold` now holds the lock.
-    pub(crate) fn insert(&self, hold: &Arc<Hold>) {
-        self.slots.entry(hold.owner().clone()).or_default().hold = Some(Arc::clone(hold));
+    /// Records that the owner of `hold` now holds the lock, and returns its first share.
+    pub(crate) fn insert(self: &Arc<Self>, hold: Hold) -> Share {
+        let hold = Arc::new(hold);
+        self.slots.entry(hold.owner().clone()).or_default().hold = Some(Arc::clone(&hold));
+        Share::new(self, hold)
     }
 
     /// The gate of `owner`.
@@ -98,10 +100,8 @@ impl Gate<'_> {
             Wait::Until(_) => Some(self.mutex.lock().await),
         }
     }
-}
 
-impl Gate<'_> {
-    /// As [`pass`](Self::pass), and tells if another future is in the way.
+    /// As [`pass`](Self::pass), and logs if another future is in the way.
     pub(crate) async fn pass_logged(&self, wait: Wait, log: &AcquireLog<'_>) -> Option<MutexGuard<'_, ()>> {
         let at_once = self.pass(Wait::No).await;
         if at_once.is_some() {

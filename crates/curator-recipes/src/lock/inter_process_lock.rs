@@ -10,6 +10,7 @@ use super::guard::LockGuard;
 use super::participants::Participant;
 use crate::error::Result;
 use crate::owner::OwnerId;
+use crate::wait::Wait;
 
 /// The common interface of exclusive locks; use it as `Arc<dyn InterProcessLock>`, or implement it for your own lock.
 ///
@@ -21,11 +22,9 @@ use crate::owner::OwnerId;
 /// with the crate `async-trait`, and must be implemented with it:
 ///
 /// ```
-/// use std::time::Duration;
-///
 /// use async_trait::async_trait;
 /// use curator_recipes::client::{CuratorClient, ZPath};
-/// use curator_recipes::{InterProcessLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result};
+/// use curator_recipes::{InterProcessLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result, Wait};
 ///
 /// /// A mutex that prints who has acquired it.
 /// #[derive(Debug)]
@@ -33,18 +32,12 @@ use crate::owner::OwnerId;
 ///
 /// #[async_trait]
 /// impl InterProcessLock for Logged {
-///     async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
-///         let guard = self.0.acquire_as(owner).await?;
-///         println!("{owner} has {}", guard.node());
+///     async fn acquire_within(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
+///         let guard = self.0.acquire_within(owner, wait).await?;
+///         if let Some(guard) = &guard {
+///             println!("{owner} has {}", guard.node());
+///         }
 ///         Ok(guard)
-///     }
-///
-///     async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>> {
-///         self.0.acquire_timeout_as(owner, timeout).await
-///     }
-///
-///     async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>> {
-///         self.0.try_acquire_as(owner).await
 ///     }
 ///
 ///     async fn participants(&self) -> Result<Vec<Participant>> {
@@ -70,27 +63,15 @@ use crate::owner::OwnerId;
 /// An implementation must allow every future to be dropped at any await: a dropped acquire leaves no lock held.
 #[async_trait]
 pub trait InterProcessLock: Debug + Send + Sync {
-    /// Waits for the lock, for as long as it takes. A lock that is not reentrant ignores the owner.
+    /// Waits for the lock, no longer than `wait` says; returns `None` if others are before it then. A lock that is not
+    /// reentrant ignores the owner.
+    ///
+    /// All other methods that acquire are made of this one. A multi-lock relies on it for its own deadline.
     ///
     /// # Errors
     ///
     /// Those of the lock.
-    async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard>;
-
-    /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up. A multi-lock relies on this for
-    /// its own deadline. A timeout of zero means [`try_acquire_as`](Self::try_acquire_as).
-    ///
-    /// # Errors
-    ///
-    /// Those of the lock.
-    async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>>;
-
-    /// Takes the lock if it is free, or else returns `None`. Waits for no other contender.
-    ///
-    /// # Errors
-    ///
-    /// Those of the lock.
-    async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>>;
+    async fn acquire_within(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>>;
 
     /// Lists who holds the lock and who waits for it, in all processes.
     ///
@@ -108,6 +89,39 @@ pub trait InterProcessLock: Debug + Send + Sync {
 
     /// The lock's client; the first lock's, if there are several.
     fn client(&self) -> &CuratorClient;
+
+    /// Waits for the lock, for as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
+        loop {
+            // Without a deadline, `None` cannot occur; if it did, waiting on would be what the caller asked for.
+            if let Some(guard) = self.acquire_within(owner, Wait::FOREVER).await? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up. A timeout of zero means
+    /// [`try_acquire_as`](Self::try_acquire_as).
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>> {
+        self.acquire_within(owner, Wait::timeout(timeout)).await
+    }
+
+    /// Takes the lock if it is free, or else returns `None`. Waits for no other contender.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>> {
+        self.acquire_within(owner, Wait::No).await
+    }
 
     /// Acquires the lock like [`acquire_as`](Self::acquire_as), for the current task or thread.
     ///
@@ -137,25 +151,17 @@ pub trait InterProcessLock: Debug + Send + Sync {
     }
 }
 
-/// Implements the trait for a type with the methods of `acquire_methods!`, `paths` and `client`.
+/// Implements the trait for a type with `enter`, for `acquire_methods!`, and with `participants`, `paths` and `client`.
 macro_rules! implement_inter_process_lock {
     ($lock:ty) => {
         #[async_trait::async_trait]
         impl $crate::lock::InterProcessLock for $lock {
-            async fn acquire_as(&self, owner: &$crate::OwnerId) -> $crate::Result<$crate::LockGuard> {
-                Ok(<$lock>::acquire_as(self, owner).await?.into())
-            }
-
-            async fn acquire_timeout_as(
+            async fn acquire_within(
                 &self,
                 owner: &$crate::OwnerId,
-                timeout: std::time::Duration,
+                wait: $crate::Wait,
             ) -> $crate::Result<Option<$crate::LockGuard>> {
-                Ok(<$lock>::acquire_timeout_as(self, owner, timeout).await?.map(Into::into))
-            }
-
-            async fn try_acquire_as(&self, owner: &$crate::OwnerId) -> $crate::Result<Option<$crate::LockGuard>> {
-                Ok(<$lock>::try_acquire_as(self, owner).await?.map(Into::into))
+                Ok(self.enter(owner, wait).await?.map(Into::into))
             }
 
             async fn participants(&self) -> $crate::Result<Vec<$crate::Participant>> {

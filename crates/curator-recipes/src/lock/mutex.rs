@@ -13,9 +13,9 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
-use crate::engine::wait::Wait;
 use crate::error::Result;
 use crate::owner::{OwnerId, Reentry};
+use crate::wait::Wait;
 
 /// What stands between the id and the number in the names of kazoo's nodes.
 const KAZOO_LOCK_NAME: &str = "__lock__";

@@ -4,17 +4,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use curator_protocol::LockInternalsDriver;
-use futures_util::future::{BoxFuture, FutureExt as _};
-use tracing::Instrument as _;
 
 use super::guard::LockGuard;
 use super::holds::{Holds, Share};
 use crate::engine::hold::{Hold, HoldUser};
 use crate::engine::internals::LockInternals;
 use crate::engine::log::AcquireLog;
-use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::owner::{OwnerId, Reentry};
+use crate::wait::Wait;
 
 /// The engine of every lock that can be reentrant. Clones are the same lock.
 #[derive(Debug, Clone)]
@@ -73,26 +71,14 @@ impl Reentrant {
     ) -> Result<Option<LockGuard>> {
         match self.enter_again(owner) {
             Some(guard) => Ok(Some(guard)),
-            None => self.acquire(owner, wait, permitted).await,
+            None => {
+                let acquiring = self.internals.acquiring(owner, wait, move |mut log| async move {
+                    let acquired = self.contend(owner, wait, permitted, &mut log).await;
+                    (log, acquired)
+                });
+                acquiring.await
+            }
         }
-    }
-
-    /// Acquires the lock. Boxed, so that the user's future that contains it stays small.
-    fn acquire<'a>(
-        &'a self,
-        owner: &'a OwnerId,
-        wait: Wait,
-        permitted: impl Fn() -> Result<()> + Send + Sync + 'a,
-    ) -> BoxFuture<'a, Result<Option<LockGuard>>> {
-        let mut log = self.internals.start_log(owner, wait);
-        let span = log.span().clone();
-        let acquiring = async move {
-            let acquired = self.contend(owner, wait, permitted, &mut log).await;
-            log.ended(acquired.as_ref().map(Option::is_some));
-            acquired
-        };
-        // Boxed in there as well: a future that is awaited inside another one may be there twice.
-        wait.bound(self.internals.client(), Box::pin(acquiring.instrument(span))).boxed()
     }
 
     async fn contend(
@@ -127,8 +113,6 @@ impl Reentrant {
 
     /// Records that the owner of `hold` now holds the lock.
     pub(crate) fn hold(&self, hold: Hold) -> LockGuard {
-        let hold = Arc::new(hold);
-        self.holds.insert(&hold);
-        LockGuard::new(Share::new(&self.holds, hold))
+        LockGuard::new(self.holds.insert(hold))
     }
 }

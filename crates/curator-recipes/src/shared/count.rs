@@ -1,6 +1,7 @@
 //! A number that all processes share.
 
 mod changes;
+mod error;
 
 use std::sync::Arc;
 
@@ -9,9 +10,11 @@ use curator_protocol::Limit;
 use futures_util::future::{BoxFuture, FutureExt as _};
 
 pub use self::changes::CountChanges;
+pub use self::error::SharedCountError;
 use crate::debug::debug_line;
 use crate::engine::limit::LimitNode;
-use crate::error::{Error, Result};
+
+type Result<T> = std::result::Result<T, SharedCountError>;
 
 /// A number that all processes share: an `i32` in the data of one persistent node.
 ///
@@ -111,7 +114,7 @@ impl SharedCount {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSharedCount`] when the node's data is not such a number, and those of the client when its retry
+    /// [`SharedCountError::Invalid`] when the node's data is not such a number, and those of the client when its retry
     /// policy gives up.
     ///
     /// # Cancel safety
@@ -253,11 +256,11 @@ impl SharedCount {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSharedCount`].
+    /// [`SharedCountError::Invalid`].
     fn parse(&self, data: &[u8], version: i32) -> Result<VersionedCount> {
         match decode(data) {
             Some(value) => Ok(VersionedCount { value, version }),
-            None => Err(Error::InvalidSharedCount { path: self.inner.path.clone(), size: data.len() }),
+            None => Err(SharedCountError::Invalid { path: self.inner.path.clone(), size: data.len() }),
         }
     }
 }
@@ -272,7 +275,7 @@ impl LimitNode for SharedCount {
         async move { count.create_with_seed(&session).await }.boxed()
     }
 
-    fn limit(&self, data: &[u8], version: i32) -> Result<Limit> {
+    fn limit(&self, data: &[u8], version: i32) -> crate::error::Result<Limit> {
         let VersionedCount { value, version } = self.parse(data, version)?;
         // No lease below zero.
         Ok(Limit { leases: usize::try_from(value).unwrap_or(0), version: Some(version) })

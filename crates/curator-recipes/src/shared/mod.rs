@@ -2,4 +2,4 @@
 
 mod count;
 
-pub use self::count::{CountChanges, SharedCount, VersionedCount};
+pub use self::count::{CountChanges, SharedCount, SharedCountError, VersionedCount};

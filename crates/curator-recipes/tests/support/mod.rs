@@ -112,7 +112,12 @@ pub(crate) async fn behind_proxy_with(
     let proxy = proxy().await;
     let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).start().unwrap();
     // However brief its timeouts are, a busy server has the time that it needs.
-    soon(async { while client.session().await.is_err() {} }).await;
+    soon(async {
+        while let Err(error) = client.session().await {
+            assert!(error.is_retryable(), "{error}");
+        }
+    })
+    .await;
     (proxy, client)
 }
 

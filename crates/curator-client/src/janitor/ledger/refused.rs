@@ -83,13 +83,13 @@ impl std::fmt::Debug for Refusals {
 
 impl Refusals {
     pub(in crate::janitor) fn new(ledger: &Arc<Ledger>, session: &Session) -> Self {
-        Self { ledger: Arc::clone(ledger), session: session.clone(), changes: ledger.refusals() }
+        Self { ledger: Arc::clone(ledger), session: session.clone(), changes: ledger.refusals.subscribe() }
     }
 
     /// The deletes that were given up, oldest first. Any later one ends the next [`changed`](Self::changed).
     pub fn current(&mut self) -> Vec<PendingDelete> {
         self.changes.mark_unchanged();
-        self.ledger.refused_of(&self.session)
+        self.ledger.lock().refused.of(&self.session)
     }
 
     /// Waits until this client gives up another delete, in any session, after the last [`current`](Self::current).

@@ -102,15 +102,15 @@ impl Link {
         if self.is_proved.load(Ordering::Acquire) {
             return self.sync(&ZPath::root());
         }
-        let (client, identity, is_proved) =
+        let (client, verifies_identity, is_proved) =
             (self.client.clone(), self.unverified.identity, Arc::clone(&self.is_proved));
         start(async move {
             let mut writer = client.new_multi_writer();
-            if identity {
+            if verifies_identity {
                 let for_us = ZkCreateMode::Persistent.with_acls(Acls::creator_all());
                 writer.add_create("/curator-client-asks-who-it-is", &[], &for_us)?;
             }
-            writer.add_check_version(ZPath::root().as_str(), if identity { NEVER } else { ANY })?;
+            writer.add_check_version(ZPath::root().as_str(), if verifies_identity { NEVER } else { ANY })?;
             // `join` polls them in this order, and polling sends them: pipelined.
             let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
             match written {

@@ -212,7 +212,7 @@ fn a_place_is_read_until_that_is_answered_and_one_that_is_gone_is_lost() {
     let place = Answer::Node { ephemeral_owner: SESSION, czxid: own(0).czxid, version: 4 };
     assert_eq!(play.answers([place]), take_place_of_version(4, false, 1, limit(1)), "it is still the first");
     assert_eq!(Play::reading_place(1).answers([Answer::Missing]), RESTART);
-    // Another node with its name: the directory was made anew.
+    // Someone has created another node with its name.
     assert_eq!(Play::reading_place(1).answers([node(7)]), RESTART);
     // The take finds it gone.
     let mut play = Play::taking(1);

@@ -46,7 +46,7 @@ fn an_owned_queue_whose_node_is_deleted_means_a_new_contest_for_all() {
     assert_eq!(play.event(Event::OwnDeleted(0)), RESTART);
     assert_eq!(play.nodes(), [(1, own(1))], "it is to be deleted");
     assert_eq!(play.unknown_nodes(), [0; 0]);
-    // Deleted before the watch was placed, or the directory was made anew and another node has the number.
+    // Deleted before the watch was placed, or someone has created another node with its name.
     for answer in [Answer::Missing, node(7)] {
         let (mut play, _) = Play::queued_in_two([0, 1]);
         assert_eq!(play.answers([answer, node(0), node(1)]), RESTART);

@@ -68,7 +68,7 @@ fn a_waiter_knows_its_place_and_the_node_before_it() {
     let mut play = Play::waiting(2);
     assert_eq!(standing(&play), Some((0, name(2), 2, name(1))));
     assert_eq!(play.event(gone(1)), Step::Wait);
-    assert_eq!(standing(&play), Some((0, name(2), 2, name(0))));
+    assert_eq!(standing(&play), Some((0, name(2), 1, name(0))));
 }
 
 #[test]

@@ -13,8 +13,8 @@ use crate::engine::hold::Hold;
 use crate::engine::line::InQueue;
 use crate::engine::log::AcquireLog;
 use crate::engine::refused::refused_before;
-use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
+use crate::wait::Wait;
 
 /// One acquire of a lock.
 pub(super) struct Acquiring<'a, 'l> {
@@ -133,7 +133,6 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         if self.wait == Wait::No {
             contest = contest.without_waiting();
         }
-        self.log.contends();
         let mut refusals = lock.client.janitor().refusals(session);
         // Each attempt would leave another node.
         if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await {

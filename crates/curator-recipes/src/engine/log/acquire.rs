@@ -10,9 +10,9 @@ use tracing::Span;
 
 use super::Subject;
 use super::text::{Paths, Truncated};
-use crate::engine::wait::Wait;
 use crate::error::Error;
 use crate::owner::OwnerId;
+use crate::wait::Wait;
 
 /// Tells of one acquire, from the call to its end. If it is dropped before that, the acquire was given up.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct AcquireLog<'a> {
     wait: Wait,
     /// When it began; `None` if nobody listens.
     asked: Option<Instant>,
-    /// The place in the queue and the node that it waits for, as was told.
-    told: Option<(usize, String)>,
+    /// The queue, the place in it, and the node before it that were logged last.
+    told: Option<(usize, usize, String)>,
     /// Whether it was told that it is the first in a semaphore's queue.
     is_first: bool,
     is_over: bool,
@@ -64,18 +64,15 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!("in line: others of this client are in the queue already");
     }
 
-    /// A contest begins, and so does the wait.
-    pub(crate) fn contends(&mut self) {
-        (self.told, self.is_first) = (None, false);
-    }
-
     /// The contest is over, and the next one begins in the next session.
-    pub(crate) fn session_over(&self, end: SessionEnd) {
+    pub(crate) fn session_over(&mut self, end: SessionEnd) {
+        (self.told, self.is_first) = (None, false);
         tracing::debug!(%end, "lost the place in the queue with the session");
     }
 
     /// The contest is over; there may be another one.
-    pub(crate) fn place_deleted(&self) {
+    pub(crate) fn place_deleted(&mut self) {
+        (self.told, self.is_first) = (None, false);
         tracing::debug!("someone has deleted the place in the queue");
     }
 
@@ -90,7 +87,7 @@ impl<'a> AcquireLog<'a> {
             }
             return;
         };
-        let told = (standing.place, standing.behind.to_owned());
+        let told = (standing.queue, standing.place, standing.behind.to_owned());
         if self.told.as_ref() == Some(&told) {
             return;
         }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError};
+use curator_client::{CuratorClient, Error as ClientError};
 
-use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::InterProcessLock;
 use crate::owner::OwnerId;
+use crate::wait::Wait;
 
 /// The locks, in the order in which they are acquired. At least one.
 #[derive(Debug, Clone)]
@@ -86,10 +86,8 @@ fn joined(held: Option<LockGuard>, next: LockGuard) -> Option<LockGuard> {
 
 async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
     match wait {
-        Wait::No => lock.try_acquire_as(owner).await,
-        Wait::Until(Deadline::NEVER) => lock.acquire_as(owner).await.map(Some),
         Wait::Until(deadline) if deadline.has_passed() => Ok(None),
-        Wait::Until(deadline) => lock.acquire_timeout_as(owner, deadline.remaining().unwrap_or_default()).await,
+        wait => lock.acquire_within(owner, wait).await,
     }
 }
 

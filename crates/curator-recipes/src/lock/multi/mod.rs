@@ -16,9 +16,9 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
-use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::owner::{OwnerId, Reentry};
+use crate::wait::Wait;
 
 /// Several locks that act as one: it is held when all of them are held.
 ///

@@ -12,9 +12,9 @@ use crate::engine::internals::LockInternals;
 use crate::engine::log::AcquireLog;
 use crate::engine::own_nodes::{OwnNodes, State};
 use crate::engine::pipeline::is_denied;
-use crate::engine::wait::Wait;
 use crate::error::{LockLost, LossReason, Result};
 use crate::lock::holds::Share;
+use crate::wait::Wait;
 
 /// What happens to the write node.
 #[derive(Clone, Copy, PartialEq, Eq)]

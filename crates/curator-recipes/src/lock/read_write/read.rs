@@ -2,20 +2,19 @@
 
 use curator_client::CuratorClient;
 use curator_protocol::ParticipantKind;
-use futures_util::future::{BoxFuture, FutureExt as _};
-use tracing::Instrument as _;
+use futures_util::future::BoxFuture;
 
 use super::Sides;
 use super::downgrade;
 use crate::debug::debug_line;
 use crate::engine::log::AcquireLog;
-use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::lock::acquire_methods::{acquire_methods, holder_methods};
 use crate::lock::guard::LockGuard;
 use crate::lock::holds::Holds;
 use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
+use crate::wait::Wait;
 
 /// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many owners may hold it at once.
 ///
@@ -73,17 +72,11 @@ impl ReadLock {
         }
     }
 
-    /// Acquires the lock. Boxed, so that the user's future that contains it stays small.
     fn acquire_boxed<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> BoxFuture<'a, Result<Option<LockGuard>>> {
-        let internals = self.sides.read.internals();
-        let mut log = internals.start_log(owner, wait);
-        let span = log.span().clone();
-        let acquiring = async move {
+        self.sides.read.internals().acquiring(owner, wait, move |mut log| async move {
             let acquired = self.contend(owner, wait, &mut log).await;
-            log.ended(acquired.as_ref().map(Option::is_some));
-            acquired
-        };
-        wait.bound(internals.client(), Box::pin(acquiring.instrument(span))).boxed()
+            (log, acquired)
+        })
     }
 
     async fn contend(&self, owner: &OwnerId, wait: Wait, log: &mut AcquireLog<'_>) -> Result<Option<LockGuard>> {

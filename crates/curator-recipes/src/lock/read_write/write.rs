@@ -9,7 +9,6 @@ use curator_protocol::ParticipantKind;
 use super::Sides;
 use super::downgrade;
 use crate::debug::debug_line;
-use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::lock::acquire_methods::{acquire_methods, holder_methods};
 use crate::lock::guard::LockGuard;
@@ -17,6 +16,7 @@ use crate::lock::holds::Holds;
 use crate::lock::inter_process_lock::implement_inter_process_lock;
 use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
+use crate::wait::Wait;
 
 /// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): it has one holder at a time.
 ///

@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use curator_client::{CuratorClient, Error as ClientError, ZPath};
 use curator_protocol::{LeaseLimit, LockInternalsDriver, ParticipantKind, StandardLockInternalsDriver};
-use tracing::Instrument as _;
 
 use crate::engine::contender::LeasesWanted;
-use crate::engine::hold::Hold;
 use crate::engine::internals::LockInternals;
 use crate::engine::limit::LimitNode;
-use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;
-use crate::lock::holds::{Holds, Share};
+use crate::lock::holds::Holds;
 use crate::lock::participants::{Numbers, Participant, read_queues};
 use crate::owner::OwnerId;
 use crate::shared::SharedCount;
+use crate::wait::Wait;
 
 /// Curator's layout: contenders queue under `locks`, and leases are children of `leases`.
 #[derive(Debug, Clone)]
@@ -100,23 +98,12 @@ impl SemaphoreInternals {
         let (directory, data) = (&self.leases_dir, self.lease_data.as_ref());
         let wanted = LeasesWanted { quantity, directory, data, limit, limit_node };
         let owner = OwnerId::new();
-        let mut log = self.queue.start_log(&owner, wait);
-        let span = log.span().clone();
-        let acquiring = async move {
+        let acquiring = self.queue.acquiring(&owner, wait, move |mut log| async move {
             let acquired = self.queue.acquire(wait, Some(wanted), &mut log).await;
-            log.ended(acquired.as_ref().map(Option::is_some));
-            acquired
-        };
-        // Boxed, so that the user's future that contains it stays small.
-        let holds = Box::pin(wait.bound(self.client(), Box::pin(acquiring.instrument(span)))).await?;
-        Ok(holds.map(|holds| holds.into_iter().map(|hold| self.guard(hold)).collect()))
-    }
-
-    /// Makes a guard for one lease.
-    fn guard(&self, hold: Hold) -> LockGuard {
-        let hold = Arc::new(hold);
-        self.holds.insert(&hold);
-        LockGuard::new(Share::new(&self.holds, hold))
+            (log, acquired)
+        });
+        let holds = acquiring.await?;
+        Ok(holds.map(|holds| holds.into_iter().map(|hold| LockGuard::new(self.holds.insert(hold))).collect()))
     }
 
     /// Lists the holders of leases, followed by the contenders that wait for some.

@@ -15,9 +15,9 @@ pub use self::lease::SemaphoreLease;
 pub use self::mutex::InterProcessSemaphoreMutex;
 use super::participants::Participant;
 use crate::debug::debug_line;
-use crate::engine::wait::Wait;
 use crate::error::{Error, Result};
 use crate::shared::SharedCount;
+use crate::wait::Wait;
 
 /// A number of leases, shared by all processes that use the same path, and never exceeded.
 ///

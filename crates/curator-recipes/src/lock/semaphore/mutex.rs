@@ -7,13 +7,13 @@ use curator_protocol::ParticipantKind;
 
 use super::internals::{LimitSource, SemaphoreInternals};
 use crate::debug::debug_line;
-use crate::engine::wait::Wait;
 use crate::error::Result;
 use crate::lock::acquire_methods::acquire_methods;
 use crate::lock::guard::LockGuard;
 use crate::lock::inter_process_lock::implement_inter_process_lock;
 use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
+use crate::wait::Wait;
 
 /// A lock that is held at most once at a time, in all processes that use the same path, even by the same owner: it is
 /// not reentrant.

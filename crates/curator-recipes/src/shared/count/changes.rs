@@ -7,9 +7,8 @@ use curator_client::{Error as ClientError, Session, Watch};
 use futures_core::Stream;
 use futures_util::stream::{self, StreamExt as _};
 
-use super::{SharedCount, VersionedCount};
+use super::{Result, SharedCount, SharedCountError, VersionedCount};
 use crate::engine::follow::{Followed, Follower};
-use crate::error::{Error, Result};
 
 /// The values of a [`SharedCount`], from now on; made by [`SharedCount::changes`].
 ///
@@ -21,7 +20,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 ///
-/// [`InvalidSharedCount`](Error::InvalidSharedCount) while the node's data is not such a number; the next change is awaited
+/// [`SharedCountError::Invalid`] while the node's data is not such a number; the next change is awaited
 /// nevertheless. Any other error, such as a missing permission, is one that a retry cannot help, and the last item.
 ///
 /// # Cancel safety
@@ -110,8 +109,8 @@ impl Following {
             item = self.item() => item,
         };
         match item {
-            Err(Error::Client(ClientError::Closed)) => None,
-            Err(error @ Error::Client(_)) => Some((Err(error), None)),
+            Err(SharedCountError::Client(ClientError::Closed)) => None,
+            Err(error @ SharedCountError::Client(_)) => Some((Err(error), None)),
             item => Some((item, Some(self))),
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use curator_recipes::client::{self, CuratorClient, ZPath};
 use curator_recipes::{
-    Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result,
+    Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result, Wait,
 };
 
 use super::{holds_all, multi, no_way_in, one_by_one, paths, queues_of};
@@ -23,18 +23,12 @@ struct Slow {
 
 #[async_trait]
 impl InterProcessLock for Slow {
-    async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
-        self.inner.acquire_as(owner).await
-    }
-
-    async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>> {
-        self.timeouts.lock().unwrap().push(timeout);
-        tokio::time::sleep(self.takes).await;
-        self.inner.acquire_timeout_as(owner, timeout).await
-    }
-
-    async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>> {
-        self.inner.try_acquire_as(owner).await
+    async fn acquire_within(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
+        if let Wait::Until(deadline) = wait {
+            self.timeouts.lock().unwrap().extend(deadline.remaining());
+            tokio::time::sleep(self.takes).await;
+        }
+        self.inner.acquire_within(owner, wait).await
     }
 
     async fn participants(&self) -> Result<Vec<Participant>> {

@@ -7,20 +7,25 @@ use curator_client::{CuratorClient, Deadline, Error as ClientError, SessionEnd};
 
 use crate::error::{Error, Result};
 
-/// How long to wait for other contenders.
+/// How long an acquire waits for other contenders: what [`InterProcessLock::acquire_within`] is given.
+///
+/// [`InterProcessLock::acquire_within`]: crate::InterProcessLock::acquire_within
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// Not at all: enqueue, look, and leave again if someone is before us. Nothing is retried.
+#[expect(clippy::exhaustive_enums, reason = "whoever implements a lock has to deal with every case")]
+pub enum Wait {
+    /// Not at all. The acquire enqueues, looks, and leaves again if another contender is before it. It retries nothing.
     No,
-    /// Until one deadline, which covers everything.
+    /// Until a deadline, which covers everything.
     Until(Deadline),
 }
 
 impl Wait {
-    pub(crate) const FOREVER: Self = Self::Until(Deadline::NEVER);
+    /// Without a deadline.
+    pub const FOREVER: Self = Self::Until(Deadline::NEVER);
 
-    /// Until `timeout` has passed.
-    pub(crate) fn timeout(timeout: Duration) -> Self {
+    /// Until `timeout` has passed. A timeout of zero is [`No`](Self::No).
+    #[must_use]
+    pub fn timeout(timeout: Duration) -> Self {
         if timeout.is_zero() { Self::No } else { Self::Until(Deadline::after(timeout)) }
     }
 

@@ -1,0 +1,79 @@
+//! What can go wrong with a shared count.
+
+use curator_client::{Outcome, ZPath};
+
+use crate::error::Error;
+
+/// What can go wrong with a [`SharedCount`](crate::SharedCount).
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SharedCountError {
+    /// An error of the client.
+    #[error(transparent)]
+    Client(#[from] curator_client::Error),
+    /// The node's data is not a number.
+    #[error("{path} is not a shared count: expected 4 bytes, found {size}")]
+    Invalid {
+        /// The node.
+        path: ZPath,
+        /// The number of bytes that were found.
+        size: usize,
+    },
+}
+
+impl SharedCountError {
+    /// Whether the call can succeed if it is repeated, with nothing else changed.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Client(error) => error.is_retryable(),
+            Self::Invalid { .. } => false,
+        }
+    }
+
+    /// Whether the cause is that this program has closed the client.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Client(curator_client::Error::Closed))
+    }
+
+    /// Whether the operation may have been applied.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Client(error) => error.outcome(),
+            Self::Invalid { .. } => Outcome::NotApplied,
+        }
+    }
+}
+
+/// For functions that use locks and counts, and for a semaphore whose limit is a count.
+impl From<SharedCountError> for Error {
+    fn from(error: SharedCountError) -> Self {
+        match error {
+            SharedCountError::Client(error) => error.into(),
+            SharedCountError::Invalid { path, size } => Self::InvalidSharedCount { path, size },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_answers_as_the_error_of_the_locks_does() {
+        let path = ZPath::on_server("/count").unwrap();
+        let errors = [
+            SharedCountError::Client(curator_client::Error::Closed),
+            SharedCountError::Client(curator_client::Error::NoNode { operation: "read", path: path.clone() }),
+            SharedCountError::Invalid { path, size: 3 },
+        ];
+        for error in errors {
+            let answers = (error.to_string(), error.is_retryable(), error.is_closed(), error.outcome());
+            let of_locks = Error::from(error);
+            let is_closed = of_locks.is_closed();
+            assert_eq!(answers, (of_locks.to_string(), of_locks.is_retryable(), is_closed, of_locks.outcome()));
+        }
+    }
+}
