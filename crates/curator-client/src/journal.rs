@@ -1,4 +1,4 @@
-//! What becomes of a client's sessions: as lines of the log, and as what errors and health checks say.
+//! Records the events of a client's sessions, for the log, for errors and for health checks.
 //!
 //! All lines at `info` are written here, one for each thing that happens. `docs/production.md` explains them to operators.
 

@@ -33,7 +33,7 @@
 //! | What do I tell a readiness probe? | [`CuratorClient::health`] |
 //! | What is logged? | [below](#log) |
 //! | Is the session alive? Was it lost? | [`SessionLease`], [`ConnectionStates`], [`Session::ended`] |
-//! | What is retried, and how often? | [`retry`] |
+//! | What is retried, and how often? | [`RetryPolicy`] |
 //! | Can I repeat a failed call? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
 //! | How do several requests cost one round trip? | [`Session`] |
 //! | What became of a delete whose connection broke? | [`Janitor`] |
@@ -64,11 +64,11 @@
 //!
 //! # Features
 //!
-//! - `backoff`, on by default: `BackoffRetry` in the module [`retry`], which makes policies of the curves of the crate `backoff`.
+//! - `backoff`, on by default: `BackoffRetry`, which makes policies of the curves of the crate `backoff`.
 //!   That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
 //! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files, and
-//!   `ConfiguredRetryPolicy` in the module [`retry`], a policy from a configuration file.
+//!   `ConfiguredRetryPolicy`, a policy from a configuration file.
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, by which a client proves who it is: with
 //!   a user and a password, or with a Kerberos ticket. `sasl-gssapi` needs the system's Kerberos library and libclang (Debian:
 //!   `libkrb5-dev`, `libclang-dev`).

@@ -1,4 +1,4 @@
-//! What a user names a node by.
+//! The types by which a user names a node.
 
 use crate::path::{InvalidPath, ZPath};
 

@@ -1,4 +1,4 @@
-//! The process that a client belongs to, and what its copies in other processes may do: nothing.
+//! The process that a client belongs to: in a forked child, a client refuses every operation.
 //!
 //! `fork` copies a client with all that it has: the sockets of its session, and the `epoll` instance of `async-io`, which both
 //! processes then share. Bytes that the child writes arrive in the parent's session, and a socket that the child drops is taken

@@ -23,7 +23,7 @@ pub(crate) use self::unlimited::Unlimited;
 ///
 /// An operation is retried when its error is [retryable](crate::Error::is_retryable) and a retry does no harm
 /// ([`Error::outcome`](crate::Error::outcome)), as often as the client's policy allows. The default is
-/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. Retries are counted while attempts fail: a success resets the count.
+/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. A policy counts consecutive failures: a success resets the count.
 ///
 /// This is Curator's `RetryPolicy.allowRetry` without its sleep: the caller does the waiting, and can be cancelled
 /// meanwhile. One policy serves many operations at once, so the answer depends only on the arguments (and, for the

@@ -1,4 +1,4 @@
-//! How a client proves who it is, by SASL.
+//! Authenticates a client over SASL.
 
 use std::fmt;
 

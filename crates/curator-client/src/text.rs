@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::connect_string::ConnectString;
 use crate::path::ZPath;
+use crate::truncated::Truncated;
 
 /// Writes the path on the server. There is no way back: text alone does not tell whether it is one.
 impl Serialize for ZPath {
@@ -56,7 +57,7 @@ impl Visitor<'_> for DurationVisitor {
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<DurationText, E> {
         let duration = humantime::parse_duration(text);
-        duration.map(DurationText).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+        duration.map(DurationText).map_err(|_| E::invalid_value(Unexpected::Str(&Truncated(text).to_string()), &self))
     }
 }
 

@@ -55,7 +55,7 @@ pub struct LockLost {
     pub reason: LossReason,
 }
 
-/// An error of a lock or of a shared count.
+/// An error of a lock. A shared count has [`SharedCountError`](crate::SharedCountError), of which `?` makes this one.
 ///
 /// [`is_retryable`](Self::is_retryable) says whether a retry can help, and [`outcome`](Self::outcome) whether the operation
 /// may have been applied. Which call returns which error is said at the call, and on the [page](crate::guide) of each lock.

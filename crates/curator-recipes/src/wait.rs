@@ -15,7 +15,8 @@ use crate::error::{Error, Result};
 pub enum Wait {
     /// Not at all. The acquire enqueues, looks, and leaves again if another contender is before it. It retries nothing.
     No,
-    /// Until a deadline, which covers everything.
+    /// Until a deadline, which covers everything. If it has passed already, an acquire returns `None`, unless the owner holds
+    /// the lock; it may enqueue and leave again.
     Until(Deadline),
 }
 

@@ -11,6 +11,7 @@ mod dependency_lines;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
 #[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
+mod docs;
 mod environment;
 mod go;
 mod jepsen;
@@ -63,6 +64,7 @@ cargo xtask <command>
   soak [--minutes <n>] [--seed <n>] [--table <file>]
                        use locks for ten minutes or for so many, while connections break, and see that nothing grows;
                        writes the table to the file too, in Markdown
+  docs                 write the tables of files and the list of decisions in docs/architecture.md again
   package              pack the packages that are published, check each alone, and use them in a new crate
   help                 print this
 
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(None, arguments),
         ("environment", clients) => environment::run(clients),
         ("jepsen", arguments) => jepsen::run(arguments),
+        ("docs", []) => docs::write(),
         ("package", []) => package::run(),
         ("soak", arguments) => soak::run(arguments),
         ("help" | "--help" | "-h", []) => {

@@ -34,7 +34,8 @@ pub struct CuratorClientBuilder {
     max_requests_in_flight: usize,
     retry_policy: Option<Arc<dyn RetryPolicy>>,
     namespace: Option<String>,
-    acls: Option<Acls>,
+    default_acl: Option<Arc<[Acl]>>,
+    acl_provider: Option<Arc<dyn AclProvider>>,
     auth: Vec<Credentials>,
     #[cfg(feature = "tls")]
     tls: Option<TlsOptions>,
@@ -63,7 +64,8 @@ impl CuratorClientBuilder {
             max_requests_in_flight: 10_000,
             retry_policy: None,
             namespace: None,
-            acls: None,
+            default_acl: None,
+            acl_provider: None,
             auth: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -144,14 +146,15 @@ impl CuratorClientBuilder {
 
     /// Sets the ACL of nodes for which none is given. By default, anyone may do anything.
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
-        self.acls = Some(Acls::same(acl.into()));
+        (self.default_acl, self.acl_provider) = (Some(acl.into()), None);
         self
     }
 
     /// Sets the ACLs of nodes for which none is given, by their paths. Replaces [`default_acl`](Self::default_acl), and is
     /// replaced by it.
     pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
-        self.acls = Some(Acls::provided(Arc::new(provider)));
+        self.default_acl = None;
+        self.acl_provider = Some(Arc::new(provider));
         self
     }
 
@@ -195,8 +198,11 @@ impl CuratorClientBuilder {
     pub(super) fn validate(self) -> Result<ValidOptions> {
         let servers = self.check()?;
         let root = in_namespace(self.namespace.as_deref().unwrap_or_default(), servers.chroot())?;
-        let open = || Acls::same(Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]));
-        let acls = self.acls.unwrap_or_else(open);
+        let open = || Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]);
+        let acls = match self.acl_provider {
+            Some(provider) => Acls::provided(provider),
+            None => Acls::same(self.default_acl.unwrap_or_else(open)),
+        };
         if acls.default.is_empty() {
             return Err(Error::InvalidOption {
                 option: "default ACL",

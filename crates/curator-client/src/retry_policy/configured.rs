@@ -14,7 +14,7 @@ use crate::text::DurationText as Text;
 ///
 /// The field `type` names the policy, and the others are the parameters of its constructor, by their names there. Durations
 /// are text with a unit: `"100ms"`, `"1m 30s"`. What the constructor refuses, reading refuses with the same error. A field that is
-/// missing or unknown, and a value of the wrong kind, are refused too.
+/// missing or unknown, and a value of the wrong kind, are refused too; of the latter, the error has the value and what was expected.
 ///
 /// | `type` | fields |
 /// |---|---|

@@ -1,4 +1,4 @@
-//! The policy for duties that must not be given up.
+//! The policy of work that is retried until it is done.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A future that is polled by whoever wakes it.
+//! A future that is polled inline by its waker.
 
 use std::future::Future;
 use std::pin::Pin;

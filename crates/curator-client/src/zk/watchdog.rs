@@ -1,4 +1,4 @@
-//! Hangs up on servers that do not let the client crate come to an end.
+//! Closes connections whose server keeps the client crate busy without an end.
 //!
 //! The crate reads for as long as there is something to read, without a pause for others. So as long as a server sends faster
 //! than the crate can read, the crate does not return from one poll, and the thread that polls it does nothing else. With

@@ -19,7 +19,8 @@ pub(super) struct Entry {
     pub(super) waits: bool,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,
-    /// How many nodes were before ours in the latest list, without those of the plan that have gone since.
+    /// How many nodes were before ours in the latest list, without those of the plan that have gone since; 0 once
+    /// it owns the queue.
     pub(super) place: usize,
     /// Whether our node may exist: a create was sent, and the node is not known to be gone.
     pub(super) may_exist: bool,

@@ -73,7 +73,9 @@ impl Entry {
             Event::AheadDeleted { name, .. } => {
                 self.watches.ahead.remove(&name);
                 // Only what the plan has was in the list for certain.
-                self.place -= usize::from(plan.ahead().contains(&name) && self.place > 0);
+                if plan.ahead().contains(&name) {
+                    self.place = self.place.saturating_sub(1);
+                }
                 match plan.without(&name) {
                     Next::Wait(plan) => self.follow(plan),
                     Next::Own => self.own_it(Pace::Now),

@@ -1,4 +1,4 @@
-//! The consecutive failures of one acquire, and what becomes of them when the retry policy gives up.
+//! The consecutive failures of one acquire, and its error when the retry policy gives up.
 
 use std::time::Instant;
 

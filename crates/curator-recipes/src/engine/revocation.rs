@@ -1,4 +1,4 @@
-//! Whether a holder is asked for its lock.
+//! Records whether a client asks a holder for its lock.
 
 use curator_client::{Error, ZPath};
 use tokio::sync::watch;

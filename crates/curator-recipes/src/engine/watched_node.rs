@@ -1,4 +1,4 @@
-//! Watching a holder's own nodes: whether someone has deleted one, or asks for the lock back.
+//! Watches a holder's own nodes: whether a client has deleted one, or asks for the lock back.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;

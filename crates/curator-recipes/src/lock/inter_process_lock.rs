@@ -63,10 +63,12 @@ use crate::wait::Wait;
 /// An implementation must allow every future to be dropped at any await: a dropped acquire leaves no lock held.
 #[async_trait]
 pub trait InterProcessLock: Debug + Send + Sync {
-    /// Waits for the lock, no longer than `wait` says; returns `None` if others are before it then. A lock that is not
+    /// Waits for the lock as long as `wait` says, and returns `None` if it does not have the lock by then. With [`Wait::No`],
+    /// that means that another contender is before it; after a deadline, there may also be no connection. A lock that is not
     /// reentrant ignores the owner.
     ///
-    /// All other methods that acquire are made of this one. A multi-lock relies on it for its own deadline.
+    /// All other methods that acquire call this one. A multi-lock relies on it for its own deadline. With
+    /// [`Wait::FOREVER`], an implementation must not return `None`.
     ///
     /// # Errors
     ///

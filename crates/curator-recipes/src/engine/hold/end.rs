@@ -1,4 +1,4 @@
-//! What tells of the end of a hold, and does not prolong it.
+//! Signals the end of a hold, and does not prolong it.
 
 use std::sync::{Arc, Weak};
 

@@ -1,4 +1,4 @@
-//! What is told of an acquire.
+//! Logs one acquire.
 
 use std::fmt::{self, Display, Formatter};
 use std::mem;

@@ -1,4 +1,4 @@
-//! What is told of the requests themselves, in the span of the acquire or the hold that sends them.
+//! Logs requests, in the span of the acquire or the hold that sends them.
 
 use curator_protocol::Request;
 

@@ -1,4 +1,4 @@
-//! What is told of a hold.
+//! Logs one hold.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What the locks tell the subscribers of `tracing`: a span for each acquire, a span for each hold, and their events.
+//! The log of the locks, by `tracing`: a span for each acquire, a span for each hold, and their events.
 //!
 //! All of it is at level `debug`, and the pipelines at level `trace`. Where nobody listens, nothing is formatted or allocated
 //! and no clock is read.

@@ -1,4 +1,4 @@
-//! How the fields look. None of them is longer than some hundred bytes, whatever a path or an error contains.
+//! Formats the fields of the log. None of them is longer than some hundred bytes, whatever a path or an error contains.
 
 use std::fmt::{self, Display, Formatter, Write};
 

@@ -1,4 +1,4 @@
-//! Learning of the end of a lock without having its guard.
+//! Signals the end of a lock to tasks that do not have its guard.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
 //! What can go wrong with a shared count.
 
-use curator_client::{Outcome, ZPath};
+use curator_client::{InvalidPath, Outcome, ZPath};
 
 use crate::error::Error;
 
@@ -11,7 +11,7 @@ pub enum SharedCountError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// The node's data is not a number.
+    /// The node's data is not a number. [`set`](crate::SharedCount::set) repairs that.
     #[error("{path} is not a shared count: expected 4 bytes, found {size}")]
     Invalid {
         /// The node.
@@ -44,6 +44,12 @@ impl SharedCountError {
             Self::Client(error) => error.outcome(),
             Self::Invalid { .. } => Outcome::NotApplied,
         }
+    }
+}
+
+impl From<InvalidPath> for SharedCountError {
+    fn from(error: InvalidPath) -> Self {
+        Self::Client(error.into())
     }
 }
 

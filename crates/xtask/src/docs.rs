@@ -1,0 +1,134 @@
+//! Writes the parts of pages that a program knows: the tables of files, and the list of decisions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The page with such parts. Each stands between a line that names it and `END`.
+const PAGE: &str = "docs/architecture.md";
+const BEGIN: &str = "<!-- cargo xtask docs: ";
+const END: &str = "<!-- end -->";
+
+/// Writes these parts again.
+pub(crate) fn write() -> Result<(), String> {
+    let path = crate::workspace().join(PAGE);
+    let page = read(&path)?;
+    let written = rewritten(&page, &crate::workspace())?;
+    if written == page {
+        crate::say(&format!("{PAGE} is up to date"));
+        return Ok(());
+    }
+    fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    crate::say(&format!("{PAGE} has changed"));
+    Ok(())
+}
+
+fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
+    let mut parts = page.split(BEGIN);
+    let mut written = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let no_end = || format!("{PAGE}: a part without `-->` or `{END}`: expected both");
+        let (name, rest) = part.split_once(" -->").ok_or_else(no_end)?;
+        let (_, after) = rest.split_once(END).ok_or_else(no_end)?;
+        let table = match name.split_once(' ') {
+            Some(("files", folder)) => files(&workspace.join(folder))?,
+            None if name == "decisions" => decisions(&workspace.join("docs/adr"))?,
+            _ => return Err(format!("{PAGE}: a part {name:?}: expected `decisions` or `files <folder>`")),
+        };
+        written += &format!("{BEGIN}{name} -->\n\n{table}\n{END}{after}");
+    }
+    Ok(written)
+}
+
+/// Each source in the folder, with the first sentence of its documentation.
+fn files(folder: &Path) -> Result<String, String> {
+    let mut paths = Vec::new();
+    list(folder, &mut paths)?;
+    let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
+    let mut names: Vec<_> = paths.iter().map(|path| name(path)).filter(|name| is_source(name)).collect();
+    // A folder's own file comes before the others.
+    names.sort_by_key(|name| name.trim_end_matches(".rs").trim_end_matches("/mod").to_owned());
+    let mut table = "| File | What it does |\n|---|---|\n".to_owned();
+    for name in names {
+        let sentence = first_sentence(&read(&folder.join(&name))?);
+        let sentence = sentence.ok_or_else(|| format!("{name} in {}: expected `//!` first", folder.display()))?;
+        table += &format!("| `{name}` | {sentence} |\n");
+    }
+    Ok(table)
+}
+
+/// Not a file of tests.
+fn is_source(name: &str) -> bool {
+    name.ends_with(".rs") && !name.split('/').any(|part| part == "tests" || part == "tests.rs")
+}
+
+fn first_sentence(source: &str) -> Option<String> {
+    let lines = source.lines().map_while(|line| line.strip_prefix("//! "));
+    let paragraph = lines.collect::<Vec<_>>().join(" ");
+    let end = paragraph.find(". ").map_or(paragraph.len(), |at| at + 1);
+    Some(paragraph[..end].replace('|', "\\|")).filter(|sentence| !sentence.is_empty())
+}
+
+/// The decisions in order, with their titles.
+fn decisions(folder: &Path) -> Result<String, String> {
+    let mut paths = Vec::new();
+    list(folder, &mut paths)?;
+    paths.sort();
+    let mut table = "| | |\n|---|---|\n".to_owned();
+    for path in paths {
+        let text = read(&path)?;
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let title = text.lines().next().and_then(|line| line.strip_prefix("# ")?.split_once(": "));
+        let (number, title) = title.ok_or_else(|| format!("{file}: expected `# <number>: <title>` first"))?;
+        let replaced = text.lines().find_map(|line| line.strip_prefix("Replaced by [")?.split(']').next());
+        let replaced = replaced.map_or_else(String::new, |by| format!(" (replaced by {by})"));
+        table += &format!("| [{number}](adr/{file}) | {title}{replaced} |\n");
+    }
+    Ok(table)
+}
+
+fn list(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
+    let cannot = |e: std::io::Error| format!("cannot list {}: {e}", folder.display());
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.is_dir() { list(&path, paths)? } else { paths.push(path) }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_what_a_program_writes() {
+        let page = read(&crate::workspace().join(PAGE)).unwrap();
+        assert!(rewritten(&page, &crate::workspace()).unwrap() == page, "{PAGE} is not up to date: cargo xtask docs");
+    }
+
+    #[test]
+    fn a_part_is_written_between_its_marks_and_nothing_else_is() {
+        let decisions = format!("a\n{BEGIN}decisions -->what was there{END}\nb");
+        let written = rewritten(&decisions, &crate::workspace()).unwrap();
+        assert!(written.starts_with(&format!("a\n{BEGIN}decisions -->\n\n| | |\n")), "{written}");
+        assert!(written.ends_with(&format!(" |\n\n{END}\nb")) && !written.contains("what was there"), "{written}");
+        assert!(written.contains("through a duplicated descriptor (replaced by 0026) |\n"), "{written}");
+        for bad in
+            [format!("{BEGIN}decisions -->"), format!("{BEGIN}tests -->{END}"), format!("{BEGIN}files no -->{END}")]
+        {
+            rewritten(&bad, &crate::workspace()).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_file_says_what_it_does_in_its_first_sentence() {
+        let sentence = |source| first_sentence(source);
+        assert_eq!(sentence("//! One | two,\n//! three. Four.\n//!\n//! Five.\n").unwrap(), "One \\| two, three.");
+        assert_eq!(sentence("//! One\n//!\n//! two.").unwrap(), "One");
+        assert_eq!(sentence("use std::fmt;\n//! One."), None);
+        assert!(is_source("a/mod.rs") && !is_source("a/tests/b.rs") && !is_source("a/tests.rs") && !is_source("a.md"));
+    }
+}
