@@ -111,6 +111,8 @@ fn plain_threads_share_leases_too() {
     let (one, two) = (shared.blocking_acquire().unwrap(), shared.blocking_acquire().unwrap());
     assert!(shared.blocking_try_acquire().unwrap().is_none());
     assert!(shared.blocking_acquire_timeout(Duration::from_millis(50)).unwrap().is_none());
+    // If its create was not answered in that time, its place is looked for first.
+    runtime.block_on(soon(client.janitor().idle()));
     one.blocking_release().unwrap();
     shared.blocking_try_acquire().unwrap().unwrap().blocking_release().unwrap();
     let waiting = std::thread::spawn(move || shared.blocking_acquire_timeout(DEFAULT_TIMEOUT).unwrap().unwrap());
