@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 ///
 /// [`InterProcessLock::acquire_within`]: crate::InterProcessLock::acquire_within
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "whoever implements a lock has to deal with every case")]
+#[expect(clippy::exhaustive_enums, reason = "an implementation of a lock handles every case")]
 pub enum Wait {
     /// Not at all. The acquire enqueues, looks, and leaves again if another contender is before it. It retries nothing.
     No,

@@ -57,7 +57,7 @@ impl World {
             let is_kept = |node: &&Node| scenario.has(Defect::ReentersAlone) && node.session == sender.session;
             let kept = all[dir].nodes.iter().find(is_kept).cloned();
             let node = kept.or_else(|| all[dir].create(&prefix, sender.session, creator));
-            // Each contest has a prefix of its own, so the name is free.
+            // Each contest has a unique prefix, so the name is free.
             node.map_or(Answer::Unknown, |Node { name, czxid, .. }| Answer::Created(OwnNode { name, czxid }))
         });
         created.collect()

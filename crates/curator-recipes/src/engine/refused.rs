@@ -1,4 +1,4 @@
-//! Nodes of our own whose deletion the server refuses. A contender that waits for one waits for itself.
+//! Nodes of this client whose deletion the server refuses. A contender that waits for one waits for itself.
 
 use curator_client::{Error as ClientError, PendingDelete, Refusals, Session, ZPath};
 use curator_protocol::{Contest, LockInternalsDriver};

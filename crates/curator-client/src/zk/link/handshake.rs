@@ -1,4 +1,4 @@
-//! A TLS handshake of our own with a server that does not let a client in: what TLS has against it, or it against us.
+//! Makes a separate TLS handshake with a server that rejects a client, to find out which side refuses, and why.
 //!
 //! The client crate writes an error of TLS into its log, and does not tell. So a handshake is made here, with the same
 //! certificates. No session is opened.
