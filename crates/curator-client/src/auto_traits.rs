@@ -61,7 +61,7 @@ fn futures_of_methods_are_send(
     is_send(client.session());
     is_send(client.sleep_until(Deadline::after(Duration::ZERO)));
     is_send(client.ensure_containers(session, path));
-    is_send(client.missing_parents(session, [path]));
+    is_send(client.missing_parents(session, std::slice::from_ref(path)));
     is_send(client.transact_with_containers(session, &[], Vec::new()));
     is_send(client.create().for_path("/", ""));
     is_send(client.create().with_protection().for_path(path, ""));

@@ -2,16 +2,18 @@
 
 mod acl;
 mod builder;
+#[cfg(feature = "serde")]
+mod configured;
 mod connect;
 mod containers;
 mod create;
 mod delete;
 mod health;
 mod read;
+mod recipe_support;
 mod retry;
 mod transaction;
 
-use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ pub use self::builder::CuratorClientBuilder;
 pub use self::create::CreateBuilder;
 pub use self::delete::DeleteBuilder;
 pub use self::health::{ClientHealth, ConnectionFailure};
+pub use self::recipe_support::RecipeSupport;
 pub use self::transaction::Transaction;
 use crate::acl::{Acl, Acls};
 use crate::closing::Closing;
@@ -29,7 +32,6 @@ use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::local_address::LockData;
-use crate::node::protected::ProtectionId;
 use crate::node_path::NodePath;
 use crate::options::SessionOptions;
 use crate::path::ZPath;
@@ -37,7 +39,7 @@ use crate::retry_policy::RetryPolicy;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager, ConnectionStates};
-use crate::timer::{Deadline, Timer};
+use crate::timer::Timer;
 
 /// A client of a ZooKeeper ensemble: one session, kept alive, and replaced when it is lost.
 ///
@@ -269,36 +271,6 @@ impl CuratorClient {
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
         &self.inner.acls.default
-    }
-
-    /// The ACL of a node that is about to be created at `path`, if none is given: that of the
-    /// [`AclProvider`](crate::AclProvider), or else the default one.
-    ///
-    /// A [mark](crate::ProtectionId) in its name is left out.
-    #[must_use]
-    pub fn acl_for(&self, path: &ZPath) -> Arc<[Acl]> {
-        let acls = &self.inner.acls;
-        if acls.are_same() {
-            return Arc::clone(&acls.default);
-        }
-        let name = ProtectionId::strip(path.name());
-        let unmarked = if name == path.name() { None } else { path.parent().and_then(|dir| dir.child(name).ok()) };
-        acls.of(unmarked.as_ref().unwrap_or(path))
-    }
-
-    /// The `T` that belongs to this client, created by the first call: a crate built on top of this one keeps its state
-    /// for each client here. It lives as long as the client.
-    #[must_use]
-    pub fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
-        self.inner.extensions.get()
-    }
-
-    /// Sleeps on this client's runtime, no matter where the future is polled; for timeouts that also work on plain
-    /// threads.
-    ///
-    /// It also completes when that runtime has ended. Poll [`closing`](Self::closing) first to distinguish the two.
-    pub fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
-        self.inner.timer.sleep_until(deadline)
     }
 
     /// The runtime that this client lives on, for tasks that belong to it.

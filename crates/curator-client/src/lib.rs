@@ -67,8 +67,8 @@
 //! - `backoff`, on by default: `BackoffRetry`, which makes policies of the curves of the crate `backoff`.
 //!   That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
-//! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files, and
-//!   `ConfiguredRetryPolicy`, a policy from a configuration file.
+//! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files;
+//!   [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, a client and a policy from a configuration file.
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, by which a client proves who it is: with
 //!   a user and a password, or with a Kerberos ticket. `sasl-gssapi` needs the system's Kerberos library and libclang (Debian:
 //!   `libkrb5-dev`, `libclang-dev`).
@@ -124,7 +124,8 @@ mod zk;
 
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};
 pub use crate::client::{
-    ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, Transaction,
+    ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, RecipeSupport,
+    Transaction,
 };
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};

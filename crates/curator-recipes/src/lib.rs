@@ -75,8 +75,8 @@
 //!   `backoff`. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
 //! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
-//!   read, [`Participant`], [`LossReason`] and paths are written; a retry policy may come from a configuration file
-//!   (`client::ConfiguredRetryPolicy`).
+//!   read, [`Participant`], [`LossReason`] and paths are written; a client's options may come from a configuration file
+//!   ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`).
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` in the module [`client`], by which a client proves who it is. The latter
 //!   needs the system's Kerberos library to build.
 //! - `tls`: connections by TLS, with `TlsOptions` in the module [`client`].

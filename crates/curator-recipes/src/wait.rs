@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, SessionEnd};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, RecipeSupport as _, SessionEnd};
 
 use crate::error::{Error, Result};
 
@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 pub enum Wait {
     /// Not at all. The acquire enqueues, looks, and leaves again if another contender is before it. It retries nothing.
     No,
-    /// Until a deadline, which covers everything. If it has passed already, an acquire returns `None`, unless the owner holds
-    /// the lock; it may enqueue and leave again.
+    /// Until a deadline, which covers everything. If it has passed already, an acquire ends at once, unless the owner
+    /// holds the lock; it may enqueue and leave again.
     Until(Deadline),
 }
 
@@ -30,8 +30,8 @@ impl Wait {
         if timeout.is_zero() { Self::No } else { Self::Until(Deadline::after(timeout)) }
     }
 
-    /// Ends `work` with `None` when the deadline has passed, or with an error when the client closes. A contender that
-    /// is dropped by this cleans up.
+    /// Ends `work` when the deadline has passed: with `None`, or with the error that there is no connection. Ends it with an
+    /// error when the client closes. A contender that is dropped by this cleans up.
     pub(crate) async fn bound<T>(
         self,
         client: &CuratorClient,
@@ -52,7 +52,8 @@ impl Wait {
             biased;
             error = client.closing() => Err(error.into()),
             done = work => done,
-            () = time_is_up => Ok(None),
+            // `None` says that another contender is before us, and without a connection nobody knows.
+            () = time_is_up => client.try_session().map(|_| None).map_err(Error::from),
         };
         match done {
             // Whichever of the two was seen first, the cause is that the client closes.

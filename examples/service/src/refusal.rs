@@ -17,6 +17,11 @@ impl Refusal {
     pub(crate) fn new(status: StatusCode, reason: impl ToString) -> Self {
         Self { status, reason: reason.to_string() }
     }
+
+    /// Another request has the lock. That nobody can have it, without a connection, is an error.
+    pub(crate) fn taken() -> Self {
+        Self::new(StatusCode::CONFLICT, "somebody else has the order")
+    }
 }
 
 impl IntoResponse for Refusal {

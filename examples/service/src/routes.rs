@@ -34,7 +34,7 @@ pub(crate) fn routes(service: Arc<Service>, requests: Requests) -> Router {
 
 /// Appends an item. The lock makes this and other requests, in all processes, take turns.
 async fn add(State(service): State<Arc<Service>>, Path(key): Path<String>, item: String) -> Result<String, Refusal> {
-    let guard = service.lock(&key)?.acquire_timeout(PATIENCE).await?.ok_or_else(|| service.taken())?;
+    let guard = service.lock(&key)?.acquire_timeout(PATIENCE).await?.ok_or_else(Refusal::taken)?;
     let (token, order) = (guard.fencing_token(), service.orders.to_write(&key));
     // The token in the read as well: from then on the store refuses whoever held the lock before.
     let work = async {
@@ -55,7 +55,7 @@ async fn reserve(
     State(service): State<Arc<Service>>,
     Path(key): Path<String>,
 ) -> Result<(StatusCode, String), Refusal> {
-    let guard = service.lock(&key)?.try_acquire().await?.ok_or_else(|| service.taken())?;
+    let guard = service.lock(&key)?.try_acquire().await?.ok_or_else(Refusal::taken)?;
     let token = guard.fencing_token();
     service.reservations.keep(key, guard);
     Ok((StatusCode::CREATED, format!("{token}\n")))

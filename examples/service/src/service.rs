@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use curator_recipes::client::CuratorClient;
 use curator_recipes::fencing::FencedResource;
 use curator_recipes::{Error, FencingToken, InterProcessMutex};
@@ -10,7 +9,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::orders::Orders;
-use crate::refusal::Refusal;
 use crate::reservations::Reservations;
 
 const ORDERS: &str = "/curator-examples/service/orders";
@@ -45,14 +43,5 @@ impl Service {
         let path = self.client.resolve(ORDERS)?.child(key)?;
         // Not reentrant: requests on one connection share a task, and the guard of a reservation leaves it.
         InterProcessMutex::non_reentrant(&self.client, path)
-    }
-
-    /// Nobody got the lock in time: it is held, or nobody can have it.
-    pub(crate) fn taken(&self) -> Refusal {
-        if self.client.health().is_ready() {
-            Refusal::new(StatusCode::CONFLICT, "somebody else has the order")
-        } else {
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there is no connection to ZooKeeper")
-        }
     }
 }

@@ -20,8 +20,29 @@ use crate::tls::TlsOptions;
 /// Configures and starts a [`CuratorClient`](crate::CuratorClient): [`connect`](Self::connect) waits for its first session,
 /// [`start`](Self::start) does not.
 ///
+/// With the feature `serde`, it can be read from a configuration file. The fields have the names of the methods; all but
+/// `connect_string` are optional, durations are text with a unit, and `retry_policy` is a `ConfiguredRetryPolicy`. What is secret
+/// or code (authorization, SASL, TLS, ACLs) is not in the file: call the methods for that.
+///
+#[cfg_attr(feature = "serde", doc = "```no_run")]
+#[cfg_attr(not(feature = "serde"), doc = "```text")]
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use curator_client::CuratorClientBuilder;
+///
+/// let builder: CuratorClientBuilder = toml::from_str(
+///     "connect_string = 'zk1:2181,zk2:2181/shop'
+///      session_timeout = '10s'
+///      retry_policy = { type = 'exponential-backoff', base_sleep = '100ms', max_retries = 3 }",
+/// )?;
+/// let client = builder.authorization("digest", "orders:secret").connect().await?;
+/// # client.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// After Curator's `CuratorFrameworkFactory.Builder`, with its defaults.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "super::configured::Written"))]
 #[must_use = "nothing happens before `start`, or before `connect` is awaited"]
 pub struct CuratorClientBuilder {
     name: Option<String>,

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use super::CuratorClient;
+use super::containers::{CREATE_ROUNDS, create_with_parents};
+use super::recipe_support::RecipeSupport as _;
 use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;
 use crate::node::find::NodeFinder;
 use crate::node::protected::ProtectionId;
 use crate::node_path::NodePath;
-use crate::operation::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};
+use crate::operation::{CreateMode, Created, NodeSpec};
 use crate::path::ZPath;
 use crate::session::Session;
 
@@ -24,9 +26,6 @@ pub struct CreateBuilder {
     protection: bool,
     or_set_data: bool,
 }
-
-/// How often a node that exists, and then does not, is created or set again; and one whose parents come and go, created.
-const CREATE_ROUNDS: u32 = 16;
 
 impl CreateBuilder {
     pub(super) fn new(client: &CuratorClient) -> Self {
@@ -138,48 +137,6 @@ async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -
             }
         })
         .await
-}
-
-/// Creates the node; if a parent is missing that may be created, all of that in one transaction.
-///
-/// `explain` is for errors of the creates; looking for parents does no harm.
-pub(super) async fn create_with_parents(
-    client: &CuratorClient,
-    session: &Session,
-    spec: &NodeSpec,
-    parents: bool,
-    explain: impl Fn(Error) -> Error,
-) -> Result<Created> {
-    // A namespace is created on first use.
-    let may_create = |path: &ZPath| parents || client.root.strip_prefix(path).is_some();
-    let mut created = session.create(spec).await;
-    for _ in 0..CREATE_ROUNDS {
-        if !matches!(created, Err(Error::NoNode { .. })) || !parents && client.root.is_root() {
-            break;
-        }
-        let missing = client.missing_parents(session, [&spec.path]).await?;
-        if !missing.iter().all(may_create) {
-            break;
-        }
-        let create = vec![TransactionOperation::Create(spec.clone())];
-        created = match client.transact_with_containers(session, &missing, create).await {
-            Ok(Some(results)) => created_by(results, &spec.path),
-            // The parents come and go.
-            Ok(None) => continue,
-            Err(Error::TransactionFailed { cause, .. }) => Err(*cause),
-            Err(error) => Err(error),
-        };
-    }
-    created.map_err(explain)
-}
-
-fn created_by(results: Vec<TransactionResult>, path: &ZPath) -> Result<Created> {
-    match results.into_iter().next() {
-        Some(TransactionResult::Created(created)) => Ok(created),
-        other => {
-            Err(Error::Unexpected { operation: "create", path: path.clone(), cause: format!("the result {other:?}") })
-        }
-    }
 }
 
 async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool) -> Result<Created> {

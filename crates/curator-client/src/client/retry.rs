@@ -1,12 +1,10 @@
 //! Retrying operations.
 
 use std::future::Future;
-use std::sync::Arc;
 
 use super::CuratorClient;
+use super::recipe_support::RecipeSupport as _;
 use crate::error::{Error, Result, SessionEnd};
-use crate::retrier::Retrier;
-use crate::retry_policy::Unlimited;
 use crate::session::Session;
 
 impl CuratorClient {
@@ -66,19 +64,5 @@ impl CuratorClient {
                 paused = retrier.pause(error) => paused?,
             }
         }
-    }
-
-    /// A [`Retrier`] with this client's policy, for an operation that is not simply "the same call again".
-    #[must_use]
-    pub fn retrier(&self) -> Retrier {
-        Retrier::new(Arc::clone(&self.inner.retry_policy), &self.inner.timer, &self.inner.options.name)
-            .until(&self.inner.closing)
-    }
-
-    /// A [`Retrier`] that does not give up until the client closes, for duties that must be carried out. It pauses for
-    /// 50 ms to 1 s.
-    #[must_use]
-    pub fn persistent_retrier(&self) -> Retrier {
-        Retrier::new(Arc::new(Unlimited), &self.inner.timer, &self.inner.options.name).until(&self.inner.closing)
     }
 }

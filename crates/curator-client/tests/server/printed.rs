@@ -1,5 +1,6 @@
 //! The `Debug` output of the client's values, which stands in logs: short, and without their insides.
 
+use curator_client::RecipeSupport as _;
 use curator_client::{Janitor, SessionLease};
 
 use crate::support::{direct, unique_path};

@@ -3,8 +3,8 @@
 use std::iter;
 use std::sync::Arc;
 
-use curator_client::node::find::NodeFinder;
 use curator_client::{CreateMode, CuratorClient, Error as ClientError, NodeSpec, Session, ZPath};
+use curator_client::{RecipeSupport as _, node::find::NodeFinder};
 use curator_protocol::{Contest, LeaseLimit, LockInternalsDriver, OwnNode, StandardLockInternalsDriver, Uuid};
 
 use super::hold::Hold;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use curator_client::{CuratorClient, Error as ClientError, Retrier, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath};
 
 use crate::error::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! Follows a node: reads it and sets a watch, waits until the watch fires, and reads again.
 
-use curator_client::{CuratorClient, Error, Result, Retrier};
+use curator_client::{CuratorClient, Error, RecipeSupport as _, Result, Retrier};
 
 /// A node that can be followed.
 ///

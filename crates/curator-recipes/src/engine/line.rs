@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Weak};
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
 use dashmap::DashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

@@ -2,8 +2,8 @@
 
 use std::mem;
 
-use curator_client::node::find::NodeFinder;
 use curator_client::{CuratorClient, Deadline, Error as ClientError, Outcome, Session, TransactionOperation, ZPath};
+use curator_client::{RecipeSupport as _, node::find::NodeFinder};
 
 use super::log::deletes_sent;
 use super::watched_node::WatchedNode;

@@ -6,8 +6,8 @@
 mod creates;
 
 use curator_client::{
-    Created, Error as ClientError, ReadOperation, ReadResult, Result as ClientResult, Stat, TransactionOperation,
-    TransactionResult, Watch, ZPath,
+    Created, Error as ClientError, ReadOperation, ReadResult, RecipeSupport as _, Result as ClientResult, Stat,
+    TransactionOperation, TransactionResult, Watch, ZPath,
 };
 use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};

@@ -37,14 +37,16 @@ macro_rules! acquire_methods {
             self.acquire_as(&$crate::OwnerId::of_future()).await
         }
 
-        /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up.
+        /// Waits for the lock, no longer than `timeout`; returns `None` if another contender has it, or is before us, when the
+        /// time is up.
         ///
         /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero means
         /// [`try_acquire`](Self::try_acquire).
         ///
         /// # Errors
         ///
-        /// The same as [`acquire`](Self::acquire).
+        /// The same as [`acquire`](Self::acquire); [`NotConnected`](curator_client::Error::NotConnected) in
+        /// [`Client`](crate::Error::Client) if there is no connection when the time is up.
         ///
         /// # Cancel safety
         ///

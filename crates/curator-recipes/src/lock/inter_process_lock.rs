@@ -63,9 +63,8 @@ use crate::wait::Wait;
 /// An implementation must allow every future to be dropped at any await: a dropped acquire leaves no lock held.
 #[async_trait]
 pub trait InterProcessLock: Debug + Send + Sync {
-    /// Waits for the lock as long as `wait` says, and returns `None` if it does not have the lock by then. With [`Wait::No`],
-    /// that means that another contender is before it; after a deadline, there may also be no connection. A lock that is not
-    /// reentrant ignores the owner.
+    /// Waits for the lock as long as `wait` says, and returns `None` if another contender is before it then. Without a
+    /// connection to know that by, it fails. A lock that is not reentrant ignores the owner.
     ///
     /// All other methods that acquire call this one. A multi-lock relies on it for its own deadline. With
     /// [`Wait::FOREVER`], an implementation must not return `None`.
@@ -106,8 +105,8 @@ pub trait InterProcessLock: Debug + Send + Sync {
         }
     }
 
-    /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up. A timeout of zero means
-    /// [`try_acquire_as`](Self::try_acquire_as).
+    /// Waits for the lock, no longer than `timeout`; returns `None` if another contender is before us when the time is up.
+    /// A timeout of zero means [`try_acquire_as`](Self::try_acquire_as).
     ///
     /// # Errors
     ///

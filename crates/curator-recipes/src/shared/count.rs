@@ -5,7 +5,9 @@ mod error;
 
 use std::sync::Arc;
 
-use curator_client::{CreateMode, Created, CuratorClient, NodePath, NodeSpec, Request, Session, Watch, ZPath};
+use curator_client::{
+    CreateMode, Created, CuratorClient, NodePath, NodeSpec, RecipeSupport as _, Request, Session, Watch, ZPath,
+};
 use curator_protocol::Limit;
 use futures_util::future::{BoxFuture, FutureExt as _};
 

@@ -26,8 +26,14 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
     for round in 0..2 {
         let began = Instant::now();
         let outcome = soon(mutex.acquire_timeout(Duration::from_millis(200))).await;
-        assert!(matches!(outcome, Ok(None)), "{outcome:?}");
         assert!(began.elapsed() < SLACK);
+        // `None` would say that somebody else has the lock.
+        match outcome {
+            Err(Error::Client(error @ client::Error::NotConnected { .. })) => assert!(error.is_retryable()),
+            // The servers are only slow, as far as the client knows.
+            Ok(None) if round == 0 => {}
+            outcome => panic!("{outcome:?}"),
+        }
         if round == 0 {
             assert!(soon(states.wait_for(client::ConnectionState::Lost)).await);
         }
@@ -110,7 +116,12 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     let acquired = soon(acquiring).await.unwrap();
     // What it held cannot be given back now, which is no reason to keep the caller.
     assert!(began.elapsed() < timeout + SLACK, "{:?}: {acquired:?}", began.elapsed());
-    assert!(acquired.unwrap().is_none());
+    match acquired {
+        // As far as the client knew then, the servers were slow.
+        Ok(None) => {}
+        Err(error @ Error::MultiLockMember { .. }) => assert!(error.is_retryable(), "{error}"),
+        acquired => panic!("{acquired:?}"),
+    }
 }
 
 /// In a test that pauses tokio's clock, the time of the locks is real time.

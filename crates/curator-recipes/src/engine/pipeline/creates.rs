@@ -1,6 +1,6 @@
 //! Sends the creates of a pipeline: one request, or one transaction, with the directories that are missing.
 
-use curator_client::{Error as ClientError, TransactionOperation};
+use curator_client::{Error as ClientError, RecipeSupport as _, TransactionOperation};
 use curator_protocol::Request;
 use futures_util::future::{FutureExt as _, TryFutureExt as _};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_client::Deadline;
+use curator_client::{Deadline, RecipeSupport as _};
 use futures_util::future::{BoxFuture, FutureExt as _};
 
 use super::LockGuard;

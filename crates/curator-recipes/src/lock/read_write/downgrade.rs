@@ -2,8 +2,8 @@
 //!
 //! It has the same number as the write node, so every contender that waits for one also waits for the other.
 
-use curator_client::node::find::NodeFinder;
 use curator_client::{CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath};
+use curator_client::{RecipeSupport as _, node::find::NodeFinder};
 use curator_protocol::{Uuid, downgraded_read_name};
 use tracing::Instrument as _;
 

@@ -135,14 +135,16 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
-    /// Waits for a lease, no longer than `timeout`; returns `None` when the time is up.
+    /// Waits for a lease, no longer than `timeout`; returns `None` if the others have all leases, or are before us, when the
+    /// time is up.
     ///
     /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero is
     /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     ///
-    /// The same as [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire); [`NotConnected`](curator_client::Error::NotConnected) in
+    /// [`Client`](crate::Error::Client) if there is no connection when the time is up.
     ///
     /// # Cancel safety
     ///

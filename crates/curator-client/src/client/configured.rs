@@ -1,0 +1,98 @@
+//! Clients in configuration files.
+
+use serde::Deserialize;
+
+use super::CuratorClientBuilder;
+use crate::retry_policy::ConfiguredRetryPolicy;
+use crate::text::DurationText as Text;
+
+/// What the file contains: the options that are neither secret nor code.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "the options of a client: a table with the field `connect_string`")]
+pub(super) struct Written {
+    connect_string: String,
+    name: Option<String>,
+    namespace: Option<String>,
+    session_timeout: Option<Text>,
+    connection_timeout: Option<Text>,
+    close_timeout: Option<Text>,
+    operation_timeout: Option<Text>,
+    max_request_size: Option<usize>,
+    max_requests_in_flight: Option<usize>,
+    retry_policy: Option<ConfiguredRetryPolicy>,
+}
+
+impl From<Written> for CuratorClientBuilder {
+    fn from(written: Written) -> Self {
+        let mut builder = Self::new(written.connect_string);
+        macro_rules! set {
+            ($($option:ident $(. $part:tt)?),*) => {
+                $(if let Some(value) = written.$option {
+                    builder = builder.$option(value $(. $part)?);
+                })*
+            };
+        }
+        set!(name, namespace, max_request_size, max_requests_in_flight, retry_policy);
+        set!(session_timeout.0, connection_timeout.0, close_timeout.0, operation_timeout.0);
+        builder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::Error;
+
+    fn options_of(file: &str) -> String {
+        format!("{:?}", toml::from_str::<CuratorClientBuilder>(file).unwrap())
+    }
+
+    #[test]
+    fn a_file_says_what_the_methods_say() {
+        let file = "
+            connect_string = 'zk1:2181,zk2:2181/shop'
+            name = 'orders'
+            namespace = 'stock'
+            session_timeout = '10s'
+            connection_timeout = '3s'
+            close_timeout = '1s 500ms'
+            operation_timeout = '4s'
+            max_request_size = 4096
+            max_requests_in_flight = 100
+            retry_policy = { type = 'forever', interval = '1s' }
+        ";
+        let policy: ConfiguredRetryPolicy = toml::from_str("type = 'forever'\ninterval = '1s'").unwrap();
+        let builder = CuratorClientBuilder::new("zk1:2181,zk2:2181/shop".to_owned())
+            .name("orders")
+            .namespace("stock")
+            .session_timeout(Duration::from_secs(10))
+            .connection_timeout(Duration::from_secs(3))
+            .close_timeout(Duration::from_millis(1_500))
+            .operation_timeout(Duration::from_secs(4))
+            .max_request_size(4_096)
+            .max_requests_in_flight(100)
+            .retry_policy(policy);
+        assert_eq!(options_of(file), format!("{builder:?}"));
+        let default = CuratorClientBuilder::new("zk1:2181".to_owned());
+        assert_eq!(options_of("connect_string = 'zk1:2181'"), format!("{default:?}"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_reason() {
+        for (file, reason) in [
+            ("", "missing field `connect_string`"),
+            ("connect_string = 'zk1'\nsession_timeout = 10", "invalid type: integer `10`, expected a duration"),
+            ("connect_string = 'zk1'\nsessionTimeout = '10s'", "unknown field `sessionTimeout`, expected one of"),
+            ("connect_string = 'zk1'\nretry_policy = { type = 'never' }", "unknown variant `never`"),
+        ] {
+            let error = toml::from_str::<CuratorClientBuilder>(file).unwrap_err().to_string();
+            assert!(error.contains(reason), "{file}: {error}");
+        }
+        let builder: CuratorClientBuilder =
+            toml::from_str("connect_string = 'zk1:2181'\nsession_timeout = '1ms'").unwrap();
+        // As from the method: checked when the client starts.
+        assert!(matches!(builder.start(), Err(Error::InvalidOption { option: "session timeout", .. })));
+    }
+}

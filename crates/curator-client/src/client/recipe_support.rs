@@ -1,0 +1,149 @@
+//! What recipes are built with, besides what every user of a client needs.
+
+use std::any::Any;
+use std::future::Future;
+use std::sync::Arc;
+
+use super::CuratorClient;
+use super::containers::create_with_parents;
+use crate::acl::Acl;
+use crate::error::Result;
+use crate::node::containers::{missing_parents, transact_with_containers};
+use crate::node::protected::ProtectionId;
+use crate::operation::{Created, NodeSpec, TransactionOperation, TransactionResult};
+use crate::path::ZPath;
+use crate::retrier::Retrier;
+use crate::retry_policy::Unlimited;
+use crate::session::Session;
+use crate::timer::Deadline;
+
+/// What recipes need of a [`CuratorClient`] besides its own methods: pauses by its retry policy, timers that run wherever a
+/// future is polled, ACLs, and nodes with their parents in one request.
+///
+/// Only `CuratorClient` implements it.
+#[expect(private_bounds, reason = "nobody else can implement it, so it may grow")]
+pub trait RecipeSupport: Sealed {
+    /// A [`Retrier`] with this client's policy, for an operation that is not simply "the same call again".
+    #[must_use]
+    fn retrier(&self) -> Retrier;
+
+    /// A [`Retrier`] that does not give up until the client closes, for duties that must be carried out. It pauses for
+    /// 50 ms to 1 s.
+    #[must_use]
+    fn persistent_retrier(&self) -> Retrier;
+
+    /// Sleeps on this client's runtime, no matter where the future is polled; for timeouts that also work on plain
+    /// threads.
+    ///
+    /// It also completes when that runtime has ended. Poll [`closing`](CuratorClient::closing) first to distinguish the two.
+    fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
+
+    /// The `T` that belongs to this client, created by the first call: a crate built on top of this one keeps its state
+    /// for each client here. It lives as long as the client.
+    #[must_use]
+    fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T>;
+
+    /// The ACL of a node that is about to be created at `path`, if none is given: that of the
+    /// [`AclProvider`](crate::AclProvider), or else the default one.
+    ///
+    /// A [mark](crate::ProtectionId) in its name is left out.
+    #[must_use]
+    fn acl_for(&self, path: &ZPath) -> Arc<[Acl]>;
+
+    /// Creates a node in `session`, with its missing parents as containers: in one transaction, if any are missing. Retries
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::create`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped create may still be applied, with all the parents.
+    fn create_with_containers(
+        &self,
+        session: &Session,
+        node: &NodeSpec,
+    ) -> impl Future<Output = Result<Created>> + Send;
+
+    /// Sends `operations` as one transaction in `session` that first creates the nodes of `missing` as containers, from the top
+    /// down. Sent by the call; retries nothing.
+    ///
+    /// They should be the [`missing_parents`](Self::missing_parents) of the nodes that the operations create. If they turn out
+    /// to be others, because one of them exists or another one does not, nothing is applied, and the result is `None`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::transact`]; about a container, the error alone, since its place is none of the operations'.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped transaction may still be applied, as a whole.
+    fn transact_with_containers(
+        &self,
+        session: &Session,
+        missing: &[ZPath],
+        operations: Vec<TransactionOperation>,
+    ) -> impl Future<Output = Result<Option<Vec<TransactionResult>>>> + Send + use<Self>;
+
+    /// The parents of these nodes that do not exist now, and theirs, from the top down.
+    ///
+    /// # Errors
+    ///
+    /// Those of the requests that it sends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    fn missing_parents(&self, session: &Session, nodes: &[ZPath]) -> impl Future<Output = Result<Vec<ZPath>>> + Send;
+}
+
+trait Sealed {}
+
+impl Sealed for CuratorClient {}
+
+impl RecipeSupport for CuratorClient {
+    fn retrier(&self) -> Retrier {
+        Retrier::new(Arc::clone(&self.inner.retry_policy), &self.inner.timer, &self.inner.options.name)
+            .until(&self.inner.closing)
+    }
+
+    fn persistent_retrier(&self) -> Retrier {
+        Retrier::new(Arc::new(Unlimited), &self.inner.timer, &self.inner.options.name).until(&self.inner.closing)
+    }
+
+    fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.timer.sleep_until(deadline)
+    }
+
+    fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        self.inner.extensions.get()
+    }
+
+    fn acl_for(&self, path: &ZPath) -> Arc<[Acl]> {
+        let acls = &self.inner.acls;
+        if acls.are_same() {
+            return Arc::clone(&acls.default);
+        }
+        let name = ProtectionId::strip(path.name());
+        let unmarked = if name == path.name() { None } else { path.parent().and_then(|dir| dir.child(name).ok()) };
+        acls.of(unmarked.as_ref().unwrap_or(path))
+    }
+
+    async fn create_with_containers(&self, session: &Session, node: &NodeSpec) -> Result<Created> {
+        create_with_parents(self, session, node, true, std::convert::identity).await
+    }
+
+    fn transact_with_containers(
+        &self,
+        session: &Session,
+        missing: &[ZPath],
+        operations: Vec<TransactionOperation>,
+    ) -> impl Future<Output = Result<Option<Vec<TransactionResult>>>> + Send + use<> {
+        transact_with_containers(session, missing, operations, &self.inner.acls)
+    }
+
+    async fn missing_parents(&self, session: &Session, nodes: &[ZPath]) -> Result<Vec<ZPath>> {
+        missing_parents(session, nodes).await
+    }
+}
