@@ -36,8 +36,10 @@ const CYCLES: [(Lock, usize); 8] = [
     (Lock::Multi, 3),
     (Lock::Multi, 10),
 ];
-const DISTINCT: [usize; 2] = [16, 64];
+const DISTINCT: [usize; 3] = [16, 64, 256];
 const HANDOVER: [usize; 3] = [2, 16, 64];
+/// So many take turns in the floor of a hand-over.
+const FLOOR_SESSIONS: usize = 16;
 const FLEET: usize = 200;
 const READERS: usize = 16;
 const CROWDS: [usize; 2] = [1_000, 10_000];
@@ -66,6 +68,8 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     for sessions in HANDOVER.map(sessions) {
         cases.push(case(format!("handover-{sessions}"), Play { sessions, ..new(Act::Handover, Lock::Mutex) }));
     }
+    let floor = Play { sessions: sessions(FLOOR_SESSIONS), ..new(Act::Handover, Lock::Floor) };
+    cases.push(case("handover-floor".to_owned(), floor));
     for processes in HANDOVER.map(sessions) {
         let play = Play { sessions: 1, ..new(Act::Handover, Lock::Mutex) };
         cases.push(Case { name: format!("handover-processes-{processes}"), processes, play });
@@ -116,6 +120,7 @@ impl Case {
         match peer {
             // The time grows with the square of their number: more of them would take hours.
             Peer::CuratorShared => self.play.act == Act::Crowd && !self.play.each && self.play.waiters <= CROWDS[0],
+            _ if self.play.lock == Lock::Floor && self.play.act == Act::Handover => peer == Peer::Ours,
             _ => self.play.lock != Lock::Floor || peer.has_floor(),
         }
     }
@@ -157,6 +162,7 @@ impl Case {
             Act::Handover if self.name.starts_with("fleet") => {
                 format!("a fleet: hand-over between {sessions} sessions")
             }
+            Act::Handover if *lock == Lock::Floor => "the floor of a hand-over: a delete, and its event".to_owned(),
             Act::Handover if self.processes > 1 => format!("hand-over between {} processes", self.processes),
             Act::Handover => format!("hand-over between {sessions} sessions, one process"),
             Act::Readers => format!("{sessions} readers behind a writer"),
@@ -188,7 +194,7 @@ mod tests {
             assert_eq!(names(&all).iter().collect::<BTreeSet<_>>().len(), all.len());
             assert_eq!(all.iter().map(Case::title).collect::<BTreeSet<_>>().len(), all.len());
         }
-        assert_eq!(all(false).len(), 25);
+        assert_eq!(all(false).len(), 27);
     }
 
     #[test]

@@ -27,6 +27,7 @@ const REMARK_ON_CROWDS: &str = "At most 16 waiters of one client of ours have no
 
 /// The case that is the floor of all others.
 const FLOOR: &str = "cycle-floor";
+const HANDOVER_FLOOR: &str = "handover-floor";
 
 const TIMED: [&str; 14] = [
     "case",
@@ -167,10 +168,11 @@ fn crowds(place: &PlaceResults) -> Option<Table> {
 }
 
 /// The time of a node's creation and deletion in the same case, or else in the case of the floor; by the same client, or else
-/// by ours.
+/// by ours. Of a hand-over, the time of a delete and its event.
 fn floor(place: &PlaceResults, case: &CaseResults, peer: Peer) -> Option<f64> {
+    let floor = if case.name.starts_with("handover-") { HANDOVER_FLOOR } else { FLOOR };
     let beside = |peer| case.of(peer)?.floor();
-    let apart = |peer| Some(place.case(FLOOR)?.of(peer)?.time()?.median);
+    let apart = |peer| Some(place.case(floor)?.of(peer)?.time()?.median);
     beside(peer).or_else(|| beside(Peer::Ours)).or_else(|| apart(peer)).or_else(|| apart(Peer::Ours))
 }
 

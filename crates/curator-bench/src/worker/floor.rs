@@ -1,9 +1,13 @@
-//! What any lock costs at least: a node is made, and deleted.
+//! What any lock costs at least: a node is made, and deleted; and what any hand-over does: a delete, and its event.
 
+use std::time::{Duration, Instant};
+
+use curator_recipes::client::{CuratorClient, ZPath};
 use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
 
 use super::session::{BenchLock, Failure, Session};
-use crate::protocol::Play;
+use crate::protocol::{Done, Play, nanoseconds};
 
 /// Locks nothing.
 pub(super) struct Floor<S: Session> {
@@ -35,4 +39,42 @@ impl<S: Session> BenchLock for Floor<S> {
     async fn unlock((raw, node): Self::Guard) -> Result<(), Failure> {
         S::delete(&raw, &node).await
     }
+}
+
+/// The hand-overs of a round. Who has released does not come back within it, so that nothing else is sent.
+const CHAIN: usize = 64;
+
+/// In each round, nodes of all sessions in turn stand in a line, each with a watch on the one before. The first is deleted,
+/// and whoever sees the one before go deletes its own.
+pub(super) async fn handover(sessions: &[CuratorClient], play: &Play) -> Result<Done, Failure> {
+    let mut all = Done::default();
+    let looking = sessions.first().ok_or("there is no session")?;
+    looking.make_directory(&play.path).await?;
+    while Duration::from_nanos(all.nanoseconds) < play.time {
+        let (mut chain, mut before) = (JoinSet::new(), None::<String>);
+        let mut first = None;
+        for client in sessions.iter().cycle().take(CHAIN) {
+            let raw = client.raw().await?;
+            let node = <CuratorClient as Session>::create(&raw, &format!("{}/node-", play.path)).await?;
+            match before.replace(node.clone()) {
+                None => first = Some((raw, node)),
+                Some(before) => {
+                    let (_, _, mut gone) = raw.0.watch_data(&ZPath::on_server(&before)?).await?;
+                    chain.spawn(async move {
+                        gone.fired().await;
+                        <CuratorClient as Session>::delete(&raw, &node).await
+                    });
+                }
+            }
+        }
+        let (raw, node) = first.ok_or("there is no first node")?;
+        let begin = Instant::now();
+        <CuratorClient as Session>::delete(&raw, &node).await?;
+        while let Some(done) = chain.join_next().await {
+            done??;
+        }
+        all.operations += CHAIN as u64;
+        all.nanoseconds += nanoseconds(begin.elapsed());
+    }
+    Ok(all)
 }

@@ -10,7 +10,7 @@ use curator_recipes::{
 };
 
 use super::cases;
-use super::floor::Floor;
+use super::floor::{self, Floor};
 use super::locks::{Locks, Played};
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Act, Lock, Play};
@@ -40,6 +40,7 @@ impl Locks for Ours {
             (_, Lock::Semaphore) => cases::play::<InterProcessSemaphoreV2>(sessions, play).await,
             (_, Lock::SemaphoreMutex) => cases::play::<InterProcessSemaphoreMutex>(sessions, play).await,
             (_, Lock::Multi) => cases::play::<InterProcessMultiLock>(sessions, play).await,
+            (Act::Handover, Lock::Floor) => floor::handover(sessions, play).await.map(Played::Done),
             (_, Lock::Floor) => cases::play::<Floor<CuratorClient>>(sessions, play).await,
         }
     }
