@@ -162,6 +162,15 @@ impl Janitor {
         self.ledger.idle().await;
     }
 
+    /// Waits until no delete below `dir` is being worked on.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn gone_below(&self, dir: &ZPath) {
+        self.ledger.gone_below(dir).await;
+    }
+
     fn hand_over(&self, path: String, delete: Delete) {
         let id = self.ledger.add(path, delete.session().cloned());
         self.send(Job::One(id, delete));

@@ -212,6 +212,21 @@ pub enum Error {
         /// How many bytes the data has.
         size: usize,
     },
+    /// The recipe was closed, as a leader latch by [`close`](crate::LeaderLatch::close).
+    #[error("{path} is closed: the recipe no longer takes part")]
+    RecipeClosed {
+        /// The recipe's full path on the server.
+        path: ZPath,
+    },
+    /// The task of a recipe has panicked, in code of the user's that it calls (an ACL provider, a retry policy) or by a defect. It
+    /// does not run again, and has given up its nodes.
+    #[error("the task of the recipe at {path} panicked: {message}")]
+    RecipePanicked {
+        /// The recipe's full path on the server.
+        path: ZPath,
+        /// The message of the panic.
+        message: String,
+    },
     /// The server gave an answer that the protocol does not expect.
     #[error("contending for {dir}: {cause}")]
     Protocol {
@@ -300,7 +315,7 @@ impl Error {
         }
     }
 
-    /// Whether the cause is that this program has closed the client: the end of a loop, and no failure to report. False if the
+    /// Whether the cause is that this program has closed the client, or the recipe: the end of a loop, and no failure to report. False if the
     /// client's runtime has ended, or the process was forked. A lock that is [`Lost`](Self::Lost) by the close does not tell these
     /// apart; the next acquire does.
     #[must_use]
@@ -309,6 +324,7 @@ impl Error {
             Self::Client(cause) | Self::ReleasePending { cause, .. } => {
                 matches!(cause, curator_client::Error::Closed)
             }
+            Self::RecipeClosed { .. } => true,
             Self::MultiLockMember { cause, .. } => cause.is_closed(),
             Self::ReleasesFailed { failures } => failures.iter().all(Self::is_closed),
             _ => false,

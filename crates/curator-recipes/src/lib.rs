@@ -98,6 +98,7 @@ mod engine;
 mod error;
 pub mod fencing;
 pub mod guide;
+mod leader;
 mod lock;
 mod owner;
 mod shared;
@@ -112,6 +113,7 @@ pub use crate::driver::ParticipantKind;
 pub use crate::error::{Error, LockLost, LossReason, Result};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
+pub use crate::leader::{LeaderLatch, LeaderLatchBuilder, LeaderState, Leadership};
 pub use crate::lock::{
     GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossHandle, Participant, ReadLock, SemaphoreLease,

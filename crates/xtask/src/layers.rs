@@ -123,6 +123,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
         "curator-recipes",
         &[
             &["text"],
+            &["leader"],
             &["lock"],
             &["lock::multi", "lock::mutex", "lock::read_write", "lock::semaphore"],
             &["lock::inter_process_lock", "lock::participants", "lock::reentrant"],
@@ -130,7 +131,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["lock::holds"],
             &["lock::acquire_methods", "lock::revoke", "shared"],
             &["engine"],
-            &["engine::internals"],
+            &["engine::internals", "engine::task"],
             &["engine::line", "engine::pipeline", "engine::refused"],
             &["engine::contender"],
             &["engine::hold", "engine::watches"],

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::CuratorClient;
 use super::containers::create_with_parents;
@@ -37,6 +38,10 @@ pub trait RecipeSupport: Sealed {
     ///
     /// It also completes when that runtime has ended. Poll [`closing`](CuratorClient::closing) first to distinguish the two.
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
+
+    /// The time that closing may take; see [`CuratorClientBuilder::close_timeout`](crate::CuratorClientBuilder::close_timeout).
+    #[must_use]
+    fn close_timeout(&self) -> Duration;
 
     /// The `T` that belongs to this client, created by the first call: a crate built on top of this one keeps its state
     /// for each client here. It lives as long as the client.
@@ -114,6 +119,10 @@ impl RecipeSupport for CuratorClient {
 
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
         self.inner.timer.sleep_until(deadline)
+    }
+
+    fn close_timeout(&self) -> Duration {
+        self.inner.options.close_timeout
     }
 
     fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {

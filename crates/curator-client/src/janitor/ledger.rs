@@ -10,6 +10,7 @@ use tokio::sync::watch;
 pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
+use crate::path::ZPath;
 use crate::session::Session;
 use crate::truncated::Truncated;
 
@@ -88,6 +89,23 @@ impl Ledger {
     pub(super) async fn idle(&self) {
         // The sender lives in `self`, so the channel cannot be closed while this waits.
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    pub(super) async fn gone_below(&self, dir: &ZPath) {
+        let is_below = |entry: &Entry| {
+            let below = entry.delete.path.strip_prefix(dir.as_str());
+            below.is_some_and(|below| dir.is_root() || below.starts_with('/'))
+        };
+        let mut count = self.count.subscribe();
+        loop {
+            // Not while the entries are read: whoever changes them holds their lock.
+            count.mark_unchanged();
+            if !self.lock().pending.values().any(is_below) {
+                return;
+            }
+            // The sender lives in `self`, so the channel cannot be closed while this waits.
+            let _ = count.changed().await;
+        }
     }
 
     pub(super) fn add(&self, path: String, session: Option<Session>) -> u64 {

@@ -33,7 +33,8 @@ pub(crate) struct LockInternals {
     driver: Arc<dyn LockInternalsDriver>,
     /// The data of our nodes, if it is not the client's default.
     data: Option<Arc<[u8]>>,
-    line: Arc<Line>,
+    /// Where contenders wait before they enter the queues; `None` if they enter at once.
+    line: Option<Arc<Line>>,
 }
 
 impl LockInternals {
@@ -56,7 +57,7 @@ impl LockInternals {
     ) -> Result<Self> {
         let line = line(client, &dirs, &*driver)?;
         let paths = Arc::clone(&dirs);
-        Ok(Self { client: client.clone(), dirs, paths, kind, driver, data: None, line })
+        Ok(Self { client: client.clone(), dirs, paths, kind, driver, data: None, line: Some(line) })
     }
 
     /// For a lock at `path` whose queue stands below it.
@@ -67,7 +68,13 @@ impl LockInternals {
 
     /// Shares the line of `other`, for kinds of nodes that stand in the same queue.
     pub(crate) fn in_line_with(mut self, other: &Self) -> Self {
-        self.line = Arc::clone(&other.line);
+        self.line.clone_from(&other.line);
+        self
+    }
+
+    /// For contenders each of which must have a node, however many there are.
+    pub(crate) fn without_line(mut self) -> Self {
+        self.line = None;
         self
     }
 
@@ -78,7 +85,7 @@ impl LockInternals {
 
     /// With nodes of another layout.
     pub(crate) fn with_driver(self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
-        Ok(Self { line: line(&self.client, &self.dirs, &*driver)?, driver, ..self })
+        Ok(Self { line: Some(line(&self.client, &self.dirs, &*driver)?), driver, ..self })
     }
 
     pub(crate) fn client(&self) -> &CuratorClient {

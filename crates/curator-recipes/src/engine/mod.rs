@@ -12,5 +12,6 @@ pub(crate) mod own_nodes;
 pub(crate) mod pipeline;
 mod refused;
 pub(crate) mod revocation;
+pub(crate) mod task;
 mod watched_node;
 mod watches;

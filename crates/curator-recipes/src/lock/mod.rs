@@ -1,7 +1,7 @@
 //! The locks.
 
 mod acquire_methods;
-mod guard;
+pub(crate) mod guard;
 mod holds;
 mod inter_process_lock;
 mod multi;

@@ -19,6 +19,8 @@ use crate::wait::Wait;
 
 /// What stands between the id and the number in the names of kazoo's nodes.
 const KAZOO_LOCK_NAME: &str = "__lock__";
+/// The same for Curator's `LeaderLatch`.
+const LATCH_LOCK_NAME: &str = "latch-";
 
 /// A lock that is held by at most one owner at a time, in all processes that use the same path.
 ///
@@ -171,6 +173,13 @@ impl InterProcessMutex {
         Ok(Self { inner: self.inner.with_driver(Arc::new(driver))? })
     }
 
+    /// The mutex by which a leader is elected: its contenders enter the queue at once, each with a node.
+    pub(crate) fn of_leaders(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        let driver = Arc::new(StandardLockInternalsDriver::with_lock_name(LATCH_LOCK_NAME));
+        let internals = LockInternals::new(client, "leader latch", client.resolve(path)?, driver)?;
+        Ok(Self { inner: Reentrant::new(internals.without_line(), Reentry::Never) })
+    }
+
     /// The same mutex, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the
     /// client's default lock data.
     ///
@@ -207,7 +216,7 @@ impl InterProcessMutex {
         vec![self.path().clone()]
     }
 
-    fn client(&self) -> &CuratorClient {
+    pub(crate) fn client(&self) -> &CuratorClient {
         self.inner.internals().client()
     }
 

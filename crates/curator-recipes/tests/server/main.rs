@@ -21,6 +21,7 @@ mod exclusive;
 mod foreign_executor;
 #[cfg(unix)]
 mod forked;
+mod leader_latch;
 mod logs;
 mod loss;
 mod loss_handle;

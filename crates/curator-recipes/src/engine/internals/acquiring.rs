@@ -91,10 +91,10 @@ impl<'a, 'l> Acquiring<'a, 'l> {
     /// Waits until fewer contenders of this client stand in the queue than may. A contender that may not wait enters it
     /// at once.
     async fn line_up(&mut self) -> Result<InQueue> {
-        if self.wait == Wait::No {
+        let (Some(line), Wait::Until(_)) = (&self.lock.line, self.wait) else {
             return Ok(InQueue::without_line());
-        }
-        let mut entering = pin!(self.lock.line.enter());
+        };
+        let mut entering = pin!(line.enter());
         if let Some(in_queue) = entering.as_mut().now_or_never() {
             return Ok(in_queue);
         }

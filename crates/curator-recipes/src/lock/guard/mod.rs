@@ -8,15 +8,16 @@ mod transaction;
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 
 use curator_client::{ClockInstant, CuratorClient, ZPath};
-use futures_util::future::select_all;
+use futures_util::future::{FutureExt as _, select_all};
 
 pub use self::loss::LossHandle;
 pub use self::transaction::GuardedTransaction;
 use super::holds::Share;
-use crate::engine::hold::HoldEnd;
+use crate::engine::hold::{Hold, HoldEnd};
 use crate::error::LockLost;
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
@@ -143,6 +144,11 @@ impl LockGuard {
         LossHandle::new(self.shares().map(|share| HoldEnd::of(share.hold())).collect())
     }
 
+    /// The hold of the first lock.
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        self.first.hold()
+    }
+
     /// The client of the first lock.
     pub(crate) fn client(&self) -> &CuratorClient {
         self.first.hold().client()
@@ -180,7 +186,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn transaction(&self) -> GuardedTransaction<'_> {
-        GuardedTransaction::new(self)
+        GuardedTransaction::new(self.shares().map(Share::hold))
     }
 
     /// Runs a future while the lock is held, and drops it when the lock is lost.
@@ -237,16 +243,7 @@ impl LockGuard {
     ///
     /// Dropping this drops `future`; the lock stays held.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockLost> {
-        let mut lost = pin!(self.lost());
-        let mut future = pin!(future);
-        poll_fn(|cx| {
-            // This reads the clock.
-            if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(lost));
-            }
-            future.as_mut().poll(cx).map(Ok)
-        })
-        .await
+        run_until(self.loss(), future).await
     }
 
     /// Runs a future that can fail while the lock is held, as [`run`](Self::run) does. A loss becomes an error of the future's own
@@ -314,6 +311,19 @@ impl LockGuard {
     pub(crate) fn into_share(self) -> Share {
         self.first
     }
+}
+
+/// Runs a future, and drops it when the lock is no longer held.
+pub(crate) async fn run_until<F: Future>(mut loss: LossHandle, future: F) -> Result<F::Output, LockLost> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        // This reads the clock.
+        if let Poll::Ready(lost) = loss.poll_unpin(cx) {
+            return Poll::Ready(Err(lost));
+        }
+        future.as_mut().poll(cx).map(Ok)
+    })
+    .await
 }
 
 async fn first_of<T>(futures: impl Iterator<Item = impl Future<Output = T> + Send>) -> T {

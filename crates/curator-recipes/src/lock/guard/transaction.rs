@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use curator_client::{CreateMode, NodePath, Transaction, TransactionOperation, TransactionResult};
 
-use super::LockGuard;
 use crate::engine::hold::Hold;
 use crate::error::{Error, LockLost, LossReason, Result};
-use crate::lock::holds::Share;
 
 /// Operations that are applied together, and only if the lock is still held; made by [`LockGuard::transaction`].
 ///
@@ -17,7 +15,8 @@ use crate::lock::holds::Share;
 /// Curator has no such feature (its issue 1204 asks for it).
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct GuardedTransaction<'a> {
-    guard: &'a LockGuard,
+    /// Those that must still be held. At least one.
+    holds: Vec<&'a Arc<Hold>>,
     transaction: Transaction,
     checks: usize,
 }
@@ -29,14 +28,15 @@ impl std::fmt::Debug for GuardedTransaction<'_> {
 }
 
 impl<'a> GuardedTransaction<'a> {
-    pub(super) fn new(guard: &'a LockGuard) -> Self {
-        let mut transaction = guard.first.hold().client().transaction();
+    pub(crate) fn new(holds: impl Iterator<Item = &'a Arc<Hold>>) -> Self {
+        let holds: Vec<_> = holds.collect();
+        let mut transaction = holds[0].client().transaction();
         let mut checks = 0;
-        for path in guard.nodes() {
+        for path in holds.iter().flat_map(|hold| hold.paths()) {
             transaction = transaction.operation(TransactionOperation::Check { path: path.clone(), version: None });
             checks += 1;
         }
-        Self { guard, transaction, checks }
+        Self { holds, transaction, checks }
     }
 
     /// Requires that the node exists, with this version if one is given.
@@ -94,22 +94,25 @@ impl<'a> GuardedTransaction<'a> {
     ///
     /// A dropped transaction may still be applied, as a whole, while the lock is held.
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
-        let Self { guard, transaction, checks } = self;
-        if let Some(lost) = guard.known_loss() {
+        let Self { holds, transaction, checks } = self;
+        let known_loss = || holds.iter().find_map(|hold| hold.loss());
+        if let Some(lost) = known_loss() {
             return Err(lost.into());
         }
-        let session = guard.first.hold().session();
+        let session = holds[0].session();
         // One session means one client, since a client has one live session at a time.
-        if let Some(other) = guard.shares().map(Share::hold).find(|hold| !hold.session().is_same(session)) {
+        if let Some(other) = holds.iter().find(|hold| !hold.session().is_same(session)) {
             return Err(Error::SeveralSessions { path: other.path().clone() });
         }
         match transaction.commit_in(session).await {
             Ok(mut results) => Ok(results.split_off(checks.min(results.len()))),
             Err(curator_client::Error::TransactionFailed { index, cause }) => {
-                match (guard.nodes().nth(index), &*cause) {
+                match (holds.iter().flat_map(|hold| hold.paths()).nth(index), &*cause) {
                     (Some(path), curator_client::Error::NoNode { .. }) => {
-                        let is_its = |hold: &&Arc<Hold>| hold.paths().contains(path);
-                        guard.shares().map(Share::hold).filter(is_its).for_each(|hold| hold.note_deletion(path));
+                        holds
+                            .iter()
+                            .filter(|hold| hold.paths().contains(path))
+                            .for_each(|hold| hold.note_deletion(path));
                         Err(LockLost { path: path.clone(), reason: LossReason::NodeDeleted }.into())
                     }
                     (Some(_), _) => Err((*cause).into()),
@@ -121,7 +124,7 @@ impl<'a> GuardedTransaction<'a> {
             }
             Err(error) if error.outcome() == curator_client::Outcome::NotApplied => {
                 // Nothing was sent, because the session is over.
-                Err(guard.known_loss().map_or_else(|| error.into(), Error::from))
+                Err(known_loss().map_or_else(|| error.into(), Error::from))
             }
             Err(error) => Err(error.into()),
         }

@@ -1,0 +1,68 @@
+//! The task of a recipe that acts while its user polls nothing: its end, and a panic in it.
+
+use std::panic::AssertUnwindSafe;
+
+use curator_client::{CuratorClient, ZPath};
+use futures_util::future::FutureExt as _;
+use tokio::sync::watch;
+
+use crate::error::Error;
+
+/// A task on the client's runtime. Clones are handles to the same task, which none of them keeps running.
+///
+/// The rules are in `docs/adr/0040`: the task owns no handle of its recipe, and ends when the recipe's command channel closes.
+#[derive(Debug, Clone)]
+pub(crate) struct RecipeTask {
+    client: CuratorClient,
+    /// How it has ended. Closed without a value if its runtime has ended.
+    end: watch::Receiver<Option<Error>>,
+}
+
+impl RecipeTask {
+    /// Starts `work` for the recipe at `path`. What it returns is what the recipe's calls return from then on.
+    pub(crate) fn start(
+        client: &CuratorClient,
+        path: ZPath,
+        work: impl Future<Output = Error> + Send + 'static,
+    ) -> Self {
+        let (ended, end) = watch::channel(None);
+        client.runtime().spawn(async move {
+            let done = AssertUnwindSafe(work).catch_unwind().await;
+            let error = done.unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
+                Error::RecipePanicked { path, message: text.unwrap_or("no message").to_owned() }
+            });
+            ended.send_replace(Some(error));
+        });
+        Self { client: client.clone(), end }
+    }
+
+    /// Waits until the task has ended, and returns why.
+    pub(crate) async fn ended(&self) -> Error {
+        let mut end = self.end.clone();
+        if let Ok(end) = end.wait_for(Option::is_some).await
+            && let Some(error) = &*end
+        {
+            return error.clone();
+        }
+        // The runtime has dropped it.
+        self.client.closing().await.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_the_recipe_with_its_message() {
+        let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
+        let path = ZPath::on_server("/leader").unwrap();
+        let task = RecipeTask::start(&client, path.clone(), async { panic!("on purpose") });
+        let end = task.ended().await;
+        assert!(matches!(&end, Error::RecipePanicked { path: at, message } if *at == path && message == "on purpose"));
+        assert!(!end.is_retryable() && !end.is_closed());
+        let task = RecipeTask::start(&client, path.clone(), async move { Error::RecipeClosed { path } });
+        assert!(task.ended().await.is_closed());
+    }
+}

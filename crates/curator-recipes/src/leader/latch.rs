@@ -1,0 +1,259 @@
+//! The participant in an election.
+
+use std::sync::Arc;
+
+use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
+use tokio::sync::watch;
+
+use super::campaign::{Campaign, Intent, Order, Report, Reporter};
+use super::leadership::Leadership;
+use super::state::LeaderState;
+use crate::debug::debug_line;
+use crate::engine::task::RecipeTask;
+use crate::error::{Error, Result};
+use crate::lock::{InterProcessMutex, Participant};
+
+/// A participant in the election of one leader among all processes that use the same path.
+///
+/// Curator's `LeaderLatch`, and compatible with it: Java and Rust programs elect one leader together.
+///
+/// It takes part from [`start`](LeaderLatchBuilder::start) on until it is closed: through outages of any length, lost sessions,
+/// deleted nodes and missing permissions that are repaired later. A task on the client's runtime does that, while the
+/// user polls nothing.
+///
+/// ```no_run
+/// use curator_recipes::LeaderLatch;
+/// use curator_recipes::client::CuratorClient;
+///
+/// # async fn example() -> Result<(), curator_recipes::Error> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let latch = LeaderLatch::builder(&client, "/leaders/reports")?.id("replica-1").start();
+/// loop {
+///     let leadership = latch.leadership().await?;
+///     println!("leading with token {}", leadership.fencing_token());
+///     // The future is dropped when the term ends.
+///     match leadership.run(async { /* the job */ }).await {
+///         Ok(()) => break,
+///         Err(lost) => println!("{lost}"),
+///     }
+/// }
+/// latch.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - *One leader*: no two participants have a [valid](Leadership::is_valid) term at the same time, unless someone deletes the
+///   leader's node by hand. The leader knows by its clock that its session may be over before another participant can lead.
+/// - *Fair*: participants lead in the order in which they joined.
+/// - *Herd-free*: the end of a term wakes the next participant, and one more, which gets ready.
+/// - *Honest*: a leader whose node was deleted learns of it and joins again, at the end.
+///
+/// # Caveats
+///
+/// To move leadership, [`resign`](Self::resign), or have the leader do so when it is asked to by
+/// [`revoke`](crate::revoke). Deleting the leader's node moves it as well, but for a moment the old leader may still believe in
+/// its term.
+///
+/// Clones are handles to one participant. It leaves when the last of them is dropped: its node is deleted in the background.
+#[derive(Clone)]
+pub struct LeaderLatch {
+    mutex: InterProcessMutex,
+    orders: Arc<watch::Sender<Order>>,
+    states: watch::Receiver<LeaderState>,
+    reports: watch::Receiver<Report>,
+    task: RecipeTask,
+}
+
+debug_line!(LeaderLatch, |latch| path: latch.path(), state: *latch.states.borrow(), connection: latch.mutex.client().connection_state());
+
+/// Configures and starts a [`LeaderLatch`].
+#[must_use = "nothing happens before `start`"]
+pub struct LeaderLatchBuilder {
+    mutex: InterProcessMutex,
+}
+
+debug_line!(LeaderLatchBuilder, |builder| path: builder.mutex.path());
+
+impl LeaderLatchBuilder {
+    /// Sets the id of this participant, which [`LeaderLatch::participants`] shows in every process: the data of its node.
+    /// Defaults to none, as in Curator.
+    pub fn id(self, id: impl AsRef<str>) -> Self {
+        Self { mutex: self.mutex.with_lock_data(id.as_ref().as_bytes()) }
+    }
+
+    /// Takes part from now on. Waits for nothing, and works before there is a connection.
+    #[must_use = "the participant leaves when its latch is dropped"]
+    pub fn start(self) -> LeaderLatch {
+        let mutex = self.mutex;
+        let (orders, ordered) = watch::channel(Order { intent: Intent::TakePart, number: 0 });
+        let (states, state) = watch::channel(LeaderState::Unknown);
+        let (reports, report) = watch::channel(Report { term: None, error: None, done: (0, Ok(())) });
+        let campaign = Campaign::new(mutex.client(), mutex.clone(), ordered, Reporter { states, reports });
+        let task = RecipeTask::start(mutex.client(), mutex.path().clone(), campaign.run());
+        LeaderLatch { mutex, orders: Arc::new(orders), states: state, reports: report, task }
+    }
+}
+
+impl LeaderLatch {
+    /// Makes a participant in the election at `path`. Nothing is sent before [`start`](LeaderLatchBuilder::start).
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderLatchBuilder> {
+        let mutex = InterProcessMutex::of_leaders(client, path)?;
+        Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]) })
+    }
+
+    /// Waits until this participant leads, and returns the term. Returns at once if it leads now.
+    ///
+    /// # Errors
+    ///
+    /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client) when the client is closed, or has
+    /// ended; [`RecipePanicked`](Error::RecipePanicked). Nothing else: the wait goes on through outages and refused requests, of
+    /// which [`last_error`](Self::last_error) is the last.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped: the participant keeps its place.
+    pub async fn leadership(&self) -> Result<Leadership> {
+        let mut reports = self.reports.clone();
+        let is_leading = |report: &Report| report.term.as_ref().is_some_and(Leadership::is_valid);
+        if let Ok(report) = reports.wait_for(is_leading).await
+            && let Some(term) = &report.term
+        {
+            return Ok(term.clone());
+        }
+        Err(self.task.ended().await)
+    }
+
+    /// Whether this participant certainly leads now. Reads the clock, and sends nothing.
+    #[must_use]
+    pub fn has_leadership(&self) -> bool {
+        self.reports.borrow().term.as_ref().is_some_and(Leadership::is_valid)
+    }
+
+    /// The state of this participant, and its changes. A slow reader sees the latest state only.
+    ///
+    /// It changes when the task of the latch runs. To decide whether to act, ask the clock:
+    /// [`has_leadership`](Self::has_leadership), [`Leadership::is_valid`].
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<LeaderState> {
+        self.states.clone()
+    }
+
+    /// What has last kept this participant from taking part, since it led last; for example a missing permission.
+    #[must_use]
+    pub fn last_error(&self) -> Option<Error> {
+        self.reports.borrow().error.clone()
+    }
+
+    /// Lists all participants, in all processes, in the order in which they will lead. The first one
+    /// [owns](Participant::owns) leadership; the id of each is its [data](Participant::data).
+    ///
+    /// # Errors
+    ///
+    /// Those of the client when its retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        self.mutex.participants().await
+    }
+
+    /// Ends the term, if this participant leads, and joins again at the end. Returns when the node of the term is gone.
+    ///
+    /// The term is over for all its [views](Leadership) before anything is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`ReleasePending`](Error::ReleasePending) and [`ReleaseRefused`](Error::ReleaseRefused), as of
+    /// [`LockGuard::release`](crate::LockGuard::release); those of [`leadership`](Self::leadership).
+    ///
+    /// # Cancel safety
+    ///
+    /// It is carried out even if the future is dropped, once it was polled.
+    pub async fn resign(&self) -> Result<()> {
+        self.order(|intent| intent).await
+    }
+
+    /// Leaves the queue, and the term with it, until [`stand_by`](Self::stand_by): for a replica that is being drained. Returns
+    /// when its node is gone.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`resign`](Self::resign).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`resign`](Self::resign).
+    pub async fn stand_aside(&self) -> Result<()> {
+        self.order(|_| Intent::StandAside).await
+    }
+
+    /// Joins again, at the end, after [`stand_aside`](Self::stand_aside). Otherwise does nothing.
+    pub fn stand_by(&self) {
+        self.orders.send_if_modified(|order| {
+            let is_aside = order.intent == Intent::StandAside;
+            if is_aside {
+                *order = Order { intent: Intent::TakePart, number: order.number + 1 };
+            }
+            is_aside
+        });
+    }
+
+    /// Leaves for good, for all clones. Returns when its node is gone, or after the client's close timeout. Closing again is
+    /// harmless.
+    ///
+    /// # Errors
+    ///
+    /// [`ReleasePending`](Error::ReleasePending) when the time is up, or the client closes: the deletion goes on in the
+    /// background. [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit it.
+    ///
+    /// # Cancel safety
+    ///
+    /// It is carried out even if the future is dropped, once it was polled.
+    pub async fn close(&self) -> Result<()> {
+        let client = self.mutex.client();
+        let (after, path) = (client.close_timeout(), self.path().clone());
+        let deadline = Deadline::after(after);
+        tokio::select! {
+            biased;
+            closed = self.order(|_| Intent::Close) => match closed {
+                Err(Error::RecipeClosed { .. }) => Ok(()),
+                closed => closed,
+            },
+            () = client.sleep_until(deadline) => {
+                let cause = ClientError::OperationTimeout { operation: "close", path: path.clone(), after };
+                Err(Error::ReleasePending { path, cause })
+            }
+        }
+    }
+
+    /// The path on the server, including chroot and namespace.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        self.mutex.path()
+    }
+
+    /// Gives an order, and waits until it is carried out.
+    async fn order(&self, intent: impl FnOnce(Intent) -> Intent) -> Result<()> {
+        let mut number = 0;
+        self.orders.send_modify(|order| {
+            // A closed latch stays closed.
+            if order.intent != Intent::Close {
+                order.intent = intent(order.intent);
+            }
+            order.number += 1;
+            number = order.number;
+        });
+        let mut reports = self.reports.clone();
+        match reports.wait_for(|report| report.done.0 >= number).await {
+            Ok(report) => report.done.1.clone(),
+            Err(_) => Err(self.task.ended().await),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! One term of a leader.
+
+use std::sync::Arc;
+
+use curator_client::ZPath;
+
+use crate::engine::hold::Hold;
+use crate::error::LockLost;
+use crate::fencing::FencingToken;
+use crate::lock::guard::{GuardedTransaction, LossHandle, run_until};
+
+/// A view of one term of a leader: from its election until it resigns, closes, or loses its session.
+///
+/// Clones are views of the same term. Dropping one does nothing: only [`LeaderLatch::resign`](super::LeaderLatch::resign),
+/// [`stand_aside`](super::LeaderLatch::stand_aside), [`close`](super::LeaderLatch::close) and a loss end the term, for all of
+/// them.
+#[derive(Clone)]
+pub struct Leadership {
+    hold: Arc<Hold>,
+    loss: LossHandle,
+}
+
+impl std::fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leadership")
+            .field("node", &self.node().as_str())
+            .field("fencing_token", &self.fencing_token())
+            .field("is_valid", &self.is_valid())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Leadership {
+    pub(super) fn new(hold: &Arc<Hold>, loss: LossHandle) -> Self {
+        Self { hold: Arc::clone(hold), loss }
+    }
+
+    /// Whether the term certainly lasts now: nobody else can lead at this moment.
+    ///
+    /// Reads the clock, so it is right even when no task has run for a while; but it is right for *this moment* only. Writes
+    /// that must not happen after the term need the [token](Self::fencing_token), and a store that compares it. Sends nothing.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.loss.is_valid()
+    }
+
+    /// The number by which a store can refuse an earlier leader: see [`fencing`](crate::fencing). It increases from leader to
+    /// leader.
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        self.hold.token()
+    }
+
+    /// The leader's node on the server, including chroot and namespace.
+    #[must_use]
+    pub fn node(&self) -> &ZPath {
+        self.hold.path()
+    }
+
+    /// Waits until the term has ended, and returns why: [`Released`](crate::LossReason::Released) if this participant resigned,
+    /// stood aside, or closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn lost(&self) -> LockLost {
+        self.loss.clone().await
+    }
+
+    /// Runs a future during the term, and drops it when the term ends: see [`LockGuard::run`](crate::LockGuard::run).
+    ///
+    /// # Errors
+    ///
+    /// [`LockLost`] when the term ended first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping this drops `future`; the term goes on.
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockLost> {
+        run_until(self.loss.clone(), future).await
+    }
+
+    /// Runs a future that can fail during the term, as [`run`](Self::run) does. The end of the term becomes an error of the
+    /// future's own type.
+    ///
+    /// # Errors
+    ///
+    /// That of the future, or one made of the [`LockLost`] when the term ended first.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`run`](Self::run).
+    pub async fn try_run<T, E: From<LockLost>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        self.run(future).await?
+    }
+
+    /// Starts a transaction that is applied only while the leader's node exists: see
+    /// [`LockGuard::transaction`](crate::LockGuard::transaction).
+    pub fn transaction(&self) -> GuardedTransaction<'_> {
+        GuardedTransaction::new(std::iter::once(&self.hold))
+    }
+}

@@ -1,0 +1,373 @@
+//! The leader latch: who leads, for how long, and what it does while its user polls nothing.
+
+use std::collections::BTreeMap;
+
+use curator_recipes::client::{self, Acl, AuthId, CreateMode, CuratorClient, Permission, SessionEnd};
+use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason};
+use curator_test::{Direction, OpCode, TestingServer};
+
+use crate::cost::{counted, spent};
+use crate::support::{
+    LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected, end_session,
+    id_and_number, nothing_left, path, queue_of, soon, until, without_probes,
+};
+
+fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
+    LeaderLatch::builder(client, path).unwrap().start()
+}
+
+fn named(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
+    LeaderLatch::builder(client, path).unwrap().id(id).start()
+}
+
+async fn leads(latch: &LeaderLatch) -> Leadership {
+    soon(latch.leadership()).await.unwrap()
+}
+
+async fn state(latch: &LeaderLatch, wanted: LeaderState) {
+    soon(latch.state().wait_for(|state| *state == wanted)).await.unwrap();
+}
+
+/// The first leads, and the second is queued behind it.
+async fn leader_and_follower(
+    first: &CuratorClient,
+    second: &CuratorClient,
+    path: &str,
+) -> ((LeaderLatch, Leadership), LeaderLatch) {
+    let leader = named(first, path, "first");
+    let leadership = leads(&leader).await;
+    let follower = named(second, path, "second");
+    queue_of(second, path, 2).await;
+    ((leader, leadership), follower)
+}
+
+#[tokio::test]
+async fn one_leads_at_a_time_in_the_order_of_arrival_and_all_show_the_same_participants() {
+    let (client, path) = (connected().await, path("latch"));
+    let mut latches = Vec::new();
+    for id in ["a", "b", "c"] {
+        latches.push(named(&client, &path, id));
+        queue_of(&client, &path, latches.len()).await;
+    }
+    let mut tokens = Vec::new();
+    while !latches.is_empty() {
+        let leadership = leads(&latches[0]).await;
+        assert!(leadership.is_valid() && latches[0].has_leadership());
+        state(&latches[0], LeaderState::Leader { token: leadership.fencing_token() }).await;
+        for other in &latches[1..] {
+            state(other, LeaderState::Follower).await;
+            assert!(!other.has_leadership());
+        }
+        let ids: Vec<_> =
+            ["a", "b", "c"].split_at(3 - latches.len()).1.iter().map(|id| id.as_bytes().to_vec()).collect();
+        for latch in &latches {
+            let participants = latch.participants().await.unwrap();
+            assert_eq!(participants.iter().map(|each| each.data.clone()).collect::<Vec<_>>(), ids);
+            let owns: Vec<_> = participants.iter().map(|each| each.owns).collect();
+            assert!(owns[0] && !owns[1..].contains(&true), "{owns:?}");
+            assert_eq!(participants[0].path, *leadership.node());
+        }
+        tokens.push(leadership.fencing_token());
+        latches.remove(0).close().await.unwrap();
+        assert!(!leadership.is_valid());
+        assert_eq!(soon(leadership.lost()).await.reason, LossReason::Released);
+    }
+    assert!(tokens.is_sorted() && tokens[0] < tokens[2], "{tokens:?}");
+    nothing_left(&client, &[path]).await;
+}
+
+#[tokio::test]
+async fn the_nodes_are_curators() {
+    let (client, path) = (connected().await, path("latch-names"));
+    let (_with_id, _without) = (named(&client, &path, "replica-1"), latch(&client, &path));
+    queue_of(&client, &path, 2).await;
+    let mut data = Vec::new();
+    for child in children(&client, &path).await {
+        id_and_number(&child, "-latch-");
+        let (bytes, stat) = client.get_data(format!("{path}/{child}")).await.unwrap();
+        assert_ne!(stat.ephemeral_owner, 0);
+        data.push(bytes);
+    }
+    data.sort();
+    // Curator writes no default data here.
+    assert_eq!(data, [b"".to_vec(), b"replica-1".to_vec()]);
+}
+
+/// In a take-over, the event makes the leader. It watches its node already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
+    let ((proxy, client), others, path) = (counted().await, connected().await, path("latch-cost"));
+    let leader = named(&others, &path, "other");
+    let leadership = leads(&leader).await;
+    proxy.reset_counts();
+    let follower = latch(&client, &path);
+    let joining = BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::GetData, 2)]);
+    until(async || without_probes(&proxy) == joining && proxy.round_trips() == 2).await;
+    state(&follower, LeaderState::Follower).await;
+    proxy.reset_counts();
+    leader.close().await.unwrap();
+    let mine = leads(&follower).await;
+    assert!(mine.fencing_token() > leadership.fencing_token());
+    // An answer later, it has sent nothing else.
+    client.check_exists(mine.node()).await.unwrap();
+    assert_eq!(spent(&proxy).0, BTreeMap::from([(OpCode::Exists, 1)]));
+}
+
+#[tokio::test]
+async fn who_resigns_goes_to_the_end_and_who_stands_aside_leaves() {
+    let (client, path) = (connected().await, path("latch-resign"));
+    let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
+    let node = leadership.node().to_string();
+    soon(first.resign()).await.unwrap();
+    assert!(!leadership.is_valid());
+    assert!(client.check_exists(leadership.node()).await.unwrap().is_none(), "{node}");
+    leads(&second).await;
+    queue_of(&client, &path, 2).await;
+    // It does not lead, so there is nothing to end, and it keeps its place.
+    let before = children(&client, &path).await;
+    soon(first.resign()).await.unwrap();
+    assert_eq!(children(&client, &path).await.len(), before.len());
+
+    soon(first.stand_aside()).await.unwrap();
+    assert_eq!(children(&client, &path).await.len(), 1);
+    // A head that does not lead would leave the others, Java's too, without a leader.
+    soon(second.stand_aside()).await.unwrap();
+    assert!(children(&client, &path).await.is_empty());
+    state(&second, LeaderState::Follower).await;
+    soon(second.resign()).await.unwrap();
+    assert!(children(&client, &path).await.is_empty());
+    first.stand_by();
+    let again = leads(&first).await;
+    assert!(again.fencing_token() > leadership.fencing_token());
+    // It takes part already.
+    first.stand_by();
+    assert!(first.has_leadership());
+    soon(first.close()).await.unwrap();
+    assert!(!again.is_valid());
+}
+
+#[tokio::test]
+async fn a_leader_whose_node_is_deleted_is_told_and_joins_again_at_the_end() {
+    let (client, path) = (connected().await, path("latch-deleted"));
+    let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
+    client.delete().for_path(leadership.node()).await.unwrap();
+    let lost = soon(leadership.lost()).await;
+    assert_eq!((lost.reason, &lost.path), (LossReason::NodeDeleted, leadership.node()));
+    let new = leads(&second).await;
+    assert!(new.fencing_token() > leadership.fencing_token());
+    queue_of(&client, &path, 2).await;
+    state(&first, LeaderState::Follower).await;
+    assert!(!first.has_leadership());
+    second.close().await.unwrap();
+    leads(&first).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_again() {
+    let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (others, path) = (connected().await, path("latch-cut-off"));
+    let ((first, leadership), second) = leader_and_follower(&cut_off, &others, &path).await;
+    for direction in [Direction::Both, Direction::ToClient] {
+        let mine = leads(&first).await;
+        proxy.black_hole(direction);
+        let new = leads(&second).await;
+        assert!(!mine.is_valid() && !first.has_leadership(), "two leaders");
+        assert_eq!(soon(mine.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
+        state(&first, LeaderState::Unknown).await;
+        proxy.heal();
+        queue_of(&others, &path, 2).await;
+        state(&first, LeaderState::Follower).await;
+        assert!(new.is_valid());
+        soon(second.resign()).await.unwrap();
+        queue_of(&others, &path, 2).await;
+    }
+    assert!(leads(&first).await.fencing_token() > leadership.fencing_token());
+}
+
+#[tokio::test]
+async fn a_short_outage_ends_no_term() {
+    let ((proxy, client), path) = (behind_proxy().await, path("latch-flap"));
+    let latch = latch(&client, &path);
+    let leadership = leads(&latch).await;
+    let mut states = latch.state();
+    states.mark_unchanged();
+    let mut connection = client.connection_states();
+    for _ in 0..3 {
+        proxy.cut();
+        assert!(soon(connection.wait_for(client::ConnectionState::Reconnected)).await);
+    }
+    assert!(leadership.is_valid() && latch.has_leadership());
+    assert!(!states.has_changed().unwrap(), "{states:?}");
+}
+
+#[tokio::test]
+async fn a_follower_whose_session_is_lost_joins_again() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("latch-expired"));
+    let ((leader, _), follower) = leader_and_follower(&others, &client, &path).await;
+    let before = follower.participants().await.unwrap();
+    end_session(&proxy).await;
+    until(async || {
+        let now = leader.participants().await.unwrap();
+        now.len() == 2 && now[1].path != before[1].path
+    })
+    .await;
+    leader.close().await.unwrap();
+    leads(&follower).await;
+}
+
+#[tokio::test]
+async fn a_participant_without_a_permission_takes_part_once_it_is_repaired() {
+    let (client, path) = (connected().await, path("latch-acl"));
+    let read = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    client
+        .create()
+        .creating_parent_containers()
+        .with_mode(CreateMode::Persistent)
+        .with_acl(read)
+        .for_path(&path, "")
+        .await
+        .unwrap();
+    let latch = latch(&client, &path);
+    until(async || latch.last_error().is_some()).await;
+    assert!(
+        matches!(latch.last_error().unwrap(), Error::Client(client::Error::NoAuth { .. })),
+        "{:?}",
+        latch.last_error()
+    );
+    assert!(!latch.has_leadership());
+    let all = [Acl::new(Permission::ALL, AuthId::anyone())];
+    client.set_acl(&path, all, None).await.unwrap();
+    leads(&latch).await;
+    assert!(latch.last_error().is_none());
+}
+
+#[tokio::test]
+async fn a_directory_that_is_deleted_is_made_again() {
+    let (client, path) = (connected().await, path("latch-directory"));
+    let latch = latch(&client, &path);
+    let leadership = leads(&latch).await;
+    client.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
+    assert_eq!(soon(leadership.lost()).await.reason, LossReason::NodeDeleted);
+    assert!(leads(&latch).await.is_valid());
+}
+
+#[tokio::test]
+async fn it_starts_before_its_servers_and_leads_when_they_are_there() {
+    let server = TestingServer::start().await.unwrap();
+    let (address, path) = (server.connect_string(), path("latch-early"));
+    server.stop().await.unwrap();
+    let client = builder(&address, LONG_SESSION).start().unwrap();
+    let latch = latch(&client, &path);
+    assert_eq!(*latch.state().borrow(), LeaderState::Unknown);
+    server.restart().await.unwrap();
+    leads(&latch).await;
+}
+
+#[tokio::test]
+async fn closing_waits_until_the_node_is_gone_and_is_for_good() {
+    let (client, path) = (connected().await, path("latch-close"));
+    let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
+    let waiting = tokio::spawn({
+        let follower = follower.clone();
+        async move { follower.leadership().await }
+    });
+    soon(follower.close()).await.unwrap();
+    // Not "soon": it is gone.
+    assert_eq!(children(&client, &path).await.len(), 1);
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::RecipeClosed { path: closed } if closed.as_str() == path), "{error}");
+    assert!(error.is_closed() && !error.is_retryable());
+    soon(leader.close()).await.unwrap();
+    assert!(children(&client, &path).await.is_empty() && !leadership.is_valid());
+    for latch in [&leader, &follower] {
+        soon(latch.close()).await.unwrap();
+        assert!(soon(latch.resign()).await.unwrap_err().is_closed());
+        latch.stand_by();
+        assert!(soon(latch.leadership()).await.unwrap_err().is_closed());
+        assert!(!latch.state().borrow().is_leader());
+    }
+}
+
+#[tokio::test]
+async fn it_leaves_with_its_last_handle_and_not_with_a_view_of_its_term() {
+    let (client, path) = (connected().await, path("latch-drop"));
+    let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
+    let view = leadership.clone();
+    drop(leadership);
+    let other = leader.clone();
+    drop(leader);
+    assert!(view.is_valid() && other.has_leadership());
+    drop(other);
+    assert_eq!(soon(view.lost()).await.reason, LossReason::Released);
+    leads(&follower).await;
+    queue_of(&client, &path, 1).await;
+    drop(follower);
+    nothing_left(&client, &[path]).await;
+}
+
+#[tokio::test]
+async fn a_closed_client_ends_it() {
+    let (client, path) = (connected().await, path("latch-client"));
+    let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
+    client.close().await.unwrap();
+    assert!(!leadership.is_valid());
+    for latch in [&leader, &follower] {
+        let error = soon(latch.leadership()).await.unwrap_err();
+        assert!(matches!(error, Error::Client(client::Error::Closed)), "{error}");
+        let _ = soon(latch.close()).await;
+        assert!(!latch.state().borrow().is_leader());
+    }
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_it() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (its, ours) = (runtime(), runtime());
+    let (latch, leadership) = its.block_on(async {
+        let server = TestingServer::shared().await;
+        let client = builder(&server.connect_string(), SHORT_SESSION).connect().await.unwrap();
+        let latch = latch(&client, &path("latch-runtime"));
+        let leadership = leads(&latch).await;
+        (latch, leadership)
+    });
+    drop(its);
+    ours.block_on(async {
+        let error = soon(latch.leadership()).await.unwrap_err();
+        assert!(matches!(error, Error::Client(client::Error::ClientEnded { .. })), "{error}");
+        assert!(!latch.state().borrow().is_leader());
+        soon(leadership.lost()).await;
+        let _ = soon(latch.close()).await;
+    });
+}
+
+/// Waiters of a lock beyond the sixteenth wait within the client: participants have to be seen by all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_participant_of_a_client_has_a_node() {
+    let (client, path) = (connected().await, path("latch-many"));
+    let latches: Vec<_> = (0..40).map(|_| latch(&client, &path)).collect();
+    queue_of(&client, &path, 40).await;
+    until(async || latches.iter().filter(|latch| latch.has_leadership()).count() == 1).await;
+    futures_util::future::join_all(latches.iter().map(LeaderLatch::close)).await.into_iter().for_each(Result::unwrap);
+    nothing_left(&client, &[path]).await;
+}
+
+#[tokio::test]
+async fn a_job_ends_with_the_term_and_a_transaction_needs_it() {
+    let (client, path) = (connected().await, path("latch-job"));
+    let latch = latch(&client, &path);
+    let leadership = leads(&latch).await;
+    let written = format!("{path}-written");
+    let create = leadership.transaction().create(&written, "1", CreateMode::Persistent).unwrap();
+    create.commit().await.unwrap();
+    assert_eq!(leadership.run(async { 7 }).await.unwrap(), 7);
+    assert_eq!(leadership.try_run(async { Ok::<_, Error>(8) }).await.unwrap(), 8);
+    let job = tokio::spawn({
+        let leadership = leadership.clone();
+        async move { leadership.run(std::future::pending::<()>()).await }
+    });
+    soon(latch.stand_aside()).await.unwrap();
+    assert_eq!(soon(job).await.unwrap().unwrap_err().reason, LossReason::Released);
+    let late = leadership.transaction().set_data(&written, "2", None).unwrap();
+    assert!(matches!(late.commit().await.unwrap_err(), Error::Lost(_)));
+    assert_eq!(client.get_data(&written).await.unwrap().0, b"1");
+}
