@@ -5,6 +5,7 @@
 //! | [`guarantees`] | what is guaranteed, what that rests on, and what no lock can promise |
 //! | [`locks`] | the locks side by side: what they have in common, what they cost, and other clients on the same path |
 //! | [`mutex`], [`semaphore_mutex`], [`semaphore`], [`read_write`], [`multi_lock`] | one lock each: its nodes, requests, guarantees, caveats and errors, and what Java Curator does differently |
+//! | [`leader_latch`] | one leader among all participants: its nodes, requests, guarantees and caveats |
 //! | [`fencing`] | how a late write is refused |
 //! | [`revocation`] | how to ask a holder for its lock |
 //! | [`production`] | timeouts, starting and stopping, Kubernetes, and what the log says |
@@ -102,6 +103,14 @@ pub mod fencing {}
 #[doc = include_str!("../docs/locks/revocation.md")]
 pub mod revocation {}
 
+/// The leader latch: one leader among all participants.
+///
+/// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
+/// [fencing]: crate::guide::fencing
+/// [session-lease]: crate::guide::guarantees#the-session-lease
+#[doc = include_str!("../docs/leader-latch.md")]
+pub mod leader_latch {}
+
 /// Running a service in production: timeouts, starting and stopping, Kubernetes, and the log.
 ///
 /// [assumptions]: crate::guide::guarantees#assumptions
@@ -129,6 +138,7 @@ pub mod interop {}
 /// [fencing]: crate::guide::fencing
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path
 /// [leader-job]: crate::guide::production#a-leader-job
+/// [leader-latch]: crate::guide::leader_latch
 /// [multi-lock-java]: crate::guide::multi_lock#java-curator
 /// [mutex-java]: crate::guide::mutex#java-curator
 /// [read-write-java]: crate::guide::read_write#java-curator

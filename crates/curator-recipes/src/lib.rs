@@ -47,7 +47,7 @@
 //! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::non_reentrant`] |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
-//! Besides the locks, there is [`SharedCount`]: a number that all processes share, and its changes as a stream.
+//! Besides the locks, there are [`LeaderLatch`], by which one of many processes leads ([`guide::leader_latch`]), and [`SharedCount`]: a number that all processes share, and its changes as a stream.
 //!
 //! # What else do I need to know?
 //!
@@ -144,6 +144,9 @@ mod tests {
         is_send_and_sync::<InterProcessSemaphoreV2>();
         is_send_and_sync::<InterProcessMultiLock>();
         is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
+        is_send_and_sync::<LeaderLatch>();
+        is_send_and_sync::<LeaderLatchBuilder>();
+        is_send_and_sync::<Leadership>();
         is_send_and_sync::<SharedCount>();
         is_send_and_sync::<LockGuard>();
         is_send_and_sync::<LossHandle>();
@@ -171,6 +174,16 @@ mod tests {
             is_send(&guard.release_timeout(std::time::Duration::ZERO));
             is_send(&count.get());
             is_send(&count.changes().next());
+        };
+        let _leading = async |latch: LeaderLatch, leadership: Leadership| {
+            is_send(&latch.leadership());
+            is_send(&latch.participants());
+            is_send(&latch.resign());
+            is_send(&latch.stand_aside());
+            is_send(&latch.close());
+            is_send(&leadership.lost());
+            is_send(&leadership.run(async {}));
+            is_send(&leadership.try_run(async { Ok::<_, Error>(()) }));
         };
         let _given_back = async |writing: WriteGuard, lease: SemaphoreLease| {
             is_send(&writing.release_timeout(std::time::Duration::ZERO));

@@ -1,6 +1,7 @@
 //! What the task of a latch does: takes part, leads, and takes part again.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use curator_client::{
     ConnectionState, ConnectionStates, CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath,
@@ -181,13 +182,20 @@ impl Campaign {
 
     /// Leads until the term ends.
     async fn lead(&mut self, guard: LockGuard) -> Next {
-        let mut lost = guard.loss();
+        let (mut lost, hold) = (guard.loss(), Arc::clone(guard.hold()));
         self.reporter.leads(Leadership::new(guard.hold(), guard.loss()));
         // A lost connection alone ends no term: it goes on while the session is certainly alive.
         tokio::select! {
             biased;
             _ = &mut lost => {
                 self.reporter.does_not_lead(self.idle_state());
+                Next::Queue
+            }
+            Ok(()) = hold.revocation_requested() => {
+                self.reporter.does_not_lead(LeaderState::Follower);
+                if let Err(error) = guard.release().await {
+                    self.reporter.failed(error);
+                }
                 Next::Queue
             }
             order = self.orders.changed() => {

@@ -52,9 +52,8 @@ use crate::lock::{InterProcessMutex, Participant};
 ///
 /// # Caveats
 ///
-/// To move leadership, [`resign`](Self::resign), or have the leader do so when it is asked to by
-/// [`revoke`](crate::revoke). Deleting the leader's node moves it as well, but for a moment the old leader may still believe in
-/// its term.
+/// To move leadership, call [`resign`](Self::resign), or [`revoke`](crate::revoke) with the leader's node: then it resigns by
+/// itself. Deleting that node moves leadership as well, but for a moment the old leader may still believe in its term.
 ///
 /// Clones are handles to one participant. It leaves when the last of them is dropped: its node is deleted in the background.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use curator_recipes::client::{self, Acl, AuthId, CreateMode, CuratorClient, Permission, SessionEnd};
-use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason};
+use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason, revoke};
 use curator_test::{Direction, OpCode, TestingServer};
 
 use crate::cost::{counted, spent};
@@ -144,6 +144,19 @@ async fn who_resigns_goes_to_the_end_and_who_stands_aside_leaves() {
     assert!(first.has_leadership());
     soon(first.close()).await.unwrap();
     assert!(!again.is_valid());
+}
+
+#[tokio::test]
+async fn a_leader_that_is_asked_for_its_leadership_resigns() {
+    let (client, path) = (connected().await, path("latch-revoked"));
+    let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
+    revoke(&client, leadership.node()).await.unwrap();
+    assert_eq!(soon(leadership.lost()).await.reason, LossReason::Released);
+    assert!(leads(&second).await.fencing_token() > leadership.fencing_token());
+    queue_of(&client, &path, 2).await;
+    // Its new node has its id.
+    assert_eq!(second.participants().await.unwrap()[1].data, b"first");
+    assert!(!first.has_leadership());
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod java;
 mod killed;
 mod kinds;
+mod leader_latch;
 mod multi_lock;
 mod mutex;
 mod read_write;
