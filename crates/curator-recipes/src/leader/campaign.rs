@@ -3,9 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use curator_client::{
-    ConnectionState, ConnectionStates, CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath,
-};
+use curator_client::{ConnectionState, CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath};
 use tokio::sync::watch;
 
 use super::leadership::Leadership;
@@ -83,7 +81,6 @@ pub(super) struct Campaign {
     client: CuratorClient,
     mutex: InterProcessMutex,
     orders: watch::Receiver<Order>,
-    connection: ConnectionStates,
     reporter: Reporter,
     /// Consecutive failures to take part.
     retrier: Option<Retrier>,
@@ -105,8 +102,7 @@ impl Campaign {
         orders: watch::Receiver<Order>,
         reporter: Reporter,
     ) -> Self {
-        let connection = client.connection_states();
-        Self { client: client.clone(), mutex, orders, connection, reporter, retrier: None }
+        Self { client: client.clone(), mutex, orders, reporter, retrier: None }
     }
 
     /// Takes part until the latch is closed or dropped, or the client ends. Returns what the calls of the latch return from
@@ -151,6 +147,7 @@ impl Campaign {
         // Each term has another owner, as of a lock that is not reentrant.
         let owner = OwnerId::new();
         let mut acquiring = pin!(mutex.acquire_as(&owner));
+        let mut connection = self.client.connection_states();
         let acquired = loop {
             self.reporter.does_not_lead(self.idle_state());
             tokio::select! {
@@ -164,7 +161,7 @@ impl Campaign {
                     // There is no term to end.
                     self.reporter.done(number, Ok(()));
                 }
-                state = self.connection.next() => self.go_on(state).await?,
+                state = connection.next() => self.go_on(state).await?,
                 acquired = &mut acquiring => break acquired,
             }
         };
@@ -234,6 +231,7 @@ impl Campaign {
 
     /// Waits for the next order while this participant stands aside.
     async fn ordered(&mut self) -> Result<Next, Error> {
+        let mut connection = self.client.connection_states();
         loop {
             self.reporter.does_not_lead(self.idle_state());
             tokio::select! {
@@ -242,7 +240,7 @@ impl Campaign {
                     let Ok(()) = order else { return Ok(Next::Abandoned) };
                     return Ok(Next::Ordered(self.orders.borrow_and_update().number, Ok(())));
                 }
-                state = self.connection.next() => self.go_on(state).await?,
+                state = connection.next() => self.go_on(state).await?,
             }
         }
     }
