@@ -113,7 +113,10 @@ pub use crate::driver::ParticipantKind;
 pub use crate::error::{Error, LockLost, LossReason, Result};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
-pub use crate::leader::{LeaderLatch, LeaderLatchBuilder, LeaderState, Leadership};
+pub use crate::leader::{
+    LeaderLatch, LeaderLatchBuilder, LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError, LeaderState,
+    Leadership,
+};
 pub use crate::lock::{
     GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossHandle, Participant, ReadLock, SemaphoreLease,

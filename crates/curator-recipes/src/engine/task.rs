@@ -1,5 +1,6 @@
 //! The task of a recipe that acts while its user polls nothing: its end, and a panic in it.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use curator_client::{CuratorClient, ZPath};
@@ -28,10 +29,7 @@ impl RecipeTask {
         let (ended, end) = watch::channel(None);
         client.runtime().spawn(async move {
             let done = AssertUnwindSafe(work).catch_unwind().await;
-            let error = done.unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
-                Error::RecipePanicked { path, message: text.unwrap_or("no message").to_owned() }
-            });
+            let error = done.unwrap_or_else(|panic| Error::RecipePanicked { path, message: panic_message(panic) });
             ended.send_replace(Some(error));
         });
         Self { client: client.clone(), end }
@@ -48,6 +46,13 @@ impl RecipeTask {
         // The runtime has dropped it.
         self.client.closing().await.into()
     }
+}
+
+/// The message of a panic that was caught.
+#[expect(clippy::needless_pass_by_value, reason = "what `catch_unwind` returns")]
+pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
+    text.unwrap_or("no message").to_owned()
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ impl LeaderLatch {
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderLatchBuilder> {
-        let mutex = InterProcessMutex::of_leaders(client, path)?;
+        let mutex = InterProcessMutex::of_leaders(client, path, "leader latch", "latch-")?;
         Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]) })
     }
 
@@ -120,12 +120,11 @@ impl LeaderLatch {
     pub async fn leadership(&self) -> Result<Leadership> {
         let mut reports = self.reports.clone();
         let is_leading = |report: &Report| report.term.as_ref().is_some_and(Leadership::is_valid);
-        if let Ok(report) = reports.wait_for(is_leading).await
-            && let Some(term) = &report.term
-        {
-            return Ok(term.clone());
+        let term = reports.wait_for(is_leading).await.ok().and_then(|report| report.term.clone());
+        match term {
+            Some(term) => Ok(term),
+            None => Err(self.task.ended().await),
         }
-        Err(self.task.ended().await)
     }
 
     /// Whether this participant certainly leads now. Reads the clock, and sends nothing.
@@ -250,8 +249,9 @@ impl LeaderLatch {
             number = order.number;
         });
         let mut reports = self.reports.clone();
-        match reports.wait_for(|report| report.done.0 >= number).await {
-            Ok(report) => report.done.1.clone(),
+        let done = reports.wait_for(|report| report.done.0 >= number).await.map(|report| report.done.1.clone());
+        match done {
+            Ok(result) => result,
             Err(_) => Err(self.task.ended().await),
         }
     }

@@ -19,8 +19,6 @@ use crate::wait::Wait;
 
 /// What stands between the id and the number in the names of kazoo's nodes.
 const KAZOO_LOCK_NAME: &str = "__lock__";
-/// The same for Curator's `LeaderLatch`.
-const LATCH_LOCK_NAME: &str = "latch-";
 
 /// A lock that is held by at most one owner at a time, in all processes that use the same path.
 ///
@@ -174,9 +172,14 @@ impl InterProcessMutex {
     }
 
     /// The mutex by which a leader is elected: its contenders enter the queue at once, each with a node.
-    pub(crate) fn of_leaders(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        let driver = Arc::new(StandardLockInternalsDriver::with_lock_name(LATCH_LOCK_NAME));
-        let internals = LockInternals::new(client, "leader latch", client.resolve(path)?, driver)?;
+    pub(crate) fn of_leaders(
+        client: &CuratorClient,
+        path: impl NodePath,
+        kind: &'static str,
+        lock_name: &'static str,
+    ) -> Result<Self> {
+        let driver = Arc::new(StandardLockInternalsDriver::with_lock_name(lock_name));
+        let internals = LockInternals::new(client, kind, client.resolve(path)?, driver)?;
         Ok(Self { inner: Reentrant::new(internals.without_line(), Reentry::Never) })
     }
 

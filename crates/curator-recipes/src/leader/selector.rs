@@ -1,0 +1,331 @@
+//! A job that runs wherever this process leads.
+
+use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
+use futures_util::future::FutureExt as _;
+use tokio::sync::watch;
+
+use super::leadership::Leadership;
+use crate::debug::debug_line;
+use crate::engine::task::panic_message;
+use crate::error::{Error, Result};
+use crate::lock::guard::LockGuard;
+use crate::lock::{InterProcessMutex, Participant};
+use crate::owner::OwnerId;
+
+/// A term that ends sooner is a short one, after which there is a pause.
+const SHORT_TERM: Duration = Duration::from_secs(10);
+/// The pause after the first of several short terms in a row, and the longest; each is twice the one before.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// Runs a job in one process at a time, wherever that process is the leader.
+///
+/// Curator's `LeaderSelector`, and compatible with it: a mutex, with the id of each participant as data. Java and Rust programs
+/// can take part together, also with Curator's `InterProcessMutex`.
+///
+/// ```no_run
+/// use curator_recipes::LeaderSelector;
+/// use curator_recipes::client::CuratorClient;
+///
+/// # async fn example(client: CuratorClient, stop: tokio::sync::oneshot::Receiver<()>) -> Result<(), Box<dyn std::error::Error>> {
+/// let selector = LeaderSelector::builder(&client, "/leaders/reports")?.id("replica-1").build();
+/// // Until `stop` completes: whenever this process leads.
+/// selector
+///     .run(
+///         |leadership| async move {
+///             println!("leading with token {}", leadership.fencing_token());
+///             Ok::<_, std::io::Error>(())
+///         },
+///         stop,
+///     )
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - *One job at a time*: the job's future is dropped before another participant can lead, as by
+///   [`LockGuard::run`](crate::LockGuard::run). A step that blocks its thread is not interrupted: only
+///   [`Leadership::is_valid`] and the token help then.
+/// - It takes part until [`run`](Self::run) ends: through outages of any length, lost sessions, and missing permissions that are
+///   repaired later.
+/// - A job that ends at once does not hammer the servers: after terms of less than 10 s there are pauses, from 100 ms up to 30 s, in
+///   which others can lead.
+///
+/// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is a participant of its own.
+#[derive(Clone)]
+pub struct LeaderSelector {
+    mutex: InterProcessMutex,
+    grace_period: Duration,
+    stops_on_failure: bool,
+    interrupts: Arc<watch::Sender<()>>,
+}
+
+debug_line!(LeaderSelector, |selector| path: selector.path(), leads: selector.has_leadership(), connection: selector.mutex.client().connection_state());
+
+/// Configures a [`LeaderSelector`].
+#[must_use = "nothing happens before `build` and `run`"]
+pub struct LeaderSelectorBuilder {
+    selector: LeaderSelector,
+}
+
+debug_line!(LeaderSelectorBuilder, |builder| path: builder.selector.path());
+
+impl LeaderSelectorBuilder {
+    /// Sets the id of this participant, which [`LeaderSelector::participants`] shows in every process: the data of its node.
+    /// Defaults to the client's default lock data, as in Curator.
+    pub fn id(mut self, id: impl AsRef<str>) -> Self {
+        self.selector.mutex = self.selector.mutex.with_lock_data(id.as_ref().as_bytes());
+        self
+    }
+
+    /// Sets how long the job may go on after `shutdown` has completed, before it is dropped. Defaults to 10 s.
+    pub fn grace_period(mut self, time: Duration) -> Self {
+        self.selector.grace_period = time;
+        self
+    }
+
+    /// Makes the first error or panic of the job end the run. By default, it is logged, and the term ends.
+    pub fn stop_on_failure(mut self) -> Self {
+        self.selector.stops_on_failure = true;
+        self
+    }
+
+    /// Makes the selector. Nothing is sent before [`run`](LeaderSelector::run).
+    #[must_use]
+    pub fn build(self) -> LeaderSelector {
+        self.selector
+    }
+}
+
+/// Why a run of a [`LeaderSelector`] has ended before its time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaderSelectorError<E> {
+    /// The job has failed, with [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure).
+    #[error("the leader's job at {path} failed: {cause}")]
+    JobFailed {
+        /// The selector's full path on the server.
+        path: ZPath,
+        /// The job's error.
+        cause: E,
+    },
+    /// The job has panicked, with [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure).
+    #[error("the leader's job at {path} panicked: {message}")]
+    JobPanicked {
+        /// The selector's full path on the server.
+        path: ZPath,
+        /// The message of the panic.
+        message: String,
+    },
+    /// The client's runtime has shut down, or the process was forked.
+    #[error("the leader selector at {path} has ended with its client: {cause}")]
+    ClientEnded {
+        /// The selector's full path on the server.
+        path: ZPath,
+        /// What the calls of the client return.
+        cause: String,
+    },
+}
+
+/// How a term ended.
+enum TermEnd<E> {
+    /// The job is done, has failed, or has panicked.
+    Job(Result<Result<(), E>, String>),
+    /// Lost, or interrupted.
+    Over,
+    /// The run is to end.
+    Shutdown,
+}
+
+impl LeaderSelector {
+    /// Makes a participant in the election at `path`.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderSelectorBuilder> {
+        let mutex = InterProcessMutex::of_leaders(client, path, "leader selector", "lock-")?;
+        let (grace_period, interrupts) = (Duration::from_secs(10), Arc::new(watch::Sender::new(())));
+        Ok(LeaderSelectorBuilder { selector: Self { mutex, grace_period, stops_on_failure: false, interrupts } })
+    }
+
+    /// Takes part until `shutdown` completes or the client closes, and runs `job` whenever this process leads.
+    ///
+    /// The job gets the term that it runs in. When its future completes, the term ends, and this participant joins again at the
+    /// end of the queue. When the term is lost or [interrupted](Self::interrupt_leadership), its future is dropped. When `shutdown`
+    /// completes, the job may go on for the [grace period](LeaderSelectorBuilder::grace_period), unless the term is lost; then its
+    /// future is dropped, and the node is deleted.
+    ///
+    /// The future can be spawned. The job's error is any that can be printed, such as a `Box<dyn Error + Send + Sync>`.
+    ///
+    /// # Errors
+    ///
+    /// [`JobFailed`](LeaderSelectorError::JobFailed) and [`JobPanicked`](LeaderSelectorError::JobPanicked) with
+    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure); [`ClientEnded`](LeaderSelectorError::ClientEnded).
+    /// It is no error that the client is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping this drops the job's future, and ends the term; its node is deleted in the background.
+    pub async fn run<F, E>(
+        self,
+        mut job: impl FnMut(Leadership) -> F,
+        shutdown: impl Future,
+    ) -> Result<(), LeaderSelectorError<E>>
+    where
+        F: Future<Output = Result<(), E>>,
+        E: Display,
+    {
+        let client = self.mutex.client().clone();
+        let mut shutdown = pin!(shutdown.map(drop).fuse());
+        let (mut retrier, mut pause) = (client.persistent_retrier(), PAUSES.0);
+        loop {
+            let owner = OwnerId::new();
+            let acquired = tokio::select! {
+                biased;
+                () = &mut shutdown => None,
+                acquired = self.mutex.acquire_as(&owner) => Some(acquired),
+            };
+            let guard = match acquired {
+                None => return Ok(self.left().await),
+                Some(Ok(guard)) => guard,
+                Some(Err(Error::Client(ClientError::Closed))) => return Ok(()),
+                Some(Err(Error::Client(cause @ (ClientError::ClientEnded { .. } | ClientError::Forked)))) => {
+                    return Err(LeaderSelectorError::ClientEnded {
+                        path: self.path().clone(),
+                        cause: cause.to_string(),
+                    });
+                }
+                Some(Err(error)) => {
+                    self.log(&error, "cannot take part, and will try again");
+                    tokio::select! {
+                        biased;
+                        () = &mut shutdown => return Ok(self.left().await),
+                        // If the client has closed, the next acquire says so.
+                        _ = retrier.again() => continue,
+                    }
+                }
+            };
+            retrier.reset();
+            let began = Instant::now();
+            let end = self.term(&guard, &mut job, shutdown.as_mut()).await;
+            if let Err(error) = guard.release_timeout(client.close_timeout()).await {
+                self.log(&error, "the term has ended, and its release is not confirmed");
+            }
+            match end {
+                TermEnd::Shutdown => return Ok(()),
+                TermEnd::Over | TermEnd::Job(Ok(Ok(()))) => {}
+                TermEnd::Job(Ok(Err(cause))) => {
+                    self.log(&cause, "the job failed");
+                    if self.stops_on_failure {
+                        return Err(LeaderSelectorError::JobFailed { path: self.path().clone(), cause });
+                    }
+                }
+                TermEnd::Job(Err(message)) => {
+                    self.log(&message, "the job panicked");
+                    if self.stops_on_failure {
+                        return Err(LeaderSelectorError::JobPanicked { path: self.path().clone(), message });
+                    }
+                }
+            }
+            if began.elapsed() >= SHORT_TERM {
+                pause = PAUSES.0;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return Ok(()),
+                _ = client.closing() => {}
+                () = client.sleep_until(Deadline::after(pause)) => {}
+            }
+            pause = (2 * pause).min(PAUSES.1);
+        }
+    }
+
+    /// Runs the job in one term.
+    async fn term<F, E>(
+        &self,
+        guard: &LockGuard,
+        job: &mut impl FnMut(Leadership) -> F,
+        mut shutdown: impl Future<Output = ()> + Unpin,
+    ) -> TermEnd<E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
+        let mut interrupted = self.interrupts.subscribe();
+        let leadership = Leadership::new(guard.hold(), guard.loss());
+        // The call of the job may panic, too.
+        let job = AssertUnwindSafe(async { job(leadership.clone()).await }).catch_unwind();
+        let mut running = pin!(leadership.run(job));
+        tokio::select! {
+            biased;
+            run = &mut running => return match run {
+                Ok(job) => TermEnd::Job(job.map_err(panic_message)),
+                Err(_) => TermEnd::Over,
+            },
+            () = &mut shutdown => {}
+            // This holds a sender, so the channel cannot be closed.
+            _ = interrupted.changed() => return TermEnd::Over,
+        }
+        tokio::select! {
+            biased;
+            _ = &mut running => {}
+            () = self.mutex.client().sleep_until(Deadline::after(self.grace_period)) => {}
+        }
+        TermEnd::Shutdown
+    }
+
+    /// Waits until a place that was given up is deleted, for at most the client's close timeout.
+    async fn left(&self) {
+        let client = self.mutex.client();
+        tokio::select! {
+            biased;
+            _ = client.closing() => {}
+            () = client.janitor().gone_below(self.path()) => {}
+            () = client.sleep_until(Deadline::after(client.close_timeout())) => {}
+        }
+    }
+
+    fn log(&self, error: &dyn Display, what: &str) {
+        tracing::warn!(client = self.mutex.client().name(), path = %self.path(), %error, "leader selector: {what}");
+    }
+
+    /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their jobs. They join again at the end of the
+    /// queue. Does nothing if none leads.
+    pub fn interrupt_leadership(&self) {
+        self.interrupts.send_replace(());
+    }
+
+    /// Whether a run of this selector or of a clone leads now. Reads the clock, and sends nothing.
+    #[must_use]
+    pub fn has_leadership(&self) -> bool {
+        self.mutex.is_acquired_in_this_process()
+    }
+
+    /// Lists all participants, in all processes, in the order in which they will lead. The first one
+    /// [owns](Participant::owns) leadership; the id of each is its [data](Participant::data).
+    ///
+    /// # Errors
+    ///
+    /// Those of the client when its retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        self.mutex.participants().await
+    }
+
+    /// The path on the server, including chroot and namespace.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        self.mutex.path()
+    }
+}

@@ -1,0 +1,258 @@
+//! The leader selector: where its job runs, how it is stopped, and what becomes of jobs that fail.
+
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use curator_recipes::client::{self, CreateMode, CuratorClient};
+use curator_recipes::{LeaderSelector, LeaderSelectorError, Leadership};
+use curator_test::{Direction, TestingServer};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::support::{
+    LONG_SESSION, SHORT_SESSION, behind_proxy_with, builder, children, client as connected, id_and_number, mutex,
+    nothing_left, path, queue_of, soon, until,
+};
+
+type Ended = Result<(), LeaderSelectorError<io::Error>>;
+
+/// A selector whose job runs until it is dropped, as a task.
+struct Running {
+    selector: LeaderSelector,
+    terms: mpsc::UnboundedReceiver<Leadership>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Ended>,
+    jobs: Arc<AtomicUsize>,
+}
+
+/// Counts the jobs that run.
+struct Job(Arc<AtomicUsize>);
+
+impl Job {
+    fn begin(jobs: &Arc<AtomicUsize>) -> Self {
+        jobs.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(jobs))
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Spawned where only the bounds of the job are known, as a user's helper would.
+fn spawn<F, E>(
+    selector: LeaderSelector,
+    job: impl FnMut(Leadership) -> F + Send + 'static,
+    shutdown: impl Future + Send + 'static,
+) -> JoinHandle<Result<(), LeaderSelectorError<E>>>
+where
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: std::fmt::Display + Send + 'static,
+{
+    tokio::spawn(async move { selector.run(job, shutdown).await })
+}
+
+fn running(client: &CuratorClient, path: &str, id: &str) -> Running {
+    let selector = LeaderSelector::builder(client, path).unwrap().id(id).build();
+    let ((began, terms), (stop, stopped), jobs) = (mpsc::unbounded_channel(), oneshot::channel(), Arc::default());
+    let counted = Arc::clone(&jobs);
+    let job = move |leadership: Leadership| {
+        let (running, began) = (Job::begin(&counted), began.clone());
+        async move {
+            began.send(leadership).unwrap();
+            let _running = running;
+            pending().await
+        }
+    };
+    let task = spawn(selector.clone(), job, stopped);
+    Running { selector, terms, stop, task, jobs }
+}
+
+impl Running {
+    async fn leads(&mut self) -> Leadership {
+        soon(self.terms.recv()).await.unwrap()
+    }
+
+    fn is_running(&self) -> bool {
+        self.jobs.load(Ordering::SeqCst) > 0
+    }
+}
+
+#[tokio::test]
+async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
+    let (client, path) = (connected().await, path("selector"));
+    let mut first = running(&client, &path, "first");
+    let term = first.leads().await;
+    let mut second = running(&client, &path, "second");
+    queue_of(&client, &path, 2).await;
+    assert!(term.is_valid() && first.selector.has_leadership() && !second.selector.has_leadership());
+    let participants = second.selector.participants().await.unwrap();
+    assert_eq!(participants.iter().map(|each| &*each.data).collect::<Vec<_>>(), [b"first".as_slice(), b"second"]);
+    for name in children(&client, &path).await {
+        // Curator's mutex.
+        id_and_number(&name, "-lock-");
+    }
+    assert!(mutex(&client, &path).try_acquire().await.unwrap().is_none());
+
+    first.selector.interrupt_leadership();
+    let next = second.leads().await;
+    assert!(!term.is_valid() && !first.is_running() && next.fencing_token() > term.fencing_token());
+    queue_of(&client, &path, 2).await;
+    second.selector.interrupt_leadership();
+    assert!(first.leads().await.is_valid());
+    nothing_runs(first, second).await;
+    nothing_left(&client, &[path]).await;
+}
+
+/// Dropped, or told to stop.
+async fn nothing_runs(leader: Running, waiter: Running) {
+    waiter.stop.send(()).unwrap();
+    soon(waiter.task).await.unwrap().unwrap();
+    leader.task.abort();
+    assert!(soon(leader.task).await.unwrap_err().is_cancelled());
+    assert_eq!(leader.jobs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_later() {
+    let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (others, path) = (connected().await, path("selector-cut-off"));
+    let mut first = running(&cut_off, &path, "first");
+    let term = first.leads().await;
+    let mut second = running(&others, &path, "second");
+    queue_of(&others, &path, 2).await;
+    proxy.black_hole(Direction::Both);
+    second.leads().await;
+    assert!(!term.is_valid() && !first.is_running(), "two jobs");
+    proxy.heal();
+    queue_of(&others, &path, 2).await;
+    second.stop.send(()).unwrap();
+    // It has not ended by itself, so the grace period would pass.
+    second.task.abort();
+    assert!(first.leads().await.fencing_token() > term.fencing_token());
+}
+
+#[tokio::test]
+async fn after_the_shutdown_the_job_has_a_grace_period() {
+    for finishes in [true, false] {
+        let (client, path) = (connected().await, path("selector-grace"));
+        let grace = Duration::from_millis(if finishes { 60_000 } else { 300 });
+        let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(grace).build();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (began, mut begins) = mpsc::unbounded_channel();
+        let (finish, mut finished) = oneshot::channel();
+        let mut finish = Some(finish);
+        let job = move |leadership: Leadership| {
+            let (began, finish) = (began.clone(), finish.take().unwrap());
+            async move {
+                began.send(()).unwrap();
+                // As long as it takes to write down what was done.
+                leadership
+                    .transaction()
+                    .create(format!("{}-done", path_of(&leadership)), "", CreateMode::Persistent)
+                    .unwrap()
+                    .commit()
+                    .await
+                    .unwrap();
+                if !finishes {
+                    pending::<()>().await;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                finish.send(leadership.is_valid()).unwrap();
+                Ok::<_, io::Error>(())
+            }
+        };
+        let task = spawn(selector, job, stopped);
+        soon(begins.recv()).await.unwrap();
+        let stopping = Instant::now();
+        drop(stop);
+        soon(task).await.unwrap().unwrap();
+        assert_eq!(finished.try_recv().ok(), finishes.then_some(true));
+        assert!(finishes || stopping.elapsed() >= grace);
+        assert!(children(&client, &path).await.is_empty());
+    }
+}
+
+fn path_of(leadership: &Leadership) -> String {
+    leadership.node().parent().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_job_that_ends_at_once_leads_again_after_growing_pauses() {
+    let (client, path) = (connected().await, path("selector-short"));
+    let selector = LeaderSelector::builder(&client, &path).unwrap().build();
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let mut number = 0;
+    let job = move |_: Leadership| {
+        number += 1;
+        let (began, number) = (began.clone(), number);
+        async move {
+            began.send(Instant::now()).unwrap();
+            match number % 3 {
+                0 => Ok(()),
+                1 => Err(io::Error::other("on purpose")),
+                _ => panic!("on purpose"),
+            }
+        }
+    };
+    let task = spawn(selector, job, pending::<()>());
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        times.push(soon(begins.recv()).await.unwrap());
+    }
+    let pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    for (pause, least) in pauses.iter().zip([100, 200, 400]) {
+        assert!(*pause >= Duration::from_millis(least), "{pauses:?}");
+    }
+    client.close().await.unwrap();
+    // The client was closed by this program: no error.
+    soon(task).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_failure_ends_the_run_where_that_is_wanted() {
+    let (client, path) = (connected().await, path("selector-failure"));
+    let selector = LeaderSelector::builder(&client, &path).unwrap().stop_on_failure().build();
+    let failing = |_| async { Err(io::Error::other("on purpose")) };
+    let error = soon(selector.clone().run(failing, pending::<()>())).await.unwrap_err();
+    assert!(
+        matches!(&error, LeaderSelectorError::JobFailed { path: at, cause } if at.as_str() == path && cause.to_string() == "on purpose")
+    );
+    let boxed = |_| async { Err(Box::<dyn std::error::Error + Send + Sync>::from("in a box")) };
+    let error = soon(selector.clone().run(boxed, pending::<()>())).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("the leader's job at {path} failed: in a box"));
+    let panics = |_| async { panic!("on purpose") };
+    let ended: Ended = soon(selector.clone().run(panics, pending::<()>())).await;
+    assert!(
+        matches!(&ended, Err(LeaderSelectorError::JobPanicked { message, .. }) if message == "on purpose"),
+        "{ended:?}"
+    );
+    // So does a panic before there is a future.
+    let ended: Ended = soon(selector.run(|_| -> std::future::Ready<_> { panic!("at once") }, pending::<()>())).await;
+    assert!(
+        matches!(&ended, Err(LeaderSelectorError::JobPanicked { message, .. }) if message == "at once"),
+        "{ended:?}"
+    );
+    assert!(children(&client, &path).await.is_empty());
+}
+
+#[tokio::test]
+async fn it_waits_for_its_servers_and_stops_while_it_does() {
+    let server = TestingServer::start().await.unwrap();
+    let (address, path) = (server.connect_string(), path("selector-early"));
+    server.stop().await.unwrap();
+    let client =
+        builder(&address, LONG_SESSION).retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
+    let client = client.connection_timeout(Duration::from_millis(100)).start().unwrap();
+    let (mut first, second) = (running(&client, &path, "first"), running(&client, &path, "second"));
+    second.stop.send(()).unwrap();
+    soon(second.task).await.unwrap().unwrap();
+    server.restart().await.unwrap();
+    first.leads().await;
+    until(async || first.selector.has_leadership()).await;
+}
