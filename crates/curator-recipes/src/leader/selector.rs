@@ -18,7 +18,7 @@ use crate::lock::guard::LockGuard;
 use crate::lock::{InterProcessMutex, Participant};
 use crate::owner::OwnerId;
 
-/// A term that ends sooner is a short one, after which there is a pause.
+/// A job that ends sooner has had a short term, after which there is a pause.
 const SHORT_TERM: Duration = Duration::from_secs(10);
 /// The pause after the first of several short terms in a row, and the longest; each is twice the one before.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
@@ -55,7 +55,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 ///   [`Leadership::is_valid`] and the token help then.
 /// - It takes part until [`run`](Self::run) ends: through outages of any length, lost sessions, and missing permissions that are
 ///   repaired later.
-/// - A job that ends at once does not hammer the servers: after terms of less than 10 s there are pauses, from 100 ms up to 30 s, in
+/// - A job that ends at once does not hammer the servers: where it ends within 10 s, there is a pause, from 100 ms up to 30 s, in
 ///   which others can lead.
 ///
 /// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is a participant of its own.
@@ -221,7 +221,9 @@ impl LeaderSelector {
             }
             match end {
                 TermEnd::Shutdown => return Ok(()),
-                TermEnd::Over | TermEnd::Job(Ok(Ok(()))) => {}
+                // The job did not end it.
+                TermEnd::Over => continue,
+                TermEnd::Job(Ok(Ok(()))) => {}
                 TermEnd::Job(Ok(Err(cause))) => {
                     self.log(&cause, "the job failed");
                     if self.stops_on_failure {

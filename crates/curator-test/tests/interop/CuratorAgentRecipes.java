@@ -8,6 +8,8 @@ import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 
 /** Curator's recipes that are no locks. */
 final class CuratorAgentRecipes {
@@ -41,7 +43,29 @@ final class CuratorAgentRecipes {
                 latch.start();
                 return keep(path, latch);
             case "leader":
-                return ((LeaderLatch) open.get(path)).getLeader().getId();
+                return open.get(path) instanceof LeaderSelector selector
+                        ? selector.getLeader().getId()
+                        : ((LeaderLatch) open.get(path)).getLeader().getId();
+            case "select":
+                LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
+                    @Override
+                    public void takeLeadership(CuratorFramework same) throws InterruptedException {
+                        events.add("leader");
+                        try {
+                            // Until it is interrupted.
+                            Thread.currentThread().join();
+                        } finally {
+                            events.add("not-leader");
+                        }
+                    }
+                });
+                selector.setId(name);
+                selector.autoRequeue();
+                selector.start();
+                return keep(path, selector);
+            case "interrupt":
+                ((LeaderSelector) open.get(path)).interruptLeadership();
+                return null;
             case "cache":
                 CuratorCache cache = CuratorCache.build(client, path);
                 cache.listenable().addListener((type, before, after) -> {

@@ -4,6 +4,7 @@ mod java;
 mod killed;
 mod kinds;
 mod leader_latch;
+mod leader_selector;
 mod multi_lock;
 mod mutex;
 mod read_write;
