@@ -5,7 +5,7 @@
 //! | [`guarantees`] | what is guaranteed, what that rests on, and what no lock can promise |
 //! | [`locks`] | the locks side by side: what they have in common, what they cost, and other clients on the same path |
 //! | [`mutex`], [`semaphore_mutex`], [`semaphore`], [`read_write`], [`multi_lock`] | one lock each: its nodes, requests, guarantees, caveats and errors, and what Java Curator does differently |
-//! | [`leader_latch`] | one leader among all participants: its nodes, requests, guarantees and caveats |
+//! | [`leader_latch`], [`leader_selector`] | one leader among all participants, and a job that only the leader runs: nodes, requests, guarantees and caveats |
 //! | [`fencing`] | how a late write is refused |
 //! | [`revocation`] | how to ask a holder for its lock |
 //! | [`production`] | timeouts, starting and stopping, Kubernetes, and what the log says |
@@ -111,11 +111,20 @@ pub mod revocation {}
 #[doc = include_str!("../docs/leader-latch.md")]
 pub mod leader_latch {}
 
+/// The leader selector: a job that only the leader runs.
+///
+/// [fencing]: crate::guide::fencing
+/// [leader-latch]: crate::guide::leader_latch
+/// [mutex]: crate::guide::mutex
+#[doc = include_str!("../docs/leader-selector.md")]
+pub mod leader_selector {}
+
 /// Running a service in production: timeouts, starting and stopping, Kubernetes, and the log.
 ///
 /// [assumptions]: crate::guide::guarantees#assumptions
 /// [fencing]: crate::guide::fencing
 /// [foreign]: crate::guide::guarantees#foreign-children
+/// [leader-latch]: crate::guide::leader_latch
 /// [lost-writes]: crate::guide::guarantees#an-ensemble-that-has-lost-writes
 /// [fork]: crate::guide::guarantees#fork
 /// [permissions]: crate::guide::guarantees#permissions
@@ -137,8 +146,8 @@ pub mod interop {}
 ///
 /// [fencing]: crate::guide::fencing
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path
-/// [leader-job]: crate::guide::production#a-leader-job
 /// [leader-latch]: crate::guide::leader_latch
+/// [leader-selector]: crate::guide::leader_selector
 /// [multi-lock-java]: crate::guide::multi_lock#java-curator
 /// [mutex-java]: crate::guide::mutex#java-curator
 /// [read-write-java]: crate::guide::read_write#java-curator

@@ -47,7 +47,8 @@
 //! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::non_reentrant`] |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
-//! Besides the locks, there are [`LeaderLatch`], by which one of many processes leads ([`guide::leader_latch`]), and [`SharedCount`]: a number that all processes share, and its changes as a stream.
+//! Besides the locks, there are [`LeaderLatch`], by which one of many processes leads; [`LeaderSelector`], for a job that only the
+//! leader runs; and [`SharedCount`], a number that all processes share, and its changes as a stream.
 //!
 //! # What else do I need to know?
 //!
@@ -150,6 +151,8 @@ mod tests {
         is_send_and_sync::<LeaderLatch>();
         is_send_and_sync::<LeaderLatchBuilder>();
         is_send_and_sync::<Leadership>();
+        is_send_and_sync::<LeaderSelector>();
+        is_send_and_sync::<LeaderSelectorBuilder>();
         is_send_and_sync::<SharedCount>();
         is_send_and_sync::<LockGuard>();
         is_send_and_sync::<LossHandle>();

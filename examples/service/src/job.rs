@@ -4,55 +4,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_examples::Failure;
-use curator_recipes::InterProcessMutex;
 use curator_recipes::fencing::StaleToken;
+use curator_recipes::{LeaderSelector, Leadership};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::release::release;
 use crate::service::Service;
 
-const LOCK: &str = "/curator-examples/service/job";
+const PATH: &str = "/curator-examples/service/job";
 
 /// Counts the items, in one of the processes that run this service, for as long as any of them runs.
-pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
-    while !stop.is_cancelled() {
-        if let Err(error) = one_term(&service, &stop).await {
-            warn!(%error, "the job starts over");
-            // An error that comes at once, such as a missing permission, is no reason to try without pause.
-            tokio::select! {
-                () = sleep(Duration::from_secs(1)) => {}
-                () = stop.cancelled() => {}
-            }
-        }
+pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) -> Result<(), Failure> {
+    let selector = LeaderSelector::builder(&service.client, PATH)?.build();
+    let stopping = stop.clone();
+    let job = move |leadership| count(Arc::clone(&service), leadership, stopping.clone());
+    // Through outages of any length. The job may finish its step when it is asked to stop.
+    Ok(selector.run(job, stop.cancelled_owned()).await?)
+}
+
+/// While this exists, this process leads.
+struct Leading<'a>(&'a Service);
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        self.0.leading.send_replace(None);
     }
 }
 
-/// From the acquire to the loss of the lock, or until the service stops.
-async fn one_term(service: &Service, stop: &CancellationToken) -> Result<(), Failure> {
-    let leadership = InterProcessMutex::non_reentrant(&service.client, LOCK)?;
-    let guard = tokio::select! {
-        guard = leadership.acquire() => guard?,
-        () = stop.cancelled() => return Ok(()),
-    };
-    let token = guard.fencing_token();
-    info!(%token, "the job has its lock");
+/// Dropped at its next await when the term is lost.
+async fn count(service: Arc<Service>, leadership: Leadership, stop: CancellationToken) -> Result<(), StaleToken> {
+    let token = leadership.fencing_token();
+    info!(%token, "the job leads");
     service.leading.send_replace(Some(token));
-    let counting = async {
-        loop {
-            service.count.write(token, |count| *count = service.orders.items())?;
-            sleep(Duration::from_millis(100)).await;
-        }
-    };
-    let ended = tokio::select! {
-        // Dropped at its next await when the lock is lost.
-        ended = guard.run(counting) => ended.map_err(Failure::from).and_then(|stale: Result<(), StaleToken>| Ok(stale?)),
-        () = stop.cancelled() => Ok(()),
-    };
-    service.leading.send_replace(None);
-    if ended.is_ok() {
-        release(guard).await;
+    let _until = Leading(&service);
+    while !stop.is_cancelled() {
+        service.count.write(token, |count| *count = service.orders.items())?;
+        sleep(Duration::from_millis(100)).await;
     }
-    ended
+    Ok(())
 }

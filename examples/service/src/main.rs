@@ -82,8 +82,9 @@ async fn main() -> Result<(), Failure> {
     requests.drain(serving, settings.drain).await;
     no_more_work.cancel();
     match job.await {
-        Ok(()) => info!("the job has ended"),
-        Err(error) => error!(%error, "the job has failed"),
+        Ok(Ok(())) => info!("the job has ended"),
+        Ok(Err(error)) => error!(%error, "the job has failed"),
+        Err(panic) => error!(%panic, "the job has failed"),
     }
     service.reservations.end_all().await;
     match client.close().await {

@@ -191,7 +191,7 @@ async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order(
     assert_order(
         &printed,
         &[
-            "the job has its lock",
+            "the job leads",
             "asked to stop by SIGTERM",
             "all requests are answered",
             "the job has ended",
@@ -253,7 +253,7 @@ async fn asked_to_stop_in_an_outage_it_takes_every_step() {
         &printed,
         &[
             "all requests are answered",
-            "a release goes on in the background",
+            "its release is not confirmed",
             "the job has ended",
             // Both are told before either is waited for.
             "gives back a reservation",
