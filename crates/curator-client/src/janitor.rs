@@ -162,13 +162,17 @@ impl Janitor {
         self.ledger.idle().await;
     }
 
-    /// Waits until no delete below `dir` is being worked on.
+    /// Waits until the deletes below `dir` that are pending now are done.
+    ///
+    /// # Errors
+    ///
+    /// One that the server refuses, of now or of before.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn gone_below(&self, dir: &ZPath) {
-        self.ledger.gone_below(dir).await;
+    pub async fn wait_until_gone_below(&self, dir: &ZPath) -> Result<(), PendingDelete> {
+        self.ledger.gone_below(dir).await
     }
 
     fn hand_over(&self, path: String, delete: Delete) {

@@ -111,7 +111,7 @@ impl Sessions {
         }
     }
 
-    fn not_connected(&self, after: Duration) -> Error {
+    pub(crate) fn not_connected(&self, after: Duration) -> Error {
         self.options.not_connected(after, self.journal.cause())
     }
 }

@@ -19,8 +19,8 @@ pub enum LossReason {
     /// The lock's node does not exist: a client deleted it, or the ensemble has lost it.
     NodeDeleted,
     /// It is not lost but given up by us: its last guard was released, dropped or downgraded. This is known before the server
-    /// is asked; the result of the release says more. Only a [`LossHandle`](crate::LossHandle) says this, as it can be left
-    /// over.
+    /// is asked; the result of the release says more. Only a [`LossHandle`](crate::LossHandle) and a
+    /// [`Leadership`](crate::Leadership) say this, as they can be left over.
     Released,
 }
 

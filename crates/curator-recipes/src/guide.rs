@@ -107,6 +107,7 @@ pub mod revocation {}
 ///
 /// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
 /// [fencing]: crate::guide::fencing
+/// [mutex]: crate::guide::mutex
 /// [session-lease]: crate::guide::guarantees#the-session-lease
 #[doc = include_str!("../docs/leader-latch.md")]
 pub mod leader_latch {}

@@ -52,8 +52,8 @@ impl Wait {
             biased;
             error = client.closing() => Err(error.into()),
             done = work => done,
-            // `None` says that another contender is before us, and without a connection nobody knows.
-            () = time_is_up => client.try_session().map(|_| None).map_err(Error::from),
+            // `None` says that another contender is before us, which is not known without a connection.
+            () = time_is_up => client.check_connected().map(|()| None).map_err(Error::from),
         };
         match done {
             // Whichever of the two was seen first, the cause is that the client closes.

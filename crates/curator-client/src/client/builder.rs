@@ -21,8 +21,8 @@ use crate::tls::TlsOptions;
 /// [`start`](Self::start) does not.
 ///
 /// With the feature `serde`, it can be read from a configuration file. The fields have the names of the methods; all but
-/// `connect_string` are optional, durations are text with a unit, and `retry_policy` is a `ConfiguredRetryPolicy`. What is secret
-/// or code (authorization, SASL, TLS, ACLs) is not in the file: call the methods for that.
+/// `connect_string` are optional, durations are text with a unit, and `retry_policy` is a `ConfiguredRetryPolicy`. Authorization, SASL,
+/// TLS, ACLs and the default lock data are not in the file: call the methods for these.
 ///
 #[cfg_attr(feature = "serde", doc = "```no_run")]
 #[cfg_attr(not(feature = "serde"), doc = "```text")]

@@ -6,7 +6,7 @@ use super::CuratorClientBuilder;
 use crate::retry_policy::ConfiguredRetryPolicy;
 use crate::text::DurationText as Text;
 
-/// What the file contains: the options that are neither secret nor code.
+/// What the file contains: the options that are numbers, durations, names, or the retry policy.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the options of a client: a table with the field `connect_string`")]
 pub(super) struct Written {

@@ -16,6 +16,7 @@ use crate::path::ZPath;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::Session;
+use crate::state::ConnectionState;
 use crate::timer::Deadline;
 
 /// What recipes need of a [`CuratorClient`] besides its own methods: pauses by its retry policy, timers that run wherever a
@@ -38,6 +39,13 @@ pub trait RecipeSupport: Sealed {
     ///
     /// It also completes when that runtime has ended. Poll [`closing`](CuratorClient::closing) first to distinguish the two.
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
+
+    /// Whether there is a connection over which the session was confirmed recently: the state is `Connected` or `Reconnected`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotConnected`](crate::Error::NotConnected), or that the client closes.
+    fn check_connected(&self) -> Result<()>;
 
     /// The time that closing may take; see [`CuratorClientBuilder::close_timeout`](crate::CuratorClientBuilder::close_timeout).
     #[must_use]
@@ -119,6 +127,14 @@ impl RecipeSupport for CuratorClient {
 
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
         self.inner.timer.sleep_until(deadline)
+    }
+
+    fn check_connected(&self) -> Result<()> {
+        self.try_session()?;
+        match self.connection_state() {
+            ConnectionState::Connected | ConnectionState::Reconnected => Ok(()),
+            _ => Err(self.inner.sessions.not_connected(Duration::ZERO)),
+        }
     }
 
     fn close_timeout(&self) -> Duration {

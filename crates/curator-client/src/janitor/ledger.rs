@@ -91,21 +91,28 @@ impl Ledger {
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    pub(super) async fn gone_below(&self, dir: &ZPath) {
-        let is_below = |entry: &Entry| {
-            let below = entry.delete.path.strip_prefix(dir.as_str());
+    pub(super) async fn gone_below(&self, dir: &ZPath) -> Result<(), PendingDelete> {
+        let is_below = |delete: &PendingDelete| {
+            let below = delete.path.strip_prefix(dir.as_str());
             below.is_some_and(|below| dir.is_root() || below.starts_with('/'))
         };
         let mut count = self.count.subscribe();
+        let pending = |(id, entry): (&u64, &Entry)| is_below(&entry.delete).then_some(*id);
+        let mut ids: Vec<u64> = self.lock().pending.iter().filter_map(pending).collect();
         loop {
-            // Not while the entries are read: whoever changes them holds their lock.
             count.mark_unchanged();
-            if !self.lock().pending.values().any(is_below) {
-                return;
+            // A predicate of `wait_for` could not do this: it is called with the count locked, which is changed under this lock.
+            {
+                let entries = self.lock();
+                ids.retain(|id| entries.pending.contains_key(id));
+            }
+            if ids.is_empty() {
+                break;
             }
             // The sender lives in `self`, so the channel cannot be closed while this waits.
             let _ = count.changed().await;
         }
+        self.deletes().into_iter().find(|delete| delete.given_up && is_below(delete)).map_or(Ok(()), Err)
     }
 
     pub(super) fn add(&self, path: String, session: Option<Session>) -> u64 {

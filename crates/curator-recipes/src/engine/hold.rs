@@ -197,6 +197,12 @@ impl Hold {
         Some(lost)
     }
 
+    /// Why the lock is no longer held, by loss or by release, as far as that is known. Reads the clock.
+    pub(crate) fn end(&self) -> Option<LockLost> {
+        let lost = self.loss();
+        self.ended.borrow().clone().or(lost)
+    }
+
     /// Why the session is lost, if it is. Reads the clock.
     pub(crate) fn session_loss(&self) -> Option<LockLost> {
         let end = self.session.end()?;

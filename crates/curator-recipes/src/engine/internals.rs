@@ -7,6 +7,7 @@ use std::sync::Arc;
 use curator_client::{CuratorClient, ZPath};
 use curator_protocol::{LockInternalsDriver, Uuid};
 use futures_util::future::{BoxFuture, FutureExt as _};
+use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use self::acquiring::Acquiring;
@@ -35,6 +36,8 @@ pub(crate) struct LockInternals {
     data: Option<Arc<[u8]>>,
     /// Where contenders wait before they enter the queues; `None` if they enter at once.
     line: Option<Arc<Line>>,
+    /// Is told whether an acquire stands in the queue and waits; for one acquire at a time.
+    queued: Option<Arc<watch::Sender<bool>>>,
 }
 
 impl LockInternals {
@@ -57,7 +60,7 @@ impl LockInternals {
     ) -> Result<Self> {
         let line = line(client, &dirs, &*driver)?;
         let paths = Arc::clone(&dirs);
-        Ok(Self { client: client.clone(), dirs, paths, kind, driver, data: None, line: Some(line) })
+        Ok(Self { client: client.clone(), dirs, paths, kind, driver, data: None, line: Some(line), queued: None })
     }
 
     /// For a lock at `path` whose queue stands below it.
@@ -76,6 +79,19 @@ impl LockInternals {
     pub(crate) fn without_line(mut self) -> Self {
         self.line = None;
         self
+    }
+
+    /// Reports to `queued` when an acquire stands in the queue and waits, and when it does no more.
+    pub(crate) fn reporting(mut self, queued: Arc<watch::Sender<bool>>) -> Self {
+        self.queued = Some(queued);
+        self
+    }
+
+    /// Records whether an acquire stands in the queue and waits.
+    fn note_queued(&self, is_queued: bool) {
+        if let Some(queued) = &self.queued {
+            queued.send_if_modified(|known| std::mem::replace(known, is_queued) != is_queued);
+        }
     }
 
     pub(crate) fn with_data(mut self, data: Arc<[u8]>) -> Self {

@@ -1,4 +1,4 @@
-//! What the task of a latch does: takes part, leads, and takes part again.
+//! What the task of a latch does: it takes part, leads, and takes part again, until it is told otherwise.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,13 +7,14 @@ use curator_client::{ConnectionState, CuratorClient, Error as ClientError, Recip
 use tokio::sync::watch;
 
 use super::leadership::Leadership;
+use super::left_queue;
 use super::state::LeaderState;
 use crate::error::{Error, Result};
 use crate::lock::InterProcessMutex;
 use crate::lock::guard::LockGuard;
 use crate::owner::OwnerId;
 
-/// What the user wants of the task.
+/// What the user wants the task to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intent {
     TakePart,
@@ -21,155 +22,134 @@ pub(super) enum Intent {
     Close,
 }
 
-/// The latest order of the user.
+/// The latest command of the user.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Order {
+pub(super) struct Command {
     pub(super) intent: Intent,
-    /// Grows with each order. One with the same intent ends a term.
+    /// Increases with each command. A new number ends the current term, even with the same intent: that is `resign`.
     pub(super) number: u64,
 }
 
-/// What the task reports.
+/// What the task reports to the handles.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub(super) term: Option<Leadership>,
-    /// Why this participant could not take part, since it did last.
+    /// Why the latest attempt to take part failed, if it did.
     pub(super) error: Option<Error>,
-    /// The latest order that was carried out, and its result.
+    /// The number of the latest command that was carried out, and its result.
     pub(super) done: (u64, Result<()>),
 }
 
-/// The sending half of both channels. When it is dropped, this participant does not lead.
+/// The senders of the task. When they are dropped with it, this participant does not lead.
 pub(super) struct Reporter {
     pub(super) states: watch::Sender<LeaderState>,
     pub(super) reports: watch::Sender<Report>,
 }
 
 impl Reporter {
-    fn leads(&self, term: Leadership) {
+    fn report_term(&self, term: Leadership) {
         let token = term.fencing_token();
         self.reports.send_modify(|report| (report.term, report.error) = (Some(term), None));
-        self.set(LeaderState::Leader { token });
+        self.report_state(LeaderState::Leader { token });
     }
 
-    fn does_not_lead(&self, state: LeaderState) {
-        self.reports.send_if_modified(|report| report.term.take().is_some());
-        self.set(state);
+    fn report_no_term(&self, state: LeaderState) {
+        let mut term = None;
+        self.reports.send_if_modified(|report| {
+            term = report.term.take();
+            term.is_some()
+        });
+        self.report_state(state);
+        // Not while the report is locked: the end of a term is logged, and a subscriber may ask the latch.
+        drop(term);
     }
 
-    fn set(&self, state: LeaderState) {
+    fn report_state(&self, state: LeaderState) {
         self.states.send_if_modified(|known| std::mem::replace(known, state) != state);
     }
 
-    fn failed(&self, error: Error) {
-        self.reports.send_modify(|report| report.error = Some(error));
+    fn report_error(&self, error: Option<Error>) {
+        self.reports.send_modify(|report| report.error = error);
     }
 
-    fn done(&self, number: u64, result: Result<()>) {
+    fn report_done(&self, number: u64, result: Result<()>) {
         self.reports.send_modify(|report| report.done = (number, result));
     }
 }
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        self.does_not_lead(LeaderState::Unknown);
+        self.report_no_term(LeaderState::Unknown);
     }
 }
 
 /// The campaign of one participant.
 pub(super) struct Campaign {
-    client: CuratorClient,
-    mutex: InterProcessMutex,
-    orders: watch::Receiver<Order>,
-    reporter: Reporter,
-    /// Consecutive failures to take part.
-    retrier: Option<Retrier>,
+    pub(super) client: CuratorClient,
+    pub(super) mutex: InterProcessMutex,
+    pub(super) commands: watch::Receiver<Command>,
+    /// Whether the current acquire has a place in the queue, and waits.
+    pub(super) queued: Arc<watch::Sender<bool>>,
+    pub(super) reporter: Reporter,
+    /// Paces the attempts to take part after a failure; `None` while all is well.
+    pub(super) retrier: Option<Retrier>,
 }
 
-/// What a step of the campaign ended with.
+/// What comes after a step of the campaign.
 enum Next {
-    Queue,
-    /// The order with this number was carried out, but for what follows from its intent.
-    Ordered(u64, Result<()>),
+    /// The step that the latest intent asks for.
+    ByIntent,
+    /// The place in the queue was given up because of the command with this number. What is left is to report that.
+    Report(u64, Result<()>),
     /// The last handle was dropped.
     Abandoned,
 }
 
 impl Campaign {
-    pub(super) fn new(
-        client: &CuratorClient,
-        mutex: InterProcessMutex,
-        orders: watch::Receiver<Order>,
-        reporter: Reporter,
-    ) -> Self {
-        Self { client: client.clone(), mutex, orders, reporter, retrier: None }
-    }
-
     /// Takes part until the latch is closed or dropped, or the client ends. Returns what the calls of the latch return from
     /// then on.
     pub(super) async fn run(mut self) -> Error {
-        let mut next = Next::Queue;
+        let mut next = Next::ByIntent;
         loop {
-            let intent = self.orders.borrow().intent;
-            match (next, intent) {
-                (Next::Abandoned, _) => return self.closed(),
-                (Next::Ordered(number, result), intent) => {
-                    self.left().await;
-                    self.reporter.done(number, result);
+            let intent = self.commands.borrow().intent;
+            let step = match next {
+                Next::Abandoned => return self.closed(),
+                Next::Report(number, result) => {
+                    let result = self.wait_until_left(result).await;
+                    let Command { intent, number: latest } = *self.commands.borrow();
                     if intent == Intent::Close {
+                        self.reporter.report_done(latest, result);
                         return self.closed();
                     }
-                    next = Next::Queue;
+                    self.reporter.report_done(number, result);
+                    Ok(Next::ByIntent)
                 }
-                (Next::Queue, Intent::TakePart) => match self.take_part().await {
-                    Ok(after) => next = after,
-                    Err(end) => return end,
-                },
-                (Next::Queue, Intent::StandAside | Intent::Close) => match self.ordered().await {
-                    Ok(after) => next = after,
-                    Err(end) => return end,
-                },
+                Next::ByIntent if intent == Intent::TakePart => self.take_part().await,
+                Next::ByIntent => self.stand_aside().await,
+            };
+            match step {
+                Ok(after) => next = after,
+                Err(end) => return end,
             }
         }
     }
 
     fn closed(&self) -> Error {
-        Error::RecipeClosed { path: self.path() }
+        Error::RecipeClosed { path: self.path().clone() }
     }
 
-    fn path(&self) -> ZPath {
-        self.mutex.path().clone()
+    fn path(&self) -> &ZPath {
+        self.mutex.path()
     }
 
-    /// Waits for a turn, and leads.
-    async fn take_part(&mut self) -> Result<Next, Error> {
-        let mutex = self.mutex.clone();
-        // Each term has another owner, as of a lock that is not reentrant.
-        let owner = OwnerId::new();
-        let mut acquiring = pin!(mutex.acquire_as(&owner));
-        let mut connection = self.client.connection_states();
-        let acquired = loop {
-            self.reporter.does_not_lead(self.idle_state());
-            tokio::select! {
-                biased;
-                order = self.orders.changed() => {
-                    let Ok(()) = order else { return Ok(Next::Abandoned) };
-                    let Order { intent, number } = *self.orders.borrow_and_update();
-                    if intent != Intent::TakePart {
-                        return Ok(Next::Ordered(number, Ok(())));
-                    }
-                    // There is no term to end.
-                    self.reporter.done(number, Ok(()));
-                }
-                state = connection.next() => self.go_on(state).await?,
-                acquired = &mut acquiring => break acquired,
-            }
-        };
-        match acquired {
-            Ok(guard) => {
+    /// Waits for its turn, and leads.
+    async fn take_part(&mut self) -> Result<Next> {
+        match self.wait_for_turn().await {
+            Ok(Ok(guard)) => {
                 self.retrier = None;
                 Ok(self.lead(guard).await)
             }
+            Ok(Err(next)) => Ok(next),
             Err(Error::Client(end @ (ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked))) => {
                 Err(end.into())
             }
@@ -177,93 +157,140 @@ impl Campaign {
         }
     }
 
+    /// The inner error is what comes next if the wait was ended by a command.
+    async fn wait_for_turn(&mut self) -> Result<Result<LockGuard, Next>> {
+        let (mutex, owner) = (self.mutex.clone(), OwnerId::new());
+        self.queued.send_replace(false);
+        let mut queued = self.queued.subscribe();
+        let mut connection = self.client.connection_states();
+        let mut acquiring = pin!(mutex.acquire_as(&owner));
+        loop {
+            self.reporter.report_no_term(self.state_without_term());
+            tokio::select! {
+                biased;
+                command = self.commands.changed() => {
+                    let Ok(()) = command else { return Ok(Err(Next::Abandoned)) };
+                    let Command { intent, number } = *self.commands.borrow_and_update();
+                    if intent != Intent::TakePart {
+                        return Ok(Err(Next::Report(number, Ok(()))));
+                    }
+                    // There is no term to end.
+                    self.reporter.report_done(number, Ok(()));
+                }
+                state = connection.next() => self.unless_ended(state).await?,
+                Ok(()) = queued.changed() => {
+                    if *queued.borrow_and_update() {
+                        self.retrier = None;
+                        self.reporter.report_error(None);
+                    }
+                }
+                acquired = &mut acquiring => return acquired.map(Ok),
+            }
+        }
+    }
+
     /// Leads until the term ends.
     async fn lead(&mut self, guard: LockGuard) -> Next {
         let (mut lost, hold) = (guard.loss(), Arc::clone(guard.hold()));
-        self.reporter.leads(Leadership::new(guard.hold(), guard.loss()));
+        // Otherwise it would be a leader for a moment only.
+        if !hold.is_revoked() {
+            self.reporter.report_term(Leadership::new(guard.hold(), guard.loss()));
+        }
         // A lost connection alone ends no term: it goes on while the session is certainly alive.
-        tokio::select! {
+        let next = tokio::select! {
             biased;
-            _ = &mut lost => {
-                self.reporter.does_not_lead(self.idle_state());
-                Next::Queue
-            }
-            Ok(()) = hold.revocation_requested() => {
-                self.reporter.does_not_lead(LeaderState::Follower);
+            _ = &mut lost => None,
+            Ok(()) = hold.revocation_requested() => Some(None),
+            command = self.commands.changed() => Some(Some(command)),
+        };
+        // Before anything is sent, so before another participant can lead.
+        self.reporter.report_no_term(self.state_without_term());
+        match next {
+            None => Next::ByIntent,
+            Some(None) => {
                 if let Err(error) = guard.release().await {
-                    self.reporter.failed(error);
+                    self.log(&error, "the release of the term is not confirmed");
                 }
-                Next::Queue
+                Next::ByIntent
             }
-            order = self.orders.changed() => {
-                // Before anything is sent, so before another participant can lead.
-                self.reporter.does_not_lead(LeaderState::Follower);
-                let Ok(()) = order else { return Next::Abandoned };
-                let Order { number, .. } = *self.orders.borrow_and_update();
-                let released = guard.release().await;
-                // The caller wants it not to lead, and it does not.
-                Next::Ordered(number, if let Err(Error::Lost(_)) = released { Ok(()) } else { released })
+            Some(Some(Err(_))) => Next::Abandoned,
+            Some(Some(Ok(()))) => {
+                let Command { number, .. } = *self.commands.borrow_and_update();
+                Next::Report(number, guard.release().await)
             }
         }
     }
 
     /// Pauses after a failure to take part: a permission may be repaired, a directory deleted.
-    async fn pause(&mut self, error: Error) -> Result<Next, Error> {
-        tracing::debug!(client = self.client.name(), path = %self.path(), %error, "the latch cannot take part, and will try again");
-        self.reporter.failed(error);
-        self.reporter.does_not_lead(LeaderState::Unknown);
+    async fn pause(&mut self, error: Error) -> Result<Next> {
+        self.log(&error, "the latch cannot take part, and will try again");
+        self.reporter.report_error(Some(error));
+        self.reporter.report_no_term(LeaderState::Unknown);
         let client = self.client.clone();
-        let mut retrier = self.retrier.take().unwrap_or_else(|| client.persistent_retrier());
+        let retrier = self.retrier.get_or_insert_with(|| client.persistent_retrier());
         tokio::select! {
             biased;
-            order = self.orders.changed() => {
-                if order.is_err() {
+            command = self.commands.changed() => {
+                if command.is_err() {
                     return Ok(Next::Abandoned);
                 }
                 // The next step carries it out.
-                self.orders.mark_changed();
+                self.commands.mark_changed();
             }
-            paused = retrier.again() => { paused?; }
+            paused = retrier.again() => drop(paused?),
         }
-        self.retrier = Some(retrier);
-        Ok(Next::Queue)
+        Ok(Next::ByIntent)
     }
 
-    /// Waits for the next order while this participant stands aside.
-    async fn ordered(&mut self) -> Result<Next, Error> {
+    /// Stays out of the queue until the next command.
+    async fn stand_aside(&mut self) -> Result<Next> {
         let mut connection = self.client.connection_states();
         loop {
-            self.reporter.does_not_lead(self.idle_state());
+            self.reporter.report_no_term(self.state_without_term());
             tokio::select! {
                 biased;
-                order = self.orders.changed() => {
-                    let Ok(()) = order else { return Ok(Next::Abandoned) };
-                    return Ok(Next::Ordered(self.orders.borrow_and_update().number, Ok(())));
+                command = self.commands.changed() => {
+                    let Ok(()) = command else { return Ok(Next::Abandoned) };
+                    return Ok(Next::Report(self.commands.borrow_and_update().number, Ok(())));
                 }
-                state = connection.next() => self.go_on(state).await?,
+                state = connection.next() => self.unless_ended(state).await?,
             }
         }
     }
 
-    /// Waits until nothing of this participant is left in the queue: a place that is given up is deleted in the background.
-    async fn left(&self) {
-        tokio::select! {
-            biased;
-            _ = self.client.closing() => {}
-            () = self.client.janitor().gone_below(self.mutex.path()) => {}
+    /// Waits until no node of this participant is left in the queue, after its release had this result.
+    async fn wait_until_left(&self, released: Result<()>) -> Result<()> {
+        let mut connection = self.client.connection_states();
+        let mut left = pin!(left_queue(&self.client, self.path()));
+        let left = loop {
+            self.reporter.report_no_term(self.state_without_term());
+            tokio::select! {
+                biased;
+                left = &mut left => break left,
+                Some(_) = connection.next() => {}
+            }
+        };
+        match released {
+            // Confirmed by now; or there was no term, which is what the caller wants.
+            Ok(()) | Err(Error::ReleasePending { .. } | Error::Lost(_)) => left,
+            refused => refused,
         }
     }
 
     /// Goes on after a change of the connection, unless the client has ended.
-    async fn go_on(&self, state: Option<ConnectionState>) -> Result<(), Error> {
+    async fn unless_ended(&self, state: Option<ConnectionState>) -> Result<()> {
         match state {
             Some(_) => Ok(()),
             None => Err(self.client.closing().await.into()),
         }
     }
 
-    /// The state without a term.
-    fn idle_state(&self) -> LeaderState {
-        if self.client.try_session().is_ok() { LeaderState::Follower } else { LeaderState::Unknown }
+    fn state_without_term(&self) -> LeaderState {
+        let is_failing = self.retrier.is_some();
+        if self.client.check_connected().is_ok() && !is_failing { LeaderState::Follower } else { LeaderState::Unknown }
+    }
+
+    fn log(&self, error: &Error, what: &str) {
+        tracing::debug!(client = self.client.name(), path = %self.path(), %error, "{what}");
     }
 }

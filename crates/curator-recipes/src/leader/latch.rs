@@ -5,7 +5,7 @@ use std::sync::Arc;
 use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
 use tokio::sync::watch;
 
-use super::campaign::{Campaign, Intent, Order, Report, Reporter};
+use super::campaign::{Campaign, Command, Intent, Report, Reporter};
 use super::leadership::Leadership;
 use super::state::LeaderState;
 use crate::debug::debug_line;
@@ -59,7 +59,7 @@ use crate::lock::{InterProcessMutex, Participant};
 #[derive(Clone)]
 pub struct LeaderLatch {
     mutex: InterProcessMutex,
-    orders: Arc<watch::Sender<Order>>,
+    commands: Arc<watch::Sender<Command>>,
     states: watch::Receiver<LeaderState>,
     reports: watch::Receiver<Report>,
     task: RecipeTask,
@@ -71,6 +71,7 @@ debug_line!(LeaderLatch, |latch| path: latch.path(), state: *latch.states.borrow
 #[must_use = "nothing happens before `start`"]
 pub struct LeaderLatchBuilder {
     mutex: InterProcessMutex,
+    queued: Arc<watch::Sender<bool>>,
 }
 
 debug_line!(LeaderLatchBuilder, |builder| path: builder.mutex.path());
@@ -79,19 +80,26 @@ impl LeaderLatchBuilder {
     /// Sets the id of this participant, which [`LeaderLatch::participants`] shows in every process: the data of its node.
     /// Defaults to none, as in Curator.
     pub fn id(self, id: impl AsRef<str>) -> Self {
-        Self { mutex: self.mutex.with_lock_data(id.as_ref().as_bytes()) }
+        Self { mutex: self.mutex.with_lock_data(id.as_ref().as_bytes()), ..self }
     }
 
     /// Takes part from now on. Waits for nothing, and works before there is a connection.
     #[must_use = "the participant leaves when its latch is dropped"]
     pub fn start(self) -> LeaderLatch {
-        let mutex = self.mutex;
-        let (orders, ordered) = watch::channel(Order { intent: Intent::TakePart, number: 0 });
+        let Self { mutex, queued } = self;
+        let (commands, commanded) = watch::channel(Command { intent: Intent::TakePart, number: 0 });
         let (states, state) = watch::channel(LeaderState::Unknown);
         let (reports, report) = watch::channel(Report { term: None, error: None, done: (0, Ok(())) });
-        let campaign = Campaign::new(mutex.client(), mutex.clone(), ordered, Reporter { states, reports });
+        let campaign = Campaign {
+            client: mutex.client().clone(),
+            mutex: mutex.clone(),
+            commands: commanded,
+            queued,
+            reporter: Reporter { states, reports },
+            retrier: None,
+        };
         let task = RecipeTask::start(mutex.client(), mutex.path().clone(), campaign.run());
-        LeaderLatch { mutex, orders: Arc::new(orders), states: state, reports: report, task }
+        LeaderLatch { mutex, commands: Arc::new(commands), states: state, reports: report, task }
     }
 }
 
@@ -102,8 +110,9 @@ impl LeaderLatch {
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderLatchBuilder> {
-        let mutex = InterProcessMutex::of_leaders(client, path, "leader latch", "latch-")?;
-        Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]) })
+        let queued = Arc::default();
+        let mutex = InterProcessMutex::of_leaders(client, path, "leader latch", "latch-", Arc::clone(&queued))?;
+        Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]), queued })
     }
 
     /// Waits until this participant leads, and returns the term. Returns at once if it leads now.
@@ -119,30 +128,41 @@ impl LeaderLatch {
     /// Nothing is lost when the future is dropped: the participant keeps its place.
     pub async fn leadership(&self) -> Result<Leadership> {
         let mut reports = self.reports.clone();
-        let is_leading = |report: &Report| report.term.as_ref().is_some_and(Leadership::is_valid);
-        let term = reports.wait_for(is_leading).await.ok().and_then(|report| report.term.clone());
-        match term {
-            Some(term) => Ok(term),
-            None => Err(self.task.ended().await),
+        loop {
+            let term = reports.borrow_and_update().term.clone();
+            if let Some(term) = term.filter(Leadership::is_valid) {
+                return Ok(term);
+            }
+            tokio::select! {
+                biased;
+                changed = reports.changed() => if changed.is_err() {
+                    return Err(self.task.ended().await);
+                },
+                // In a forked child there is no task.
+                error = self.mutex.client().closing() => return Err(error.into()),
+            }
         }
     }
 
     /// Whether this participant certainly leads now. Reads the clock, and sends nothing.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
-        self.reports.borrow().term.as_ref().is_some_and(Leadership::is_valid)
+        let term = self.reports.borrow().term.clone();
+        term.is_some_and(|term| term.is_valid())
     }
 
     /// The state of this participant, and its changes. A slow reader sees the latest state only.
     ///
     /// It changes when the task of the latch runs. To decide whether to act, ask the clock:
-    /// [`has_leadership`](Self::has_leadership), [`Leadership::is_valid`].
+    /// [`has_leadership`](Self::has_leadership), [`Leadership::is_valid`]. When the latch has ended, it is
+    /// [`Unknown`](LeaderState::Unknown), and the channel is closed. In a forked child it no longer changes.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<LeaderState> {
         self.states.clone()
     }
 
-    /// What has last kept this participant from taking part, since it led last; for example a missing permission.
+    /// Why this participant cannot take part at present, for example because a permission is missing. `None` while it has a place in
+    /// the queue, or leads.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         self.reports.borrow().error.clone()
@@ -175,11 +195,11 @@ impl LeaderLatch {
     ///
     /// It is carried out even if the future is dropped, once it was polled.
     pub async fn resign(&self) -> Result<()> {
-        self.order(|intent| intent).await
+        self.command(|intent| intent).await
     }
 
     /// Leaves the queue, and the term with it, until [`stand_by`](Self::stand_by): for a replica that is being drained. Returns
-    /// when its node is gone.
+    /// when its node is gone, unless another command comes meanwhile: only the latest one is carried out.
     ///
     /// # Errors
     ///
@@ -189,15 +209,15 @@ impl LeaderLatch {
     ///
     /// The same as [`resign`](Self::resign).
     pub async fn stand_aside(&self) -> Result<()> {
-        self.order(|_| Intent::StandAside).await
+        self.command(|_| Intent::StandAside).await
     }
 
     /// Joins again, at the end, after [`stand_aside`](Self::stand_aside). Otherwise does nothing.
     pub fn stand_by(&self) {
-        self.orders.send_if_modified(|order| {
-            let is_aside = order.intent == Intent::StandAside;
+        self.commands.send_if_modified(|command| {
+            let is_aside = command.intent == Intent::StandAside;
             if is_aside {
-                *order = Order { intent: Intent::TakePart, number: order.number + 1 };
+                *command = Command { intent: Intent::TakePart, number: command.number + 1 };
             }
             is_aside
         });
@@ -208,8 +228,10 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`ReleasePending`](Error::ReleasePending) when the time is up, or the client closes: the deletion goes on in the
-    /// background. [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit it.
+    /// [`ReleasePending`](Error::ReleasePending) when the time is up: the deletion goes on in the background.
+    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit it: the node stays until its session ends, and others
+    /// cannot lead once it is the first. [`Client`](Error::Client) if the client's runtime has ended, or the process was forked;
+    /// [`RecipePanicked`](Error::RecipePanicked). If the client is closed, so is the latch, and there is no error.
     ///
     /// # Cancel safety
     ///
@@ -220,8 +242,8 @@ impl LeaderLatch {
         let deadline = Deadline::after(after);
         tokio::select! {
             biased;
-            closed = self.order(|_| Intent::Close) => match closed {
-                Err(Error::RecipeClosed { .. }) => Ok(()),
+            closed = self.command(|_| Intent::Close) => match closed {
+                Err(Error::RecipeClosed { .. } | Error::Client(ClientError::Closed)) => Ok(()),
                 closed => closed,
             },
             () = client.sleep_until(deadline) => {
@@ -237,19 +259,26 @@ impl LeaderLatch {
         self.mutex.path()
     }
 
-    /// Gives an order, and waits until it is carried out.
-    async fn order(&self, intent: impl FnOnce(Intent) -> Intent) -> Result<()> {
+    /// Gives a command, and waits until it is carried out.
+    async fn command(&self, intent: impl FnOnce(Intent) -> Intent) -> Result<()> {
         let mut number = 0;
-        self.orders.send_modify(|order| {
+        self.commands.send_modify(|command| {
             // A closed latch stays closed.
-            if order.intent != Intent::Close {
-                order.intent = intent(order.intent);
+            if command.intent != Intent::Close {
+                command.intent = intent(command.intent);
             }
-            order.number += 1;
-            number = order.number;
+            command.number += 1;
+            number = command.number;
         });
         let mut reports = self.reports.clone();
-        let done = reports.wait_for(|report| report.done.0 >= number).await.map(|report| report.done.1.clone());
+        let done =
+            async { reports.wait_for(|report| report.done.0 >= number).await.map(|report| report.done.1.clone()) };
+        let done = tokio::select! {
+            biased;
+            done = done => done,
+            // In a forked child there is no task.
+            error = self.mutex.client().closing() => return Err(error.into()),
+        };
         match done {
             Ok(result) => result,
             Err(_) => Err(self.task.ended().await),

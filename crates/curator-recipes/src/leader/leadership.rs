@@ -13,7 +13,7 @@ use crate::lock::guard::{GuardedTransaction, LossHandle, run_until};
 ///
 /// Clones are views of the same term. Dropping one does nothing: only [`LeaderLatch::resign`](super::LeaderLatch::resign),
 /// [`stand_aside`](super::LeaderLatch::stand_aside), [`close`](super::LeaderLatch::close) and a loss end the term, for all of
-/// them.
+/// them. A view keeps the client open, as a guard does.
 #[derive(Clone)]
 pub struct Leadership {
     hold: Arc<Hold>,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
-use futures_util::future::FutureExt as _;
+use futures_util::future::{FusedFuture as _, FutureExt as _};
 use tokio::sync::watch;
 
 use super::leadership::Leadership;
+use super::left_queue;
 use crate::debug::debug_line;
 use crate::engine::task::panic_message;
 use crate::error::{Error, Result};
@@ -32,7 +33,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// use curator_recipes::LeaderSelector;
 /// use curator_recipes::client::CuratorClient;
 ///
-/// # async fn example(client: CuratorClient, stop: tokio::sync::oneshot::Receiver<()>) -> Result<(), Box<dyn std::error::Error>> {
+/// # use curator_recipes::LeaderSelectorError;
+/// # async fn example(client: CuratorClient, stop: tokio::sync::oneshot::Receiver<()>) -> Result<(), LeaderSelectorError<std::io::Error>> {
 /// let selector = LeaderSelector::builder(&client, "/leaders/reports")?.id("replica-1").build();
 /// // Until `stop` completes: whenever this process leads.
 /// selector
@@ -105,7 +107,7 @@ impl LeaderSelectorBuilder {
 }
 
 /// Why a run of a [`LeaderSelector`] has ended before its time.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaderSelectorError<E> {
     /// The job has failed, with [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure).
@@ -124,25 +126,14 @@ pub enum LeaderSelectorError<E> {
         /// The message of the panic.
         message: String,
     },
-    /// The client's runtime has shut down, or the process was forked.
-    #[error("the leader selector at {path} has ended with its client: {cause}")]
-    ClientEnded {
-        /// The selector's full path on the server.
-        path: ZPath,
-        /// What the calls of the client return.
-        cause: String,
-    },
+    /// An error of the selector itself: its path is invalid; the client's runtime has shut down, or the process was forked.
+    #[error(transparent)]
+    Selector(#[from] Error),
 }
 
-/// How a term ended.
-enum TermEnd<E> {
-    /// The job is done, has failed, or has panicked.
-    Job(Result<Result<(), E>, String>),
-    /// Lost, or interrupted.
-    Over,
-    /// The run is to end.
-    Shutdown,
-}
+/// What became of the job of a term: it is done, has failed, or has panicked. `None` if it was dropped, because the term was lost or
+/// interrupted, or the grace period was over.
+type JobEnd<E> = Option<Result<Result<(), E>, String>>;
 
 impl LeaderSelector {
     /// Makes a participant in the election at `path`.
@@ -151,7 +142,7 @@ impl LeaderSelector {
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderSelectorBuilder> {
-        let mutex = InterProcessMutex::of_leaders(client, path, "leader selector", "lock-")?;
+        let mutex = InterProcessMutex::of_leaders(client, path, "leader selector", "lock-", Arc::default())?;
         let (grace_period, interrupts) = (Duration::from_secs(10), Arc::new(watch::Sender::new(())));
         Ok(LeaderSelectorBuilder { selector: Self { mutex, grace_period, stops_on_failure: false, interrupts } })
     }
@@ -161,14 +152,14 @@ impl LeaderSelector {
     /// The job gets the term that it runs in. When its future completes, the term ends, and this participant joins again at the
     /// end of the queue. When the term is lost or [interrupted](Self::interrupt_leadership), its future is dropped. When `shutdown`
     /// completes, the job may go on for the [grace period](LeaderSelectorBuilder::grace_period), unless the term is lost; then its
-    /// future is dropped, and the node is deleted.
+    /// future is dropped, and the node is deleted. A client that is closed ends the term at once: end the run first.
     ///
     /// The future can be spawned. The job's error is any that can be printed, such as a `Box<dyn Error + Send + Sync>`.
     ///
     /// # Errors
     ///
     /// [`JobFailed`](LeaderSelectorError::JobFailed) and [`JobPanicked`](LeaderSelectorError::JobPanicked) with
-    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure); [`ClientEnded`](LeaderSelectorError::ClientEnded).
+    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure); [`Selector`](LeaderSelectorError::Selector) if the client has ended.
     /// It is no error that the client is closed.
     ///
     /// # Cancel safety
@@ -197,11 +188,8 @@ impl LeaderSelector {
                 None => return Ok(self.left().await),
                 Some(Ok(guard)) => guard,
                 Some(Err(Error::Client(ClientError::Closed))) => return Ok(()),
-                Some(Err(Error::Client(cause @ (ClientError::ClientEnded { .. } | ClientError::Forked)))) => {
-                    return Err(LeaderSelectorError::ClientEnded {
-                        path: self.path().clone(),
-                        cause: cause.to_string(),
-                    });
+                Some(Err(error @ Error::Client(ClientError::ClientEnded { .. } | ClientError::Forked))) => {
+                    return Err(error.into());
                 }
                 Some(Err(error)) => {
                     self.log(&error, "cannot take part, and will try again");
@@ -216,26 +204,31 @@ impl LeaderSelector {
             retrier.reset();
             let began = Instant::now();
             let end = self.term(&guard, &mut job, shutdown.as_mut()).await;
-            if let Err(error) = guard.release_timeout(client.close_timeout()).await {
-                self.log(&error, "the term has ended, and its release is not confirmed");
+            match guard.release_timeout(client.close_timeout()).await {
+                Ok(()) => {}
+                Err(Error::Lost(lost)) => tracing::debug!(client = client.name(), %lost, "the term was lost"),
+                Err(error) => self.log(&error, "the term has ended, and its release is not confirmed"),
             }
             match end {
-                TermEnd::Shutdown => return Ok(()),
+                None if shutdown.is_terminated() => return Ok(()),
                 // The job did not end it.
-                TermEnd::Over => continue,
-                TermEnd::Job(Ok(Ok(()))) => {}
-                TermEnd::Job(Ok(Err(cause))) => {
+                None => continue,
+                Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(cause))) => {
                     self.log(&cause, "the job failed");
                     if self.stops_on_failure {
                         return Err(LeaderSelectorError::JobFailed { path: self.path().clone(), cause });
                     }
                 }
-                TermEnd::Job(Err(message)) => {
+                Some(Err(message)) => {
                     self.log(&message, "the job panicked");
                     if self.stops_on_failure {
                         return Err(LeaderSelectorError::JobPanicked { path: self.path().clone(), message });
                     }
                 }
+            }
+            if shutdown.is_terminated() {
+                return Ok(());
             }
             if began.elapsed() >= SHORT_TERM {
                 pause = PAUSES.0;
@@ -257,7 +250,7 @@ impl LeaderSelector {
         guard: &LockGuard,
         job: &mut impl FnMut(Leadership) -> F,
         mut shutdown: impl Future<Output = ()> + Unpin,
-    ) -> TermEnd<E>
+    ) -> JobEnd<E>
     where
         F: Future<Output = Result<(), E>>,
     {
@@ -268,20 +261,16 @@ impl LeaderSelector {
         let mut running = pin!(leadership.run(job));
         tokio::select! {
             biased;
-            run = &mut running => return match run {
-                Ok(job) => TermEnd::Job(job.map_err(panic_message)),
-                Err(_) => TermEnd::Over,
-            },
+            run = &mut running => return run.ok().map(|job| job.map_err(panic_message)),
             () = &mut shutdown => {}
             // This holds a sender, so the channel cannot be closed.
-            _ = interrupted.changed() => return TermEnd::Over,
+            _ = interrupted.changed() => return None,
         }
         tokio::select! {
             biased;
-            _ = &mut running => {}
-            () = self.mutex.client().sleep_until(Deadline::after(self.grace_period)) => {}
+            run = &mut running => run.ok().map(|job| job.map_err(panic_message)),
+            () = self.mutex.client().sleep_until(Deadline::after(self.grace_period)) => None,
         }
-        TermEnd::Shutdown
     }
 
     /// Waits until a place that was given up is deleted, for at most the client's close timeout.
@@ -289,8 +278,11 @@ impl LeaderSelector {
         let client = self.mutex.client();
         tokio::select! {
             biased;
-            _ = client.closing() => {}
-            () = client.janitor().gone_below(self.path()) => {}
+            left = left_queue(client, self.path()) => {
+                if let Err(error) = left {
+                    self.log(&error, "its place in the queue is not given up");
+                }
+            }
             () = client.sleep_until(Deadline::after(client.close_timeout())) => {}
         }
     }

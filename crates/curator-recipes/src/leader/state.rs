@@ -13,8 +13,8 @@ pub enum LeaderState {
     },
     /// It has a connection, and does not lead: it waits for its turn, or stands aside.
     Follower,
-    /// It has no connection, so it does not lead, and does not know who does. Also when requests fail: see
-    /// [`LeaderLatch::last_error`](super::LeaderLatch::last_error).
+    /// It does not lead, and does not know who does: there is no connection, or the session is suspended; it cannot take part (see
+    /// [`LeaderLatch::last_error`](super::LeaderLatch::last_error)); or the latch has ended.
     Unknown,
 }
 

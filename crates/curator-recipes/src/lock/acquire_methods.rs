@@ -37,8 +37,8 @@ macro_rules! acquire_methods {
             self.acquire_as(&$crate::OwnerId::of_future()).await
         }
 
-        /// Waits for the lock, no longer than `timeout`; returns `None` if another contender has it, or is before us, when the
-        /// time is up.
+        /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up: another contender has it or is
+        /// before us, or the servers have been slow to answer.
         ///
         /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero means
         /// [`try_acquire`](Self::try_acquire).
@@ -46,7 +46,8 @@ macro_rules! acquire_methods {
         /// # Errors
         ///
         /// The same as [`acquire`](Self::acquire); [`NotConnected`](curator_client::Error::NotConnected) in
-        /// [`Client`](crate::Error::Client) if there is no connection when the time is up.
+        /// [`Client`](crate::Error::Client) if there is no connection when the time is up, or the session is
+        /// [suspended](curator_client::ConnectionState::Suspended).
         ///
         /// # Cancel safety
         ///

@@ -63,8 +63,8 @@ use crate::wait::Wait;
 /// An implementation must allow every future to be dropped at any await: a dropped acquire leaves no lock held.
 #[async_trait]
 pub trait InterProcessLock: Debug + Send + Sync {
-    /// Waits for the lock as long as `wait` says, and returns `None` if another contender is before it then. Without a
-    /// connection to know that by, it fails. A lock that is not reentrant ignores the owner.
+    /// Waits for the lock as long as `wait` says, and returns `None` if another contender is before it then, or the servers
+    /// have been slow to answer. Without a connection, or while the session is suspended, it fails. A lock that is not reentrant ignores the owner.
     ///
     /// All other methods that acquire call this one. A multi-lock relies on it for its own deadline. With
     /// [`Wait::FOREVER`], an implementation must not return `None`.

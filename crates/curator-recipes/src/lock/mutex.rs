@@ -5,6 +5,8 @@ use std::sync::Arc;
 use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::{LockInternalsDriver, StandardLockInternalsDriver};
 
+use tokio::sync::watch;
+
 use super::acquire_methods::{acquire_methods, holder_methods};
 use super::guard::LockGuard;
 use super::holds::Holds;
@@ -171,16 +173,18 @@ impl InterProcessMutex {
         Ok(Self { inner: self.inner.with_driver(Arc::new(driver))? })
     }
 
-    /// The mutex by which a leader is elected: its contenders enter the queue at once, each with a node.
+    /// The mutex by which a leader is elected: its contenders enter the queue at once, each with a node. `queued` is told whether the
+    /// latest one waits there.
     pub(crate) fn of_leaders(
         client: &CuratorClient,
         path: impl NodePath,
         kind: &'static str,
         lock_name: &'static str,
+        queued: Arc<watch::Sender<bool>>,
     ) -> Result<Self> {
         let driver = Arc::new(StandardLockInternalsDriver::with_lock_name(lock_name));
         let internals = LockInternals::new(client, kind, client.resolve(path)?, driver)?;
-        Ok(Self { inner: Reentrant::new(internals.without_line(), Reentry::Never) })
+        Ok(Self { inner: Reentrant::new(internals.without_line().reporting(queued), Reentry::Never) })
     }
 
     /// The same mutex, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, Error as ClientError, Outcome, SessionEnd, WatchEvent};
-use curator_recipes::{Error, InterProcessSemaphoreV2, LossReason};
+use curator_recipes::{Error, InterProcessSemaphoreV2, LeaderLatch, LossReason};
 use curator_test::OpCode;
 use tokio::runtime::{Builder, Runtime};
 
@@ -131,5 +131,33 @@ fn a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_
             assert_eq!(proxy.handshakes(), 0);
             client.close().await.unwrap();
         });
+    });
+}
+
+#[test]
+fn a_forked_child_does_not_lead_and_its_calls_end() {
+    alone("forked::a_forked_child_does_not_lead_and_its_calls_end", || {
+        let home = runtime();
+        let path = path("forked-latch");
+        let (client, latch, leadership) = home.block_on(async {
+            let client = client().await;
+            let latch = LeaderLatch::builder(&client, &path).unwrap().start();
+            let leadership = soon(latch.leadership()).await.unwrap();
+            (client, latch, leadership)
+        });
+        in_forked_child(|| {
+            assert!(!leadership.is_valid() && !latch.has_leadership());
+            let ended = [
+                client.block_on(latch.leadership()).map(drop),
+                client.block_on(latch.resign()),
+                client.block_on(latch.stand_aside()),
+                client.block_on(latch.close()),
+            ];
+            for ended in ended {
+                assert!(matches!(ended, Err(Error::Client(ClientError::Forked))), "{ended:?}");
+            }
+        });
+        assert!(leadership.is_valid() && latch.has_leadership());
+        home.block_on(async { soon(latch.close()).await.unwrap() });
     });
 }

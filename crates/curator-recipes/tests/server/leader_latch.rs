@@ -1,15 +1,20 @@
 //! The leader latch: who leads, for how long, and what it does while its user polls nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use curator_recipes::client::{self, Acl, AuthId, CreateMode, CuratorClient, Permission, SessionEnd};
+use curator_recipes::client::{
+    self, Acl, AclProvider, AuthId, CreateMode, CuratorClient, Permission, SessionEnd, ZPath,
+};
 use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason, revoke};
 use curator_test::{Direction, OpCode, TestingServer};
 
 use crate::cost::{counted, spent};
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected, end_session,
-    id_and_number, nothing_left, path, queue_of, soon, until, without_probes,
+    id_and_number, no_way_out, nothing_left, path, queue_of, soon, until, without_probes,
 };
 
 fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
@@ -72,7 +77,7 @@ async fn one_leads_at_a_time_in_the_order_of_arrival_and_all_show_the_same_parti
         assert!(!leadership.is_valid());
         assert_eq!(soon(leadership.lost()).await.reason, LossReason::Released);
     }
-    assert!(tokens.is_sorted() && tokens[0] < tokens[2], "{tokens:?}");
+    assert!(tokens.is_sorted_by(|before, after| before < after), "{tokens:?}");
     nothing_left(&client, &[path]).await;
 }
 
@@ -115,18 +120,21 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
 
 #[tokio::test]
 async fn who_resigns_goes_to_the_end_and_who_stands_aside_leaves() {
-    let (client, path) = (connected().await, path("latch-resign"));
-    let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
-    let node = leadership.node().to_string();
+    // What another session sees is gone.
+    let (its, client, path) = (connected().await, connected().await, path("latch-resign"));
+    let ((first, leadership), second) = leader_and_follower(&its, &its, &path).await;
     soon(first.resign()).await.unwrap();
     assert!(!leadership.is_valid());
-    assert!(client.check_exists(leadership.node()).await.unwrap().is_none(), "{node}");
+    client.sync(&path).await.unwrap();
+    assert!(client.check_exists(leadership.node()).await.unwrap().is_none());
     leads(&second).await;
     queue_of(&client, &path, 2).await;
     // It does not lead, so there is nothing to end, and it keeps its place.
-    let before = children(&client, &path).await;
+    let mut before = children(&client, &path).await;
     soon(first.resign()).await.unwrap();
-    assert_eq!(children(&client, &path).await.len(), before.len());
+    let mut after = children(&client, &path).await;
+    (before.sort(), after.sort());
+    assert_eq!(after, before);
 
     soon(first.stand_aside()).await.unwrap();
     assert_eq!(children(&client, &path).await.len(), 1);
@@ -183,6 +191,8 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_aga
     for direction in [Direction::Both, Direction::ToClient] {
         let mine = leads(&first).await;
         proxy.black_hole(direction);
+        // Suspended, and still the leader.
+        assert_eq!(first.state().borrow().is_leader(), mine.is_valid());
         let new = leads(&second).await;
         assert!(!mine.is_valid() && !first.has_leadership(), "two leaders");
         assert_eq!(soon(mine.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
@@ -278,8 +288,10 @@ async fn it_starts_before_its_servers_and_leads_when_they_are_there() {
 
 #[tokio::test]
 async fn closing_waits_until_the_node_is_gone_and_is_for_good() {
-    let (client, path) = (connected().await, path("latch-close"));
-    let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
+    let ((proxy, its), client, path) = (counted().await, connected().await, path("latch-close"));
+    let ((leader, leadership), follower) = leader_and_follower(&its, &its, &path).await;
+    // The delete is sent at once, and takes a second to be answered.
+    proxy.set_delay(Duration::from_millis(300));
     let waiting = tokio::spawn({
         let follower = follower.clone();
         async move { follower.leadership().await }
@@ -287,6 +299,7 @@ async fn closing_waits_until_the_node_is_gone_and_is_for_good() {
     soon(follower.close()).await.unwrap();
     // Not "soon": it is gone.
     assert_eq!(children(&client, &path).await.len(), 1);
+    proxy.set_delay(Duration::ZERO);
     let error = soon(waiting).await.unwrap().unwrap_err();
     assert!(matches!(&error, Error::RecipeClosed { path: closed } if closed.as_str() == path), "{error}");
     assert!(error.is_closed() && !error.is_retryable());
@@ -327,8 +340,8 @@ async fn a_closed_client_ends_it() {
     for latch in [&leader, &follower] {
         let error = soon(latch.leadership()).await.unwrap_err();
         assert!(matches!(error, Error::Client(client::Error::Closed)), "{error}");
-        let _ = soon(latch.close()).await;
-        assert!(!latch.state().borrow().is_leader());
+        soon(latch.close()).await.unwrap();
+        assert_eq!(*latch.state().borrow(), LeaderState::Unknown);
     }
 }
 
@@ -349,7 +362,8 @@ fn the_end_of_the_runtime_ends_it() {
         assert!(matches!(error, Error::Client(client::Error::ClientEnded { .. })), "{error}");
         assert!(!latch.state().borrow().is_leader());
         soon(leadership.lost()).await;
-        let _ = soon(latch.close()).await;
+        let error = soon(latch.close()).await.unwrap_err();
+        assert!(matches!(error, Error::Client(client::Error::ClientEnded { .. })), "{error}");
     });
 }
 
@@ -381,6 +395,84 @@ async fn a_job_ends_with_the_term_and_a_transaction_needs_it() {
     soon(latch.stand_aside()).await.unwrap();
     assert_eq!(soon(job).await.unwrap().unwrap_err().reason, LossReason::Released);
     let late = leadership.transaction().set_data(&written, "2", None).unwrap();
-    assert!(matches!(late.commit().await.unwrap_err(), Error::Lost(_)));
+    let error = late.commit().await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(lost) if lost.reason == LossReason::Released), "{error}");
     assert_eq!(client.get_data(&written).await.unwrap().0, b"1");
+}
+
+/// Its node would block all who are behind it, Java's too.
+#[tokio::test]
+async fn a_participant_that_may_not_delete_its_node_says_so() {
+    let (owner, client, path) = (connected().await, connected().await, path("latch-refused"));
+    no_way_out(&owner, &path).await;
+    let leader = latch(&client, &path);
+    leads(&leader).await;
+    let follower = latch(&client, &path);
+    queue_of(&client, &path, 2).await;
+    for (latch, again) in [(&follower, "aside"), (&leader, "closed")] {
+        let refused = if again == "aside" { latch.stand_aside().await } else { soon(latch.close()).await };
+        assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{again}: {refused:?}");
+    }
+    // Also if it was refused before.
+    let refused = soon(follower.close()).await;
+    assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{refused:?}");
+    client.close().await.unwrap();
+}
+
+/// Panics once there is a leader.
+#[derive(Debug, Default)]
+struct Panics(AtomicBool);
+
+impl AclProvider for Panics {
+    fn default_acl(&self) -> Arc<[Acl]> {
+        Arc::from([Acl::new(Permission::ALL, AuthId::anyone())])
+    }
+
+    fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
+        assert!(!self.0.load(Ordering::SeqCst), "no ACL for {path}");
+        None
+    }
+}
+
+#[derive(Debug)]
+struct Shared(Arc<Panics>);
+
+impl AclProvider for Shared {
+    fn default_acl(&self) -> Arc<[Acl]> {
+        self.0.default_acl()
+    }
+
+    fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
+        self.0.acl_for_path(path)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_in_code_of_the_user_ends_it_and_leaves_no_node() {
+    let (server, path, panics) = (TestingServer::shared().await, path("latch-panic"), Arc::new(Panics::default()));
+    let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(Shared(Arc::clone(&panics)));
+    let client = client.connect().await.unwrap();
+    let latch = latch(&client, &path);
+    let leadership = leads(&latch).await;
+    panics.0.store(true, Ordering::SeqCst);
+    // It joins again, and asks for an ACL.
+    drop(soon(latch.resign()).await);
+    let error = soon(latch.leadership()).await.unwrap_err();
+    assert!(matches!(&error, Error::RecipePanicked { message, .. } if message.starts_with("no ACL for")), "{error}");
+    assert!(!leadership.is_valid());
+    assert_eq!(*latch.state().borrow(), LeaderState::Unknown);
+    nothing_left(&client, &[path]).await;
+}
+
+#[tokio::test]
+async fn participants_meet_in_the_directory_of_their_namespace() {
+    let (client, name) = (connected().await, path("latch-namespace"));
+    let inside = client.using_namespace(&name).unwrap();
+    let first = named(&inside, "/leader", "inside");
+    let leadership = leads(&first).await;
+    assert!(leadership.node().as_str().starts_with(&format!("{name}/leader/")));
+    let second = named(&client, &format!("{name}/leader"), "outside");
+    queue_of(&client, &format!("{name}/leader"), 2).await;
+    first.close().await.unwrap();
+    leads(&second).await;
 }

@@ -124,6 +124,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
 
     async fn run_contest(&mut self, session: &Session, in_queue: &mut InQueue) -> Result<ContestEnd> {
         let (lock, id) = (self.lock, Uuid::new_v4());
+        lock.note_queued(false);
         let mut contender = Contender::new(&lock.client, session, &id, &lock.dirs, &*lock.driver, lock.data())?;
         let mut contest = Contest::new(id, session.id(), lock.dirs.len());
         if let Some(wanted) = self.wanted {
@@ -176,6 +177,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                 }
                 Step::Wait => {
                     self.log.waits(session, &lock.dirs, &contest);
+                    lock.note_queued(true);
                     if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await
                     {
                         return Err(refused);

@@ -95,7 +95,7 @@ impl<'a> GuardedTransaction<'a> {
     /// A dropped transaction may still be applied, as a whole, while the lock is held.
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
         let Self { holds, transaction, checks } = self;
-        let known_loss = || holds.iter().find_map(|hold| hold.loss());
+        let known_loss = || holds.iter().find_map(|hold| hold.end());
         if let Some(lost) = known_loss() {
             return Err(lost.into());
         }

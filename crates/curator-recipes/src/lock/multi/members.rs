@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Error as ClientError};
+use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _};
 
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;
@@ -86,7 +86,9 @@ fn joined(held: Option<LockGuard>, next: LockGuard) -> Option<LockGuard> {
 
 async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
     match wait {
-        Wait::Until(deadline) if deadline.has_passed() => Ok(None),
+        Wait::Until(deadline) if deadline.has_passed() => {
+            lock.client().check_connected().map(|()| None).map_err(Error::from)
+        }
         wait => lock.acquire_within(owner, wait).await,
     }
 }

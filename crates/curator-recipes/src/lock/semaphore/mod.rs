@@ -135,8 +135,8 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
-    /// Waits for a lease, no longer than `timeout`; returns `None` if the others have all leases, or are before us, when the
-    /// time is up.
+    /// Waits for a lease, no longer than `timeout`; returns `None` when the time is up: the others have all leases or are
+    /// before us, or the servers have been slow to answer.
     ///
     /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero is
     /// [`try_acquire`](Self::try_acquire).
@@ -144,7 +144,8 @@ impl InterProcessSemaphoreV2 {
     /// # Errors
     ///
     /// The same as [`acquire`](Self::acquire); [`NotConnected`](curator_client::Error::NotConnected) in
-    /// [`Client`](crate::Error::Client) if there is no connection when the time is up.
+    /// [`Client`](crate::Error::Client) if there is no connection when the time is up, or the session is
+    /// [suspended](curator_client::ConnectionState::Suspended).
     ///
     /// # Cancel safety
     ///
