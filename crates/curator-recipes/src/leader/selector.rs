@@ -159,7 +159,8 @@ impl LeaderSelector {
     /// # Errors
     ///
     /// [`JobFailed`](LeaderSelectorError::JobFailed) and [`JobPanicked`](LeaderSelectorError::JobPanicked) with
-    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure); [`Selector`](LeaderSelectorError::Selector) if the client has ended.
+    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure); [`Selector`](LeaderSelectorError::Selector) if the client has
+    /// ended, or does not have the permission to delete its node.
     /// It is no error that the client is closed.
     ///
     /// # Cancel safety
@@ -185,7 +186,7 @@ impl LeaderSelector {
                 acquired = self.mutex.acquire_as(&owner) => Some(acquired),
             };
             let guard = match acquired {
-                None => return Ok(self.left().await),
+                None => return self.left().await,
                 Some(Ok(guard)) => guard,
                 Some(Err(Error::Client(ClientError::Closed))) => return Ok(()),
                 Some(Err(error @ Error::Client(ClientError::ClientEnded { .. } | ClientError::Forked))) => {
@@ -195,7 +196,7 @@ impl LeaderSelector {
                     self.log(&error, "cannot take part, and will try again");
                     tokio::select! {
                         biased;
-                        () = &mut shutdown => return Ok(self.left().await),
+                        () = &mut shutdown => return self.left().await,
                         // If the client has closed, the next acquire says so.
                         _ = retrier.again() => continue,
                     }
@@ -274,16 +275,13 @@ impl LeaderSelector {
     }
 
     /// Waits until a place that was given up is deleted, for at most the client's close timeout.
-    async fn left(&self) {
+    async fn left<E>(&self) -> Result<(), LeaderSelectorError<E>> {
         let client = self.mutex.client();
         tokio::select! {
             biased;
-            left = left_queue(client, self.path()) => {
-                if let Err(error) = left {
-                    self.log(&error, "its place in the queue is not given up");
-                }
-            }
-            () = client.sleep_until(Deadline::after(client.close_timeout())) => {}
+            left = left_queue(client, self.path()) => Ok(left?),
+            // The deletion goes on in the background.
+            () = client.sleep_until(Deadline::after(client.close_timeout())) => Ok(()),
         }
     }
 

@@ -133,7 +133,8 @@ async fn who_resigns_goes_to_the_end_and_who_stands_aside_leaves() {
     let mut before = children(&client, &path).await;
     soon(first.resign()).await.unwrap();
     let mut after = children(&client, &path).await;
-    (before.sort(), after.sort());
+    before.sort();
+    after.sort();
     assert_eq!(after, before);
 
     soon(first.stand_aside()).await.unwrap();

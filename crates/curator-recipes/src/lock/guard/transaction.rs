@@ -7,7 +7,7 @@ use curator_client::{CreateMode, NodePath, Transaction, TransactionOperation, Tr
 use crate::engine::hold::Hold;
 use crate::error::{Error, LockLost, LossReason, Result};
 
-/// Operations that are applied together, and only if the lock is still held; made by [`LockGuard::transaction`].
+/// Operations that are applied together, and only if the lock is still held; made by [`LockGuard::transaction`](super::LockGuard::transaction).
 ///
 /// It is ZooKeeper's `multi`, starting with a check that every node of the guard still exists. The server does both in
 /// one step, so writes to ZooKeeper itself need no [fencing token](crate::FencingToken).
@@ -83,7 +83,7 @@ impl<'a> GuardedTransaction<'a> {
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`]: the lock had already been lost; nothing was applied, and [`LockGuard::is_valid`] is false.
+    /// - [`Error::Lost`]: the lock had already been lost; nothing was applied, and [`LockGuard::is_valid`](super::LockGuard::is_valid) is false.
     /// - [`TransactionFailed`](curator_client::Error::TransactionFailed) in [`Error::Client`]: one of *your* operations
     ///   failed, numbered from 0; nothing was applied.
     /// - [`Ambiguous`](curator_client::Error::Ambiguous) in [`Error::Client`]: the answer was lost. It is not known
