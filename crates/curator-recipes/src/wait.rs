@@ -47,13 +47,15 @@ impl Wait {
                 Deadline::NEVER => pending().await,
                 deadline => client.sleep_until(deadline).await,
             }
+            // `None` says that another contender is before us, which is not known without a connection. Asked while the work still
+            // stands in the queue: to leave it takes requests, which may fail.
+            client.check_connected()
         };
         let done = tokio::select! {
             biased;
             error = client.closing() => Err(error.into()),
             done = work => done,
-            // `None` says that another contender is before us, which is not known without a connection.
-            () = time_is_up => client.check_connected().map(|()| None).map_err(Error::from),
+            connected = time_is_up => connected.map(|()| None).map_err(Error::from),
         };
         match done {
             // Whichever of the two was seen first, the cause is that the client closes.

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_had_is_told_and_the_others_are_used() {
+    fn unavailable_peers_are_reported_and_the_others_are_used() {
         let there = Prepared { client: Client::Curator, variables: vec![("X", "/jars".into())] };
         let results = [(Client::Curator, Ok(there.clone())), (Client::Kazoo, Err("no Python".to_owned()))];
         let (available, not_run) = sorted(results);

@@ -1,24 +1,26 @@
-//! Writes the parts of pages that a program knows: the tables of files, and the list of decisions.
+//! Writes the parts of pages that a program knows: the tables of files and of features, and the list of decisions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The page with such parts. Each stands between a line that names it and `END`.
-const PAGE: &str = "docs/architecture.md";
+/// The pages with such parts. Each stands between a line that names it and `END`.
+const PAGES: [&str; 2] = ["README.md", "docs/architecture.md"];
 const BEGIN: &str = "<!-- cargo xtask docs: ";
 const END: &str = "<!-- end -->";
 
 /// Writes these parts again.
 pub(crate) fn write() -> Result<(), String> {
-    let path = crate::workspace().join(PAGE);
-    let page = read(&path)?;
-    let written = rewritten(&page, &crate::workspace())?;
-    if written == page {
-        crate::say(&format!("{PAGE} is up to date"));
-        return Ok(());
+    for name in PAGES {
+        let path = crate::workspace().join(name);
+        let page = read(&path)?;
+        let written = rewritten(&page, &crate::workspace()).map_err(|e| format!("{name}: {e}"))?;
+        if written == page {
+            crate::say(&format!("{name} is up to date"));
+            continue;
+        }
+        fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        crate::say(&format!("{name} has changed"));
     }
-    fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
-    crate::say(&format!("{PAGE} has changed"));
     Ok(())
 }
 
@@ -26,13 +28,16 @@ fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
     let mut parts = page.split(BEGIN);
     let mut written = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let no_end = || format!("{PAGE}: a part without `-->` or `{END}`: expected both");
+        let no_end = || format!("a part without `-->` or `{END}`: expected both");
         let (name, rest) = part.split_once(" -->").ok_or_else(no_end)?;
         let (_, after) = rest.split_once(END).ok_or_else(no_end)?;
         let table = match name.split_once(' ') {
             Some(("files", folder)) => files(&workspace.join(folder))?,
+            Some(("features", package)) => features(&read(&workspace.join(package).join("Cargo.toml"))?)?,
             None if name == "decisions" => decisions(&workspace.join("docs/adr"))?,
-            _ => return Err(format!("{PAGE}: a part {name:?}: expected `decisions` or `files <folder>`")),
+            _ => {
+                return Err(format!("a part {name:?}: expected `decisions`, `features <package>` or `files <folder>`"));
+            }
         };
         written += &format!("{BEGIN}{name} -->\n\n{table}\n{END}{after}");
     }
@@ -52,6 +57,30 @@ fn files(folder: &Path) -> Result<String, String> {
         let sentence = first_sentence(&read(&folder.join(&name))?);
         let sentence = sentence.ok_or_else(|| format!("{name} in {}: expected `//!` first", folder.display()))?;
         table += &format!("| `{name}` | {sentence} |\n");
+    }
+    Ok(table)
+}
+
+/// Each feature of the manifest, with the comment above it.
+fn features(manifest: &str) -> Result<String, String> {
+    let section = manifest.lines().skip_while(|line| *line != "[features]").skip(1);
+    let (mut table, mut comment, mut default) =
+        ("| Feature | What it adds |\n|---|---|\n".to_owned(), String::new(), "");
+    for line in section.take_while(|line| !line.starts_with('[')) {
+        match (line.strip_prefix('#'), line.split_once(" = ")) {
+            // An empty line of a comment ends what is said of the section.
+            (Some(""), _) => comment.clear(),
+            (Some(text), _) => comment += text,
+            (None, Some(("default", list))) => default = list,
+            (None, Some((name, _))) if comment.is_empty() => {
+                return Err(format!("the feature {name}: expected a comment"));
+            }
+            (None, Some((name, _))) => {
+                let by_default = if default.contains(&format!("\"{name}\"")) { " (default)" } else { "" };
+                table += &format!("| `{name}`{by_default} |{} |\n", std::mem::take(&mut comment));
+            }
+            (None, None) => {}
+        }
     }
     Ok(table)
 }
@@ -104,9 +133,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_what_a_program_writes() {
-        let page = read(&crate::workspace().join(PAGE)).unwrap();
-        assert!(rewritten(&page, &crate::workspace()).unwrap() == page, "{PAGE} is not up to date: cargo xtask docs");
+    fn the_pages_have_what_a_program_writes() {
+        for name in PAGES {
+            let page = read(&crate::workspace().join(name)).unwrap();
+            assert!(
+                rewritten(&page, &crate::workspace()).unwrap() == page,
+                "{name} is not up to date: cargo xtask docs"
+            );
+        }
+    }
+
+    #[test]
+    fn a_feature_is_described_by_the_comment_above_it() {
+        let manifest = "[package]\n[features]\ndefault = [\"a\"]\n# Of all.\n#\n# one\n# thing\na = []\n# two\nb = [\"c/b\"]\n\n[lints]\n";
+        let table = features(manifest).unwrap();
+        assert!(table.ends_with("|---|---|\n| `a` (default) | one thing |\n| `b` | two |\n"), "{table}");
+        features("[features]\na = []\n").unwrap_err();
     }
 
     #[test]

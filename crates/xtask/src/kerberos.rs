@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_named_by_its_package() {
+    fn a_missing_program_is_named_by_its_package() {
         const PARTS: [Part; 3] = [
             Part { package: "here", is_there: || true },
             Part { package: "gone", is_there: || is_system_program("no-such-program") },

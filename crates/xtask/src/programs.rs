@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn test_programs_are_told_from_other_artifacts() {
+    fn test_programs_are_distinguished_from_other_artifacts() {
         let read = |kind, name, test| {
             Program::read(&message(kind, name, test)).map(|found| found.map(|p| (p.target, p.needs)))
         };

@@ -151,7 +151,7 @@ fn the_rule_of_one_probe_is_wrong() {
 }
 
 #[test]
-fn an_end_that_somebody_has_seen_is_final() {
+fn an_end_that_was_observed_is_final() {
     let lease = SessionLease::new(Duration::from_nanos(T), ClockInstant::now());
     while lease.is_valid() {}
     assert_eq!(lease.valid_until(), ClockInstant::ZERO);

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_ends_its_connection_and_nobody_else() {
+    fn work_that_panics_ends_only_its_connection() {
         let task = SessionTask::new(Box::pin(async { panic!("on purpose") }), || SessionState::SyncConnected);
         task.running.run();
         assert_eq!(task.end(), Some(LinkEnd::Lost));

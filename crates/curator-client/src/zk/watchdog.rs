@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_watched_over_after_the_end_and_the_thread_ends() {
+    fn the_watchdog_thread_ends_with_its_last_connection() {
         static OFTEN: Patrol = Patrol::every(Duration::from_millis(1));
         // Twice: the thread starts again.
         for _ in 0..2 {

@@ -79,7 +79,7 @@ async fn cost(proxy: &FaultProxy, transaction: Transaction) -> (BTreeMap<OpCode,
 }
 
 #[tokio::test]
-async fn one_flight_of_looks_is_sent_where_nothing_else_tells_and_only_there() {
+async fn the_stats_of_new_nodes_are_requested_only_where_the_reply_lacks_them() {
     let (_server, proxy, client, _other) = old().await;
     proxy.set_delay(Duration::from_millis(5));
     let with = |looks| (BTreeMap::from([(OpCode::Multi, 1), (OpCode::Exists, looks)]), 2);

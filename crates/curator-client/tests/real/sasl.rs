@@ -109,7 +109,7 @@ async fn a_session_whose_user_is_not_known_any_more_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_a_server_lets_in_as_nobody_does_not_stay() {
+async fn a_client_that_a_server_admits_without_authentication_leaves() {
     let login = write_login_configuration("users-open.jaas", &USERS);
     let server = sasl_server(&login).property("allowSaslFailedClients", "true").start().await.unwrap();
     is_refused(known(&server, WRONG), NOBODY).await;
@@ -117,7 +117,7 @@ async fn a_client_that_a_server_lets_in_as_nobody_does_not_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_asks_for_sasl_refuses_whoever_has_none() {
+async fn a_server_that_requires_sasl_refuses_clients_without_it() {
     let login = write_login_configuration("users-required.jaas", &USERS);
     for (property, value) in [("sessionRequireClientSASLAuth", "true"), ("enforce.auth.enabled", "true")] {
         let server = sasl_server(&login).property(property, value).property("enforce.auth.schemes", "sasl");

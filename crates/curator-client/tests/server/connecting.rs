@@ -11,7 +11,7 @@ use crate::support::{SLACK, builder, direct, direct_with, once, proxy, refusal, 
 const CONNECTION: Duration = Duration::from_millis(800);
 
 #[tokio::test]
-async fn a_connect_to_nobody_or_to_a_server_that_does_not_answer_ends_at_the_connection_timeout() {
+async fn a_connect_without_a_server_or_an_answer_ends_at_the_connection_timeout() {
     type Fault = fn(&FaultProxy);
     let silent = "connected, but no answer to the handshake";
     // The last server answers the handshake, for which a busy machine needs its time.

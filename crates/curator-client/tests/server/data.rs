@@ -5,7 +5,7 @@ use curator_client::{Error, Outcome};
 use crate::support::{direct, unique_path};
 
 #[tokio::test]
-async fn a_missing_node_is_told_apart_from_an_empty_one() {
+async fn a_missing_node_differs_from_an_empty_one() {
     let client = direct().await;
     let path = unique_path("node");
     assert_eq!(client.check_exists(&path).await.unwrap(), None);

@@ -58,7 +58,7 @@ async fn a_session_comes_back_however_many_watches_it_had() {
 
 /// The janitor tries again what it finds a connection lost by, so such a request would break the connection for ever.
 #[tokio::test]
-async fn a_path_that_is_too_long_is_refused_by_every_request_and_harms_nobody() {
+async fn a_path_that_is_too_long_is_refused_by_every_request_without_side_effects() {
     let (proxy, client) = behind_proxy().await;
     let long = format!("/{}", "x".repeat(2 << 20));
     let errors = [

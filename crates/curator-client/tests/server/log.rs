@@ -73,7 +73,7 @@ async fn the_life_of_sessions_has_a_line_for_each_thing_that_happens() {
 
 /// A subscriber may have its own idea of what to do with a line, such as asking how the client is.
 #[tokio::test]
-async fn whoever_reads_the_log_may_call_the_client() {
+async fn a_log_subscriber_may_call_the_client() {
     let (proxy, client) = client("asked").await;
     let (asked, times) = (client.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&times);

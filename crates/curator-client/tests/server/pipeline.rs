@@ -47,7 +47,7 @@ async fn two_calls_are_one_round_trip_after_an_outage_too() {
 }
 
 #[tokio::test]
-async fn requests_are_sent_although_nobody_polls_them() {
+async fn unpolled_requests_are_sent() {
     let (proxy, client) = far_away().await;
     let session = client.session().await.unwrap();
     let path = client.resolve("/").unwrap();

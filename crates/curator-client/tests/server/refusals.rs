@@ -21,7 +21,7 @@ fn paths(deletes: Vec<curator_client::PendingDelete>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_to_those_who_look_for_that_session() {
+async fn a_refusal_is_reported_to_subscribers_of_its_session() {
     let client = direct().await;
     let session = client.session().await.unwrap();
     let (dir, mut refusals) = (no_way_out(&client).await, client.janitor().refusals(&session));
@@ -42,7 +42,7 @@ async fn a_refusal_is_told_to_those_who_look_for_that_session() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_found_and_cannot_be_deleted_is_told_by_its_name() {
+async fn a_found_node_that_cannot_be_deleted_is_reported_by_name() {
     let client = direct().await;
     let session = client.session().await.unwrap();
     let dir = no_way_out(&client).await;

@@ -10,7 +10,7 @@ use crate::support::{Noted, behind_proxy_with, soon, unique_path};
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[tokio::test]
-async fn a_policy_is_told_how_often_and_since_when() {
+async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
     let policy = Noted::new(3, PAUSE);
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy.clone())).await;
     let asked = || std::mem::take(&mut *policy.asked.lock().unwrap());

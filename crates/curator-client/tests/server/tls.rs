@@ -18,7 +18,7 @@ fn tls() -> TlsOptions {
 }
 
 #[tokio::test]
-async fn a_plain_server_is_told_from_one_that_is_away() {
+async fn a_plain_server_differs_from_an_absent_one() {
     let connect_string = TestingServer::shared().await.connect_string();
     assert_eq!(tls_problem(&connect_string, Some(tls())).await, TlsProblem::NotTls);
 }
@@ -69,7 +69,7 @@ async fn without_quorum(speaks_plainly: bool) -> String {
 }
 
 #[tokio::test]
-async fn a_plain_client_is_told_of_a_port_that_speaks_only_tls() {
+async fn a_plain_client_reports_a_port_that_speaks_only_tls() {
     let connect_string = without_quorum(false).await;
     assert_eq!(tls_problem(&connect_string, None).await, TlsProblem::TlsRequired);
 }

@@ -66,7 +66,7 @@ async fn new_nodes_of_every_kind_have_their_stats() {
 }
 
 #[tokio::test]
-async fn a_failure_names_its_operation_and_undoes_the_rest() {
+async fn a_failed_transaction_names_its_operation_and_applies_none() {
     let client = direct().await;
     let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let (new, missing) = (format!("{dir}/new"), format!("{dir}/missing"));

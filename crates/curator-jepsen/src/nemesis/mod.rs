@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_clients_anew_does_not_mix_with_what_harms_them() {
+    fn nemeses_that_restart_clients_are_not_mixed_with_those_that_stop_them() {
         use Nemesis::*;
         for nemesis in [PauseClient, PauseClientLong, KillClient, CutClient, Flapping, ClockRate] {
             assert!(!ClockRate.mixes_with(nemesis) && !nemesis.mixes_with(ClockRate), "{nemesis}");

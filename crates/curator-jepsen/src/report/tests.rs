@@ -150,7 +150,7 @@ fn a_run_is_clean_only_if_all_came_back_did_something_and_left_nothing() {
 }
 
 #[test]
-fn what_breaks_in_a_peers_lock_is_told_and_fails_no_run() {
+fn a_defect_of_a_peers_lock_is_reported_and_does_not_fail_the_run() {
     let mut events = events();
     for event in &mut events {
         if let What::Acquired { part, .. } = &mut event.what {
@@ -173,7 +173,7 @@ fn late_write() -> Story {
 }
 
 #[test]
-fn late_writes_that_no_stop_explains_are_told() {
+fn late_writes_that_no_stop_explains_are_reported() {
     let told = |late: Story| {
         let text = checked(&late.events, &finale()).text();
         assert!(text.contains("\nNo violation."), "{text}");

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_nobody_waited_for_is_not_the_next_ones() {
+    async fn an_abandoned_answer_is_not_taken_for_the_next_one() {
         let store = Store::start().await.unwrap();
         let mut client = client(&store);
         // One answer, so that there is a connection to lose.

@@ -21,13 +21,13 @@ fn scenarios() -> [Scenario; 8] {
 }
 
 #[test]
-fn whoever_may_not_wait_owns_or_is_refused() {
+fn contests_that_may_not_wait_own_or_are_refused() {
     hold(scenarios());
     hold(Scenario::rows_of_readers_and_writers(3).skip(1).map(|row| row.with_impatient(1)));
 }
 
 #[test]
-fn whoever_may_not_wait_owns_or_is_refused_with_one_fault() {
+fn contests_that_may_not_wait_own_or_are_refused_with_one_fault() {
     for fault in KINDS {
         // A lost session lives on at the server for a while, which multiplies the states.
         let is_small = |scenario: &Scenario| fault != Fault::LostSession || scenario.clients.len() < 3;

@@ -137,6 +137,8 @@ pub(crate) fn documented(phase: Phase, fault: Option<Fault>, error: &Error) -> O
             Phase::NewDirectory | Phase::Acquire | Phase::Turn | Phase::TimeOut | Phase::Try,
             Error::MultiLockMember { cause, rollback, .. },
         ) if expired && is_of_the_end(cause) && rollback.iter().all(is_of_the_end) => Some("MultiLockMember"),
+        // The connection was cut just before the time was up.
+        (Phase::TimeOut, error) if fault.is_some() && is_not_connected(error) => Some("NotConnected"),
         (Phase::Transaction, Error::Client(ClientError::Ambiguous { .. })) => Some("Ambiguous"),
         (Phase::Transaction | Phase::ReadToo | Phase::Downgrade | Phase::ReEntry | Phase::Release, error)
             if expired && is_of_the_end(error) =>
@@ -144,6 +146,14 @@ pub(crate) fn documented(phase: Phase, fault: Option<Fault>, error: &Error) -> O
             Some("Lost")
         }
         _ => None,
+    }
+}
+
+fn is_not_connected(error: &Error) -> bool {
+    match error {
+        Error::Client(error) => matches!(error, ClientError::NotConnected { .. }),
+        Error::MultiLockMember { cause, .. } => is_not_connected(cause),
+        _ => false,
     }
 }
 

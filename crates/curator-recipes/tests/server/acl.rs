@@ -22,7 +22,7 @@ async fn the_nodes_of_counts_and_of_writers_that_became_readers_get_the_acls_of_
 
 /// ZooKeeper asks the parent who may delete a node, and not the node.
 #[tokio::test]
-async fn who_may_delete_in_the_directory_can_break_a_lock_and_its_holder_is_told() {
+async fn a_client_that_may_delete_in_the_directory_can_break_a_lock_and_the_holder_is_notified() {
     let open = Permission::CREATE | Permission::READ | Permission::DELETE;
     let owner = owner(Ours { directories: open, contenders: Permission::NONE }).await;
     let (stranger, path) = (client().await, path("acl-open"));

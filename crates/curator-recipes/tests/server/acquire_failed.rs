@@ -112,7 +112,7 @@ async fn a_wait_in_the_queue_does_not_count_as_failing() {
 
 /// The reader's node is created by a way of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_cannot_become_a_reader_is_told_of_the_lock() {
+async fn a_failed_downgrade_names_the_lock() {
     let (proxy, client) = impatient(LONG_SESSION).await;
     let path = path("unanswered-reader");
     let lock = read_write(&client, &path);

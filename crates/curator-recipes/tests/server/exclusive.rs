@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use crate::support::{Witness, client, mutex, path, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_instance_shared_by_twenty_tasks_is_fair_and_nobody_is_stuck() {
+async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
     let (client, path) = (client().await, path("twenty-tasks"));
     let shared = mutex(&client, &path);
     let witness = Witness::default();

@@ -119,7 +119,7 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
 }
 
 #[tokio::test]
-async fn who_resigns_goes_to_the_end_and_who_stands_aside_leaves() {
+async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_leaves() {
     // What another session sees is gone.
     let (its, client, path) = (connected().await, connected().await, path("latch-resign"));
     let ((first, leadership), second) = leader_and_follower(&its, &its, &path).await;
@@ -169,7 +169,7 @@ async fn a_leader_that_is_asked_for_its_leadership_resigns() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_node_is_deleted_is_told_and_joins_again_at_the_end() {
+async fn a_leader_whose_node_is_deleted_is_notified_and_joins_again_at_the_end() {
     let (client, path) = (connected().await, path("latch-deleted"));
     let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
     client.delete().for_path(leadership.node()).await.unwrap();

@@ -54,22 +54,22 @@ async fn lane(direction: Direction) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_cut_off_both_ways_is_told_before_another_holds() {
+async fn a_holder_cut_off_both_ways_is_notified_before_another_holds() {
     cut_off(Direction::Both).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_that_is_not_heard_is_told_before_another_holds() {
+async fn a_holder_whose_requests_are_lost_is_notified_before_another_holds() {
     cut_off(Direction::ToServer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_that_hears_nothing_is_told_before_another_holds() {
+async fn a_holder_without_replies_is_notified_before_another_holds() {
     cut_off(Direction::ToClient).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_deletion_of_the_node_is_told_to_the_holder_whether_it_had_waited_or_not() {
+async fn the_holder_is_notified_of_a_deletion_whether_it_had_waited_or_not() {
     let (holder, admin, path) = (client().await, client().await, path("deleted"));
     let at_once = mutex(&holder, &path).acquire().await.unwrap();
     let waited = acquiring(&holder, &path);
@@ -91,7 +91,7 @@ async fn the_deletion_of_the_node_is_told_to_the_holder_whether_it_had_waited_or
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn somebody_writing_to_the_node_is_no_loss() {
+async fn a_write_to_the_node_is_not_a_loss() {
     let (holder, admin, path) = (client().await, client().await, path("written"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let told = tokio::spawn(guard.loss());
@@ -135,7 +135,7 @@ async fn work_that_can_fail_has_one_error_for_its_own_failure_and_for_the_loss()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whether_a_guard_is_valid_is_told_without_a_request() {
+async fn the_validity_of_a_guard_is_known_without_a_request() {
     let ((proxy, holder), other, path) = (behind_proxy().await, client().await, path("valid"));
     let held = mutex(&other, &path).acquire().await.unwrap();
     let waiting = acquiring(&holder, &path);

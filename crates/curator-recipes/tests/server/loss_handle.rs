@@ -83,7 +83,7 @@ async fn a_handle_ends_with_the_last_guard_and_keeps_no_lock() {
 
 /// It waits for an answer, or for an event, and nobody will ever fetch it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handle_that_nobody_polls_keeps_neither_the_client_open_nor_the_span_of_the_hold() {
+async fn an_unpolled_handle_keeps_neither_the_client_open_nor_the_span_of_the_hold() {
     for polls in [1, 20] {
         let (proxy, holder) = behind_proxy().await;
         let logs = Logs::at(Level::DEBUG);

@@ -86,7 +86,7 @@ async fn paths_of_every_lock_work_with_the_client() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locks_of_two_namespaces_are_in_one_session_and_exclude_nobody_of_the_other() {
+async fn locks_of_two_namespaces_share_a_session_and_do_not_exclude_each_other() {
     let (client, namespaces) = (client().await, [path("one"), path("other")]);
     let mutex = |namespace: &str| InterProcessMutex::new(&client.using_namespace(namespace).unwrap(), "/m").unwrap();
     let [one, other] = namespaces.each_ref().map(|namespace| mutex(namespace));

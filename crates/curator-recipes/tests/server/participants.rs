@@ -80,7 +80,7 @@ async fn nodes_look_as_curator_writes_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_directory_is_a_container_that_the_server_removes_when_nobody_needs_it() {
+async fn the_directory_is_a_container_that_the_server_removes_when_unused() {
     let interval = Duration::from_millis(100);
     let server = TestingServer::builder().container_check_interval(interval).start().await.unwrap();
     let client = connect(&server.connect_string()).await;

@@ -118,7 +118,7 @@ fn told(participants: &[Participant]) -> Vec<(ParticipantKind, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn participants_are_told_of_each_side_and_of_both() {
+async fn participants_are_listed_of_each_side_and_of_both() {
     use ParticipantKind::{Read, Write};
     let (first, path) = (client().await, path("read-write-participants"));
     let lock = lock(&first, &path).with_lock_data(*b"the data");

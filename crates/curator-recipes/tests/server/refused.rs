@@ -117,7 +117,7 @@ async fn a_reader_bears_a_refused_read_node() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_node_that_somebody_else_has_deleted_blocks_nobody() {
+async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
     let (owner, client, path) = no_way_out("refused-gone", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
@@ -139,7 +139,7 @@ async fn a_refused_node_that_somebody_else_has_deleted_blocks_nobody() {
 
 /// Whoever waits for leases learns of one that is never given back, if it takes the room that it needs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without() {
+async fn a_wait_for_leases_fails_on_a_refused_one_that_it_needs() {
     let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-lease"));
     let leases = format!("{path}/leases");
     no_way_out_for_others(&owner, &leases).await;
@@ -164,7 +164,7 @@ async fn who_waits_for_leases_learns_of_a_refused_one_that_it_cannot_do_without(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_lease_that_somebody_else_has_deleted_takes_no_room() {
+async fn a_refused_lease_that_another_client_has_deleted_takes_no_room() {
     let (owner, client, path) = no_way_out("refused-lease-gone", "/leases").await;
     let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
     let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());

@@ -15,7 +15,7 @@ use crate::support::{
 /// A waiter so far back does not watch its own node yet. The tests of the contract send the request to a waiter that watches its
 /// own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_to_a_waiter_far_back_in_the_queue_is_told_to_the_holder() {
+async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
     let (first, last, path) = (client().await, client().await, path("revoke-waiting"));
     let guard = mutex(&first, &path).acquire().await.unwrap();
     for place in 1..=3 {
@@ -54,7 +54,7 @@ async fn other_data_in_the_node_is_no_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_to_be_asked_is_told_of_the_loss() {
+async fn a_holder_that_waits_for_a_revocation_is_notified_of_the_loss() {
     let ((proxy, holder), path) = (behind_proxy().await, path("revoke-lost"));
     for reason in LOSSES {
         let guard = Arc::new(Held::Guard(mutex(&holder, &path).acquire().await.unwrap()));

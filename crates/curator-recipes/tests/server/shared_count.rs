@@ -103,7 +103,7 @@ async fn a_count_that_another_creates_meanwhile_is_anothers_until_it_is_set() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_answer_does_no_harm_or_is_told() {
+async fn a_lost_answer_is_harmless_or_reported() {
     let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/lost-answers"), 6);
 
@@ -170,7 +170,7 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
 
 /// Whoever comes late sees the latest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_that_nobody_waits_for_become_one() {
+async fn unread_changes_become_one() {
     let (one, other, path) = (client().await, client().await, path("changes/many"));
     let theirs = count(&other, &path, 0);
     let mut changes = count(&one, &path, 0).changes();

@@ -66,7 +66,7 @@ async fn an_acquire_that_waits_while_the_client_closes_fails_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_the_client_tells_the_holder_and_frees_the_lock_at_once() {
+async fn closing_the_client_notifies_the_holder_and_frees_the_lock_at_once() {
     let (holder, other, path) = (connected().await, connected().await, path("close-holder"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     holder.close().await.unwrap();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_has_what_any_entry_grants() {
+    fn a_user_has_the_permissions_of_every_matching_entry() {
         let list = [entry(permissions::READ, "world", "anyone"), entry(permissions::WRITE, "ip", "127.0.0.0/8")];
         assert_eq!(check(&list, permissions::READ, &[]), Ok(()));
         assert_eq!(check(&list, permissions::WRITE, &[]), Err(Code::NoAuth));

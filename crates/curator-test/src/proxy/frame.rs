@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tls_records_are_told_from_frames_and_read_whole() {
+    async fn tls_records_are_distinguished_from_frames_and_read_whole() {
         assert!(is_tls([0x16, 3, 1, 0]) && !is_tls(45_i32.to_be_bytes()) && !is_tls(*b"mntr"));
         let mut stream: &[u8] = b"\x02ab\x17\x03\x03\0\0\x15\x03";
         let first = Frame::read_record(b"\x16\x03\x01\0", &mut stream).await.unwrap().unwrap();

@@ -87,7 +87,7 @@ async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
 }
 
 #[tokio::test]
-async fn a_client_is_told_another_session_timeout_than_the_server_keeps() {
+async fn a_server_that_grants_one_session_timeout_and_keeps_another() {
     let (proxy, client) = set_up().await;
     let granted = client.session_timeout();
     proxy.stretch_session_timeouts(2.0);
@@ -208,7 +208,7 @@ async fn a_reset_is_an_error_on_the_socket() {
 }
 
 #[tokio::test]
-async fn refused_connections_find_nobody_listening() {
+async fn refused_connections_find_no_listener() {
     let (proxy, client) = set_up().await;
     proxy.refuse(true).unwrap();
     let error = TcpStream::connect(proxy.address()).unwrap_err();

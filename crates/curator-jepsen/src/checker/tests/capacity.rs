@@ -26,7 +26,7 @@ fn a_hold_claims_nothing_after_its_last_true_answer() {
 }
 
 #[test]
-fn a_clock_that_was_read_long_before_the_line_was_written_convicts_nobody() {
+fn a_clock_read_long_before_its_line_was_written_is_no_evidence() {
     // The answer came between 20 and 80: it may have been that of 20.
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(20).gives_back(90);
     let mut story = story.client(1).acquires(30, [mutex(2)]).valid(35).gives_back(40);

@@ -184,7 +184,7 @@ fn an_event_is_followed_by_a_look_at_what_has_changed() {
 }
 
 #[test]
-fn whoever_may_not_wait_for_leases_is_refused_and_watches_nothing() {
+fn a_contest_that_may_not_wait_for_leases_is_refused_and_watches_nothing() {
     let contest = || claiming(3).without_waiting();
     let (play, step) = Play::first(contest(), others(3), says(5));
     assert_eq!(step, Step::Refused);
@@ -258,7 +258,7 @@ fn a_recovery_of_leases_that_is_not_answered_is_tried_again_from_the_sync_on() {
 }
 
 #[test]
-fn whoever_is_the_first_is_not_queued_any_more_and_is_blocked_by_leases_only() {
+fn the_first_contender_is_no_longer_queued_and_is_blocked_by_leases_only() {
     let play = Play::waiting_for(2);
     assert!(!play.contest.is_queued());
     let (before, leases) = (name(-1), [0, 1, 2].map(lease_name));

@@ -8,7 +8,7 @@ fn overflow_of(name: String) -> Step {
 }
 
 #[test]
-fn after_an_overflow_nobody_owns() {
+fn after_an_overflow_no_contest_owns() {
     // Ours has the number, or another; it may have come after ours, but whoever came after it cannot know that.
     for number in [-5, i32::MIN, i32::MAX] {
         for (ours, listed) in [(number, children([number])), (5, children([5, number]))] {

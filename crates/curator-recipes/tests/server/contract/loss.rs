@@ -7,7 +7,7 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::{behind_proxy, end_session, soon, still_waits, until};
 
-pub(super) async fn a_holder_whose_session_is_gone_is_told_and_the_next_one_holds(kind: Kind) {
+pub(super) async fn a_holder_whose_session_ended_is_notified_and_the_next_one_holds(kind: Kind) {
     let stage = Stage::shared(kind, "holder-lost").await;
     let (proxy, holder) = behind_proxy().await;
     let guard = stage.lock(&holder).acquire().await.unwrap();

@@ -27,10 +27,10 @@ macro_rules! contract {
             contract!(@ $kind, patience, [
                 a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind,
                 a_timed_acquire_that_gets_its_turn_holds,
-                a_zero_wait_acquire_takes_what_is_free_and_waits_for_nobody,
+                a_zero_wait_acquire_takes_a_free_lock_and_never_waits,
             ]);
             contract!(@ $kind, loss, [
-                a_holder_whose_session_is_gone_is_told_and_the_next_one_holds,
+                a_holder_whose_session_ended_is_notified_and_the_next_one_holds,
                 a_waiter_whose_session_is_gone_comes_back_with_a_new_node,
             ]);
             contract!(@ $kind, cancel, [
@@ -40,16 +40,16 @@ macro_rules! contract {
                 a_release_dropped_at_every_await_still_releases,
             ]);
             contract!(@ $kind, participants, [
-                participants_are_told_with_who_they_are_and_who_owns,
+                participants_are_listed_with_their_data_and_ownership,
             ]);
             contract!(@ $kind, permission, [
-                who_may_not_enter_is_told_and_the_holder_keeps_its_lock,
-                who_may_enter_and_not_list_is_told_and_its_node_goes,
+                a_contender_that_may_not_create_gets_an_error_and_the_holder_keeps_its_lock,
+                a_contender_that_may_create_and_not_list_gets_an_error_and_leaves_no_node,
                 who_may_not_read_the_nodes_of_others_cannot_wait_for_them,
             ]);
             contract!(@ $kind, revocation, [
                 a_holder_that_listens_learns_that_its_lock_is_asked_back,
-                a_request_before_the_holder_listens_is_told_to_it_and_not_to_the_next_one,
+                a_revocation_before_the_holder_listens_reaches_it_and_not_the_next_one,
                 a_request_that_comes_before_the_lock_is_held_is_not_missed,
                 the_release_of_one_guard_does_not_clear_the_request_to_another,
             ]);

@@ -23,7 +23,7 @@ fn expected(kind: Kind) -> Vec<Vec<(usize, bool)>> {
     }
 }
 
-pub(super) async fn participants_are_told_with_who_they_are_and_who_owns(kind: Kind) {
+pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: Kind) {
     let stage = Stage::shared(kind, "participants").await;
     let shown: Lock = stage.lock(&stage.admin);
     assert_eq!(shown.participants().await.unwrap(), []);

@@ -40,7 +40,7 @@ pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
     }
 }
 
-pub(super) async fn a_zero_wait_acquire_takes_what_is_free_and_waits_for_nobody(kind: Kind) {
+pub(super) async fn a_zero_wait_acquire_takes_a_free_lock_and_never_waits(kind: Kind) {
     let stage = Stage::quiet(kind, "zero-wait").await;
     let (holder, other) = (stage.client().await, stage.client().await);
     // The first time there are no directories yet.

@@ -106,7 +106,7 @@ async fn has_nothing_pending(client: &CuratorClient) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-pub(super) async fn who_may_not_enter_is_told_and_the_holder_keeps_its_lock(kind: Kind) {
+pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder_keeps_its_lock(kind: Kind) {
     let closed = Ours { directories: Permission::NONE, contenders: Permission::NONE };
     let read_only = Ours { directories: Permission::READ, contenders: Permission::READ | Permission::DELETE };
     for acls in [closed, read_only] {
@@ -148,7 +148,7 @@ pub(super) async fn who_may_not_enter_is_told_and_the_holder_keeps_its_lock(kind
 }
 
 /// A node whose create was answered is deleted by its name, though nobody may list where it is.
-pub(super) async fn who_may_enter_and_not_list_is_told_and_its_node_goes(kind: Kind) {
+pub(super) async fn a_contender_that_may_create_and_not_list_gets_an_error_and_leaves_no_node(kind: Kind) {
     let blind = Ours { directories: Permission::CREATE | Permission::DELETE, contenders: Permission::NONE };
     let stage = owned(kind, "unlisted", blind).await;
     for dir in stage.kind.dirs(&stage.path) {

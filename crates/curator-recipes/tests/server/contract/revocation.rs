@@ -75,7 +75,7 @@ pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(k
     stage.free(&client).await;
 }
 
-pub(super) async fn a_request_before_the_holder_listens_is_told_to_it_and_not_to_the_next_one(kind: Kind) {
+pub(super) async fn a_revocation_before_the_holder_listens_reaches_it_and_not_the_next_one(kind: Kind) {
     let stage = Stage::shared(kind, "revoke-early").await;
     let client = stage.client().await;
     let lock = stage.lock(&client);

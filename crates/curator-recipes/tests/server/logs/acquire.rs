@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_tells_behind_whom_it_waits() {
+async fn a_waiter_logs_the_node_before_it() {
     let (holder, waiter, path) = (client().await, client().await, path("logs/waiter"));
     let mut before = vec![mutex(&holder, &path).acquire().await.unwrap()];
     let mut between = Vec::new();
@@ -47,7 +47,7 @@ async fn a_waiter_tells_behind_whom_it_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_that_ends_without_the_lock_tells_why() {
+async fn an_acquire_that_ends_without_the_lock_logs_why() {
     let (holder, waiter, path) = (client().await, client().await, path("logs/given-up"));
     let held = mutex(&holder, &path).acquire().await.unwrap();
     let wanted = mutex(&waiter, &path);
@@ -91,7 +91,7 @@ async fn an_acquire_that_ends_without_the_lock_tells_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that_ends() {
+async fn an_acquire_logs_the_wait_for_its_owners_other_future_and_its_end() {
     let (holder, waiter, path) = (client().await, client().await, path("logs/gate"));
     let held = mutex(&holder, &path).acquire().await.unwrap();
     let (wanted, owner) = (mutex(&waiter, &path), OwnerId::new());
@@ -128,7 +128,7 @@ async fn an_acquire_tells_that_it_waits_for_its_owners_other_future_and_how_that
 
 /// It is first once more in the next session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_in_a_semaphores_queue_tells_it_again_in_the_next_session() {
+async fn the_first_in_a_semaphores_queue_logs_that_again_in_the_next_session() {
     let (holder, (proxy, waiter), path) = (client().await, behind_proxy().await, path("logs/leases-again"));
     let semaphore = |client| InterProcessSemaphoreV2::new(client, &path, 1).unwrap();
     let held = semaphore(&holder).acquire().await.unwrap();

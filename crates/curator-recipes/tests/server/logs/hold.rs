@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_life_of_a_hold_is_told() {
+async fn the_life_of_a_hold_is_logged() {
     let (holder, path, logs) = (client().await, path("logs/hold"), Logs::at(Level::DEBUG));
     let (mutex, owner) = (mutex(&holder, &path), OwnerId::new());
     logs.hear(async {
@@ -40,7 +40,7 @@ async fn the_life_of_a_hold_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revocation_is_told_once() {
+async fn a_revocation_is_logged_once() {
     let (holder, other, path) = (client().await, client().await, path("logs/revoked"));
     let logs = Logs::at(Level::DEBUG);
     logs.hear(async {
@@ -56,7 +56,7 @@ async fn a_revocation_is_told_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loss_is_told_once_by_whoever_notices_it_first() {
+async fn a_loss_is_logged_once() {
     let ((proxy, holder), path) = (behind_proxy().await, path("logs/lost"));
     for reason in LOSSES {
         let logs = Logs::at(Level::DEBUG);

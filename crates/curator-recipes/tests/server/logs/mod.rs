@@ -27,7 +27,7 @@ fn check_hold(line: &Line, kind: &str, lock: &str, guard: &LockGuard) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_tells_what_it_is() {
+async fn every_lock_logs_its_kind() {
     let (holder, path, logs) = (client().await, path("logs/kinds"), Logs::at(Level::DEBUG));
     let paths: Vec<_> = (0..6).map(|index| format!("{path}/multi/{index}")).collect();
     let lock = read_write(&holder, &path);
@@ -112,7 +112,7 @@ async fn no_line_is_long_and_none_has_a_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pipelines_are_told_at_level_trace() {
+async fn pipelines_are_logged_at_level_trace() {
     let (holder, path, logs) = (client().await, path("logs/trace"), Logs::at(Level::TRACE));
     let mutex = mutex(&holder, &path);
     mutex.acquire().await.unwrap().release().await.unwrap();

@@ -25,7 +25,7 @@ enum Way {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_of_which_one_node_is_deleted_is_told_which_and_still_releases_the_others() {
+async fn a_loss_of_one_of_several_nodes_names_it_and_the_others_are_released() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("one-gone"));
     for lock in [multi(&client, &paths), one_by_one(&client, &paths)] {
         for gone in 0..3 {
@@ -86,7 +86,7 @@ async fn a_release_of_which_two_nodes_are_gone_names_both_in_the_order_of_the_re
 
 /// That the lock was lost is known already. A lost answer on top of it does not make it forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_known_loss_is_told_by_the_release_even_if_an_answer_is_lost() {
+async fn a_release_reports_a_known_loss_even_if_an_answer_is_lost() {
     let (proxy, client) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
     let (admin, paths) = (self::client().await, paths::<3>("known-loss"));
     for (_, fault) in FAULTS {

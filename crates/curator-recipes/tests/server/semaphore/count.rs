@@ -56,7 +56,7 @@ async fn a_number_that_is_raised_wakes_who_waits_and_so_does_one_that_is_created
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_that_is_lowered_takes_nothing_and_admits_nobody_until_fewer_are_held() {
+async fn a_lowered_limit_revokes_no_lease_and_admits_none_until_fewer_are_held() {
     let (holder, path) = (client().await, path("lowered"));
     let most = count(&holder, &path, 2);
     let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_missing_number_is_created_with_its_seed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_that_are_no_number_are_an_error_that_stands_in_nobodys_way() {
+async fn data_that_are_no_number_are_an_error_that_blocks_no_contender() {
     let (admin, path) = (client().await, path("no-number"));
     let most = count(&admin, &path, 1);
     let semaphore = semaphore(&admin, &path, 1);

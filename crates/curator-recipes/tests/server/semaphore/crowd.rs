@@ -89,7 +89,7 @@ async fn none_and_more_than_there_can_ever_be_are_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_leases_than_a_request_has_room_for_are_an_error_and_harm_nobody() {
+async fn more_leases_than_fit_into_a_request_are_an_error_without_side_effects() {
     let (client, path) = (client().await, path("absurd"));
     let session = client.session().await.unwrap().id();
     let semaphore = semaphore(&client, &path, usize::MAX);

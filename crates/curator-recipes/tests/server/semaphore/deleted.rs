@@ -55,7 +55,7 @@ async fn the_first_in_the_queue_starts_over_when_the_whole_lock_is_deleted_befor
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_lease_is_deleted_is_told_and_another_has_it() {
+async fn a_holder_whose_lease_is_deleted_is_notified_and_another_has_it() {
     let (holder, waiter, path) = (client().await, client().await, path("lease-deleted"));
     let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
     let waiting = acquiring(&semaphore(&waiter, &path, 3), 1);

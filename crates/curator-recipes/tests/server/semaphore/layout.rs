@@ -48,7 +48,7 @@ async fn foreign(client: &CuratorClient, dir: &str, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn foreign_children_use_up_nothing_and_stand_in_nobodys_way() {
+async fn foreign_children_take_no_lease_and_block_no_contender() {
     let (client, path) = (client().await, path("foreign-leases"));
     for name in ["readme", "lease-", "lease-abc", "-lease-00000000001", "_c_x-lease-000000000"] {
         foreign(&client, &leases_dir(&path), name).await;

@@ -43,7 +43,7 @@ async fn in_one_order_multi_locks_on_overlapping_paths_exclude_each_other_and_ne
 }
 
 #[tokio::test]
-async fn ours_that_takes_all_at_once_excludes_javas_mutexes_and_never_deadlocks() {
+async fn a_multi_lock_of_paths_excludes_javas_mutexes_and_never_deadlocks() {
     // Each session shares a path with each other: Java's mutex is on one that all of ours have.
     let [a, b, c] = three_paths();
     let ours = [format!("{b},{a}"), format!("{a},{c}")];
@@ -54,7 +54,7 @@ async fn ours_that_takes_all_at_once_excludes_javas_mutexes_and_never_deadlocks(
 
 /// What the documentation warns of.
 #[tokio::test]
-async fn ours_that_takes_all_at_once_and_javas_can_wait_for_each_other_until_one_gives_up() {
+async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     let [a, b, _] = three_paths();
     let (client, other, mut java) = (ours().await, ours().await, java().await);
     let first = InterProcessMutex::new(&client, &a).unwrap().acquire().await.unwrap();

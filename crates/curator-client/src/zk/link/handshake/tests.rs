@@ -156,7 +156,7 @@ async fn a_server_that_asks_for_a_certificate_says_what_it_makes_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_tls_is_told_from_an_end() {
+async fn a_plain_reply_is_distinguished_from_a_closed_connection() {
     let (ca, _) = authority();
     let talks = Server::start(|mut tcp| {
         tcp.read_exact(&mut [0; 1]).unwrap();
@@ -170,7 +170,7 @@ async fn what_is_not_tls_is_told_from_an_end() {
 }
 
 #[tokio::test]
-async fn the_two_kinds_of_port_are_told_apart() {
+async fn the_two_kinds_of_port_are_distinguished() {
     let (_, certificate) = authority();
     let tls = Server::of_tls(&certificate, None);
     assert!(speaks_tls(tls.connection().await).await);
