@@ -90,6 +90,8 @@ pub(super) struct Campaign {
     pub(super) commands: watch::Receiver<Command>,
     /// Whether the current acquire has a place in the queue, and waits.
     pub(super) queued: Arc<watch::Sender<bool>>,
+    /// Whether data of its node can be a request to resign. Not if that is its id.
+    pub(super) is_revocable: bool,
     pub(super) reporter: Reporter,
     /// Paces the attempts to take part after a failure; `None` while all is well.
     pub(super) retrier: Option<Retrier>,
@@ -112,6 +114,10 @@ impl Campaign {
         let mut next = Next::ByIntent;
         loop {
             let intent = self.commands.borrow().intent;
+            // Who does not take part does not fail to.
+            if intent != Intent::TakePart && self.retrier.take().is_some() {
+                self.reporter.report_error(None);
+            }
             let step = match next {
                 Next::Abandoned => return self.closed(),
                 Next::Report(number, result) => {
@@ -193,14 +199,14 @@ impl Campaign {
     async fn lead(&mut self, guard: LockGuard) -> Next {
         let (mut lost, hold) = (guard.loss(), Arc::clone(guard.hold()));
         // Otherwise it would be a leader for a moment only.
-        if !hold.is_revoked() {
+        if !self.is_revocable || !hold.is_revoked() {
             self.reporter.report_term(Leadership::new(guard.hold(), guard.loss()));
         }
         // A lost connection alone ends no term: it goes on while the session is certainly alive.
         let next = tokio::select! {
             biased;
             _ = &mut lost => None,
-            Ok(()) = hold.revocation_requested() => Some(None),
+            Ok(()) = hold.revocation_requested(), if self.is_revocable => Some(None),
             command = self.commands.changed() => Some(Some(command)),
         };
         // Before anything is sent, so before another participant can lead.

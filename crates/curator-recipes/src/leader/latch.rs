@@ -9,6 +9,7 @@ use super::campaign::{Campaign, Command, Intent, Report, Reporter};
 use super::leadership::Leadership;
 use super::state::LeaderState;
 use crate::debug::debug_line;
+use crate::engine::revocation::is_revoke_request;
 use crate::engine::task::RecipeTask;
 use crate::error::{Error, Result};
 use crate::lock::{InterProcessMutex, Participant};
@@ -72,6 +73,7 @@ debug_line!(LeaderLatch, |latch| path: latch.path(), state: *latch.states.borrow
 pub struct LeaderLatchBuilder {
     mutex: InterProcessMutex,
     queued: Arc<watch::Sender<bool>>,
+    is_revocable: bool,
 }
 
 debug_line!(LeaderLatchBuilder, |builder| path: builder.mutex.path());
@@ -79,14 +81,17 @@ debug_line!(LeaderLatchBuilder, |builder| path: builder.mutex.path());
 impl LeaderLatchBuilder {
     /// Sets the id of this participant, which [`LeaderLatch::participants`] shows in every process: the data of its node.
     /// Defaults to none, as in Curator.
+    ///
+    /// The id `__REVOKE__` is the text of [`revoke`](crate::revoke): a participant with it cannot be revoked.
     pub fn id(self, id: impl AsRef<str>) -> Self {
-        Self { mutex: self.mutex.with_lock_data(id.as_ref().as_bytes()), ..self }
+        let id = id.as_ref().as_bytes();
+        Self { mutex: self.mutex.with_lock_data(id), is_revocable: !is_revoke_request(id), ..self }
     }
 
     /// Takes part from now on. Waits for nothing, and works before there is a connection.
     #[must_use = "the participant leaves when its latch is dropped"]
     pub fn start(self) -> LeaderLatch {
-        let Self { mutex, queued } = self;
+        let Self { mutex, queued, is_revocable } = self;
         let (commands, commanded) = watch::channel(Command { intent: Intent::TakePart, number: 0 });
         let (states, state) = watch::channel(LeaderState::Unknown);
         let (reports, report) = watch::channel(Report { term: None, error: None, done: (0, Ok(())) });
@@ -95,6 +100,7 @@ impl LeaderLatchBuilder {
             mutex: mutex.clone(),
             commands: commanded,
             queued,
+            is_revocable,
             reporter: Reporter { states, reports },
             retrier: None,
         };
@@ -112,7 +118,7 @@ impl LeaderLatch {
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderLatchBuilder> {
         let queued = Arc::default();
         let mutex = InterProcessMutex::of_leaders(client, path, "leader latch", "latch-", Arc::clone(&queued))?;
-        Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]), queued })
+        Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]), queued, is_revocable: true })
     }
 
     /// Waits until this participant leads, and returns the term. Returns at once if it leads now.
@@ -182,14 +188,15 @@ impl LeaderLatch {
         self.mutex.participants().await
     }
 
-    /// Ends the term, if this participant leads, and joins again at the end. Returns when the node of the term is gone.
+    /// Ends the term, if this participant leads, and joins again at the end. Returns when the node of the term is gone, or its session
+    /// is over.
     ///
     /// The term is over for all its [views](Leadership) before anything is sent.
     ///
     /// # Errors
     ///
-    /// [`ReleasePending`](Error::ReleasePending) and [`ReleaseRefused`](Error::ReleaseRefused), as of
-    /// [`LockGuard::release`](crate::LockGuard::release); those of [`leadership`](Self::leadership).
+    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit the deletion; those of
+    /// [`leadership`](Self::leadership).
     ///
     /// # Cancel safety
     ///
@@ -199,7 +206,7 @@ impl LeaderLatch {
     }
 
     /// Leaves the queue, and the term with it, until [`stand_by`](Self::stand_by): for a replica that is being drained. Returns
-    /// when its node is gone, unless another command comes meanwhile: only the latest one is carried out.
+    /// when its node is gone, or its session is over, unless another command comes meanwhile: only the latest one is carried out.
     ///
     /// # Errors
     ///

@@ -11,9 +11,10 @@ use crate::lock::guard::{GuardedTransaction, LossHandle, run_until};
 
 /// A view of one term of a leader: from its election until it resigns, closes, or loses its session.
 ///
-/// Clones are views of the same term. Dropping one does nothing: only [`LeaderLatch::resign`](super::LeaderLatch::resign),
-/// [`stand_aside`](super::LeaderLatch::stand_aside), [`close`](super::LeaderLatch::close) and a loss end the term, for all of
-/// them. A view keeps the client open, as a guard does.
+/// Clones are views of the same term. Dropping one does nothing. A term ends, for all of them, when it is lost; of a latch also by
+/// [`resign`](super::LeaderLatch::resign), [`stand_aside`](super::LeaderLatch::stand_aside),
+/// [`close`](super::LeaderLatch::close), [`revoke`](crate::revoke), or when the last handle is dropped; of a
+/// [selector](super::LeaderSelector) also with its job, by an interrupt, or at shutdown. A view keeps the client open, as a guard does.
 #[derive(Clone)]
 pub struct Leadership {
     hold: Arc<Hold>,
@@ -57,8 +58,8 @@ impl Leadership {
         self.hold.path()
     }
 
-    /// Waits until the term has ended, and returns why: [`Released`](crate::LossReason::Released) if this participant resigned,
-    /// stood aside, or closed.
+    /// Waits until the term has ended, and returns why: [`Released`](crate::LossReason::Released) if this participant
+    /// gave it up.
     ///
     /// # Cancel safety
     ///

@@ -52,7 +52,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 ///
 /// # Guarantees
 ///
-/// - *One job at a time*: the job's future is dropped before another participant can lead, as by
+/// - *One job at a time*: the job's future is not polled after its term, and the term ends before another participant can lead, as by
 ///   [`LockGuard::run`](crate::LockGuard::run). A step that blocks its thread is not interrupted: only
 ///   [`Leadership::is_valid`] and the token help then.
 /// - It takes part until [`run`](Self::run) ends: through outages of any length, lost sessions, and missing permissions that are
@@ -126,7 +126,8 @@ pub enum LeaderSelectorError<E> {
         /// The message of the panic.
         message: String,
     },
-    /// An error of the selector itself: its path is invalid; the client's runtime has shut down, or the process was forked.
+    /// An error of the selector itself: its path is invalid; the client's runtime has shut down, or the process was forked;
+    /// or, at the end of the run, the server does not permit the deletion of the node.
     #[error(transparent)]
     Selector(#[from] Error),
 }
@@ -205,13 +206,23 @@ impl LeaderSelector {
             retrier.reset();
             let began = Instant::now();
             let end = self.term(&guard, &mut job, shutdown.as_mut()).await;
+            let is_short = began.elapsed() < SHORT_TERM;
+            if !is_short {
+                pause = PAUSES.0;
+            }
+            let mut stopped = Ok(());
             match guard.release_timeout(client.close_timeout()).await {
                 Ok(()) => {}
                 Err(Error::Lost(lost)) => tracing::debug!(client = client.name(), %lost, "the term was lost"),
-                Err(error) => self.log(&error, "the term has ended, and its release is not confirmed"),
+                Err(error) => {
+                    self.log(&error, "the term has ended, and its release is not confirmed");
+                    if let Error::ReleaseRefused { .. } = error {
+                        stopped = Err(error.into());
+                    }
+                }
             }
             match end {
-                None if shutdown.is_terminated() => return Ok(()),
+                None if shutdown.is_terminated() => return stopped,
                 // The job did not end it.
                 None => continue,
                 Some(Ok(Ok(()))) => {}
@@ -229,15 +240,14 @@ impl LeaderSelector {
                 }
             }
             if shutdown.is_terminated() {
-                return Ok(());
+                return stopped;
             }
-            if began.elapsed() >= SHORT_TERM {
-                pause = PAUSES.0;
+            if !is_short {
                 continue;
             }
             tokio::select! {
                 biased;
-                () = &mut shutdown => return Ok(()),
+                () = &mut shutdown => return stopped,
                 _ = client.closing() => {}
                 () = client.sleep_until(Deadline::after(pause)) => {}
             }
@@ -260,17 +270,19 @@ impl LeaderSelector {
         // The call of the job may panic, too.
         let job = AssertUnwindSafe(async { job(leadership.clone()).await }).catch_unwind();
         let mut running = pin!(leadership.run(job));
+        // The job comes last: one that uses up the task's budget would hide everything after it.
         tokio::select! {
             biased;
-            run = &mut running => return run.ok().map(|job| job.map_err(panic_message)),
-            () = &mut shutdown => {}
             // This holds a sender, so the channel cannot be closed.
             _ = interrupted.changed() => return None,
+            () = &mut shutdown => {}
+            run = &mut running => return run.ok().map(|job| job.map_err(panic_message)),
         }
         tokio::select! {
             biased;
-            run = &mut running => run.ok().map(|job| job.map_err(panic_message)),
+            _ = interrupted.changed() => None,
             () = self.mutex.client().sleep_until(Deadline::after(self.grace_period)) => None,
+            run = &mut running => run.ok().map(|job| job.map_err(panic_message)),
         }
     }
 

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use curator_recipes::client::{self, CreateMode, CuratorClient};
-use curator_recipes::{LeaderSelector, LeaderSelectorError, Leadership};
+use curator_recipes::{Error, LeaderSelector, LeaderSelectorError, Leadership};
 use curator_test::{Direction, TestingServer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy_with, builder, children, client as connected, id_and_number, mutex,
-    nothing_left, path, queue_of, soon, until,
+    no_way_out, nothing_left, path, queue_of, soon, until,
 };
 
 type Ended = Result<(), LeaderSelectorError<io::Error>>;
@@ -250,9 +250,55 @@ async fn it_waits_for_its_servers_and_stops_while_it_does() {
         builder(&address, LONG_SESSION).retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
     let client = client.connection_timeout(Duration::from_millis(100)).start().unwrap();
     let (mut first, second) = (running(&client, &path, "first"), running(&client, &path, "second"));
+    // Both acquires have failed in this time, as there are two attempts of 100 ms.
+    client.wait_connected(Duration::from_millis(400)).await.unwrap_err();
     second.stop.send(()).unwrap();
     soon(second.task).await.unwrap().unwrap();
     server.restart().await.unwrap();
     first.leads().await;
     until(async || first.selector.has_leadership()).await;
+}
+
+/// A job that never lets go of its task, as one that reads from a full channel.
+#[tokio::test]
+async fn a_busy_job_hides_neither_the_shutdown_nor_an_interrupt() {
+    let (client, path) = (connected().await, path("selector-busy"));
+    let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(Duration::from_millis(100)).build();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let job = move |_: Leadership| {
+        let began = began.clone();
+        async move {
+            began.send(()).unwrap();
+            loop {
+                tokio::task::consume_budget().await;
+            }
+        }
+    };
+    let task: JoinHandle<Ended> = spawn(selector.clone(), job, stopped);
+    for _ in 0..2 {
+        soon(begins.recv()).await.unwrap();
+        selector.interrupt_leadership();
+    }
+    soon(begins.recv()).await.unwrap();
+    stop.send(()).unwrap();
+    soon(task).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_may_not_delete_its_node_says_so() {
+    let (owner, client, path) = (connected().await, connected().await, path("selector-refused"));
+    no_way_out(&owner, &path).await;
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(Duration::ZERO).build();
+    let job = move |_: Leadership| {
+        began.send(()).unwrap();
+        pending()
+    };
+    let task: JoinHandle<Ended> = spawn(selector, job, stopped);
+    soon(begins.recv()).await.unwrap();
+    drop(stop);
+    let ended = soon(task).await.unwrap();
+    assert!(matches!(&ended, Err(LeaderSelectorError::Selector(Error::ReleaseRefused { .. }))), "{ended:?}");
 }
