@@ -45,7 +45,7 @@ impl<S: Session> BenchLock for Floor<S> {
 const CHAIN: usize = 64;
 
 /// In each round, nodes of all sessions in turn stand in a line, each with a watch on the one before. The first is deleted,
-/// and whoever sees the one before go deletes its own.
+/// and each session deletes its node when the one before is gone.
 pub(super) async fn handover(sessions: &[CuratorClient], play: &Play) -> Result<Done, Failure> {
     let mut all = Done::default();
     let looking = sessions.first().ok_or("there is no session")?;

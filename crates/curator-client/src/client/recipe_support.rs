@@ -23,7 +23,7 @@ use crate::timer::Deadline;
 /// future is polled, ACLs, and nodes with their parents in one request.
 ///
 /// Only `CuratorClient` implements it.
-#[expect(private_bounds, reason = "nobody else can implement it, so it may grow")]
+#[expect(private_bounds, reason = "only `CuratorClient` implements it, so methods can be added")]
 pub trait RecipeSupport: Sealed {
     /// A [`Retrier`] with this client's policy, for an operation that is not simply "the same call again".
     #[must_use]

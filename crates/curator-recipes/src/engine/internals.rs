@@ -36,7 +36,7 @@ pub(crate) struct LockInternals {
     data: Option<Arc<[u8]>>,
     /// Where contenders wait before they enter the queues; `None` if they enter at once.
     line: Option<Arc<Line>>,
-    /// Is told whether an acquire stands in the queue and waits; for one acquire at a time.
+    /// Receives whether the current acquire waits in the queue; for one acquire at a time.
     queued: Option<Arc<watch::Sender<bool>>>,
 }
 

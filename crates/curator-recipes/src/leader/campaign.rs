@@ -1,4 +1,4 @@
-//! What the task of a latch does: it takes part, leads, and takes part again, until it is told otherwise.
+//! The task of a latch: it joins the queue, leads, and joins again, until the user commands otherwise.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Campaign {
         let mut next = Next::ByIntent;
         loop {
             let intent = self.commands.borrow().intent;
-            // Who does not take part does not fail to.
+            // A participant outside the queue has no failure to report.
             if intent != Intent::TakePart && self.retrier.take().is_some() {
                 self.reporter.report_error(None);
             }

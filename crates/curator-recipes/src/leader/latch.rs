@@ -49,12 +49,17 @@ use crate::lock::{InterProcessMutex, Participant};
 ///   leader's node by hand. The leader knows by its clock that its session may be over before another participant can lead.
 /// - *Fair*: participants lead in the order in which they joined.
 /// - *Herd-free*: the end of a term wakes the next participant, and one more, which gets ready.
-/// - *Honest*: a leader whose node was deleted learns of it and joins again, at the end.
+/// - A leader whose node was deleted is notified, and joins again at the end.
 ///
 /// # Caveats
 ///
 /// To move leadership, call [`resign`](Self::resign), or [`revoke`](crate::revoke) with the leader's node: then it resigns by
 /// itself. Deleting that node moves leadership as well, but for a moment the old leader may still believe in its term.
+/// `revoke` overwrites the id of the participant until it has joined again.
+///
+/// A participant that is not among the first three notices a deletion of its node when the queue moves, or after a reconnect.
+///
+/// While the client's retry policy pauses after a failure, the latch does not take part: keep its pauses short.
 ///
 /// Clones are handles to one participant. It leaves when the last of them is dropped: its node is deleted in the background.
 #[derive(Clone)]

@@ -36,7 +36,7 @@ impl Leadership {
         Self { hold: Arc::clone(hold), loss }
     }
 
-    /// Whether the term certainly lasts now: nobody else can lead at this moment.
+    /// Whether the term certainly lasts now: no other participant can lead at this moment.
     ///
     /// Reads the clock, so it is right even when no task has run for a while; but it is right for *this moment* only. Writes
     /// that must not happen after the term need the [token](Self::fencing_token), and a store that compares it. Sends nothing.

@@ -60,7 +60,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// - A job that ends at once does not hammer the servers: where it ends within 10 s, there is a pause, from 100 ms up to 30 s, in
 ///   which others can lead.
 ///
-/// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is a participant of its own.
+/// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is a separate participant.
 #[derive(Clone)]
 pub struct LeaderSelector {
     mutex: InterProcessMutex,

@@ -173,8 +173,8 @@ impl InterProcessMutex {
         Ok(Self { inner: self.inner.with_driver(Arc::new(driver))? })
     }
 
-    /// The mutex by which a leader is elected: its contenders enter the queue at once, each with a node. `queued` is told whether the
-    /// latest one waits there.
+    /// The mutex by which a leader is elected: its contenders enter the queue at once, each with a node. `queued` receives whether
+    /// the latest one waits there.
     pub(crate) fn of_leaders(
         client: &CuratorClient,
         path: impl NodePath,

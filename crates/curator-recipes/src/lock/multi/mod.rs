@@ -158,7 +158,7 @@ impl InterProcessMultiLock {
         "If the locks are reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately \
          when it already holds them: futures that share a task then do not exclude each other. Of a \
          [`non_reentrant`](Self::non_reentrant) lock they do. A lock that was made by [`of`](Self::of) fails with \
-         [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, also for want of a connection, or when the session of one that \
+         [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, also without a connection, or when the session of one that \
          it holds is lost while it waits for the next. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
          gives up (the time is up, or `try_acquire` finds a lock taken) and a lock that it held turns out to be lost or \
          cannot be released. It waits for these releases until its deadline or for one second, whichever is later; what is \
