@@ -238,3 +238,17 @@ fn lock_loss() {
         assert!(printed.contains(&format!("release() says: the lock {dir}/_c_")), "{printed}");
     }
 }
+
+#[test]
+fn leader() {
+    for Run { printed, .. } in runs("leader") {
+        let mut rest = printed.lines();
+        for expected in ["a: I lead", "b: I lead", "c: I lead", "b: I do not", "c: I do not", "b: I lead"] {
+            assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
+        }
+        for seen in ["observer: a leads", "observer: b leads", "observer: c leads", "observer: nobody leads"] {
+            assert!(printed.contains(seen), "no {seen:?} in: {printed}");
+        }
+        assert!(printed.contains("Never did two lead at once."), "{printed}");
+    }
+}

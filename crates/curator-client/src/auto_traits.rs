@@ -77,6 +77,7 @@ fn futures_of_methods_are_send(
     is_send(client.check_exists("/"));
     is_send(client.get_children("/"));
     is_send(client.watch_children("/"));
+    is_send(client.watch_exists("/"));
     is_send(client.set_data("/", "", None));
     is_send(client.sync("/"));
     is_send(client.janitor().idle());

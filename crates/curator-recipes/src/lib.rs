@@ -115,8 +115,8 @@ pub use crate::error::{Error, LockLost, LossReason, Result};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
 pub use crate::leader::{
-    LeaderLatch, LeaderLatchBuilder, LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError, LeaderState,
-    Leadership,
+    LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError,
+    LeaderState, Leadership, ObservedLeader,
 };
 pub use crate::lock::{
     GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,

@@ -29,13 +29,14 @@ impl<'de> Deserialize<'de> for FencingToken {
 impl Serialize for Participant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let mut fields = serializer.serialize_struct("Participant", 7)?;
+        let mut fields = serializer.serialize_struct("Participant", 8)?;
         fields.serialize_field("path", &self.path)?;
         fields.serialize_field("sequence", &self.sequence)?;
         fields.serialize_field("kind", &self.kind.to_string())?;
         fields.serialize_field("owns", &self.owns)?;
         fields.serialize_field("session_id", &format!("{:#x}", self.session_id))?;
         fields.serialize_field("created", &u64::try_from(created.as_millis()).unwrap_or(u64::MAX))?;
+        fields.serialize_field("fencing_token", &self.fencing_token)?;
         fields.serialize_field("data", &String::from_utf8_lossy(&self.data))?;
         fields.end()
     }
@@ -72,11 +73,12 @@ mod tests {
             owns: true,
             session_id: 0x1000_0000_0000_000a,
             created: SystemTime::UNIX_EPOCH + Duration::from_millis(1_234),
+            fencing_token: FencingToken::new(77),
             data: b"10.0.0.1".to_vec(),
         };
         let expected = concat!(
             r#"{"path":"/locks/a/lock-0000000001","sequence":1,"kind":"exclusive","owns":true,"#,
-            r#""session_id":"0x100000000000000a","created":1234,"data":"10.0.0.1"}"#
+            r#""session_id":"0x100000000000000a","created":1234,"fencing_token":77,"data":"10.0.0.1"}"#
         );
         assert_eq!(serde_json::to_string(&participant).unwrap(), expected);
     }

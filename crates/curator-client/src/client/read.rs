@@ -51,6 +51,22 @@ impl CuratorClient {
         self.retry(|session| session.exists(&path)).await
     }
 
+    /// Reads a node's stat, and sets a one-shot watch for its creation, its deletion, or the next change of its data.
+    ///
+    /// It watches a node that does not exist, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoAuth`], and those of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no watch behind.
+    pub async fn watch_exists(&self, path: impl NodePath) -> Result<(Option<Stat>, Watch)> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.watch_exists(&path)).await
+    }
+
     /// Lists the names of a node's children, in no particular order.
     ///
     /// # Errors

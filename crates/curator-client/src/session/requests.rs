@@ -100,6 +100,13 @@ impl Session {
         self.send("look for", path, |link| link.exists(path))
     }
 
+    /// Reads a node's stat, and sets a watch for its creation, its deletion, or the next change of its data.
+    ///
+    /// It watches a node that does not exist, too.
+    pub fn watch_exists(&self, path: &ZPath) -> Request<(Option<Stat>, Watch)> {
+        self.send("watch", path, |link| link.watch_exists(path))
+    }
+
     /// Lists the names of a node's children, in no particular order.
     pub fn get_children(&self, path: &ZPath) -> Request<Vec<String>> {
         self.send("list", path, |link| link.get_children(path))

@@ -124,6 +124,14 @@ impl Link {
         start(async move { answer.await.map(|stat| stat.map(from_stat)) })
     }
 
+    pub(crate) fn watch_exists(&self, path: &ZPath) -> Answer<(Option<Stat>, Watch)> {
+        let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
+        start(async move {
+            let (stat, watcher) = client.check_and_watch_stat(path.as_str()).await?;
+            Ok((stat.map(from_stat), Watch::new(watcher, task)))
+        })
+    }
+
     pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
         let (client, path) = (self.client.clone(), path.clone());
         start(async move { client.list_children(path.as_str()).await })

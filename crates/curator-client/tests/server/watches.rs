@@ -40,6 +40,23 @@ async fn children_that_come_and_go_are_seen() {
 }
 
 #[tokio::test]
+async fn a_node_that_does_not_exist_is_watched_for_its_creation() {
+    let (client, other) = (direct().await, direct().await);
+    let path = format!("{}/later", node(&client).await);
+    let (stat, mut created) = client.watch_exists(&path).await.unwrap();
+    assert!(stat.is_none() && is_watched(&path).await);
+    other.create().for_path(&path, "").await.unwrap();
+    assert_eq!(soon(created.fired()).await, WatchEvent::Created);
+    let (stat, mut changed) = client.watch_exists(&path).await.unwrap();
+    assert!(stat.is_some());
+    other.set_data(&path, "1", None).await.unwrap();
+    assert_eq!(soon(changed.fired()).await, WatchEvent::DataChanged);
+    let dropped = client.watch_exists(format!("{path}/never")).await.unwrap();
+    drop(dropped);
+    until(async || !is_watched(&format!("{path}/never")).await).await;
+}
+
+#[tokio::test]
 async fn a_watch_fires_once() {
     let client = direct().await;
     let path = node(&client).await;

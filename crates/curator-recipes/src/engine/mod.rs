@@ -10,7 +10,7 @@ mod line;
 pub(crate) mod log;
 pub(crate) mod own_nodes;
 pub(crate) mod pipeline;
-mod refused;
+pub(crate) mod refused;
 pub(crate) mod revocation;
 pub(crate) mod task;
 mod watched_node;

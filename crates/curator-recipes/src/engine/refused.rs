@@ -44,7 +44,7 @@ fn named(delete: PendingDelete) -> Option<(ZPath, ClientError)> {
 
 /// Whether the node still exists and still cannot be deleted: another client may have deleted it, or permitted its deletion.
 /// Called only for refused nodes, so it costs nothing otherwise.
-async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
+pub(crate) async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
     let deleted = match session.exists(path).await {
         Ok(Some(stat)) if stat.ephemeral_owner == session.id() => session.delete(path, None).await,
         Ok(_) => Ok(()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
 use tokio::sync::watch;
 
+use super::LATCH_NAME;
 use super::campaign::{Campaign, Command, Intent, Report, Reporter};
 use super::leadership::Leadership;
 use super::state::LeaderState;
@@ -122,7 +123,7 @@ impl LeaderLatch {
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderLatchBuilder> {
         let queued = Arc::default();
-        let mutex = InterProcessMutex::of_leaders(client, path, "leader latch", "latch-", Arc::clone(&queued))?;
+        let mutex = InterProcessMutex::of_leaders(client, path, "leader latch", LATCH_NAME, Arc::clone(&queued))?;
         Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]), queued, is_revocable: true })
     }
 
@@ -191,6 +192,20 @@ impl LeaderLatch {
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         self.mutex.participants().await
+    }
+
+    /// Reads who leads; `None` if there is no participant. A list, and one node. Who asks often, observes: see
+    /// [`LeaderObserver`](super::LeaderObserver).
+    ///
+    /// # Errors
+    ///
+    /// Those of the client when its retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn leader(&self) -> Result<Option<Participant>> {
+        self.mutex.first_participant().await
     }
 
     /// Ends the term, if this participant leads, and joins again at the end. Returns when the node of the term is gone, or its session

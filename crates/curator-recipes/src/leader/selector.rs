@@ -11,7 +11,7 @@ use futures_util::future::{FusedFuture as _, FutureExt as _};
 use tokio::sync::watch;
 
 use super::leadership::Leadership;
-use super::left_queue;
+use super::{SELECTOR_NAME, left_queue};
 use crate::debug::debug_line;
 use crate::engine::task::panic_message;
 use crate::error::{Error, Result};
@@ -143,7 +143,7 @@ impl LeaderSelector {
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderSelectorBuilder> {
-        let mutex = InterProcessMutex::of_leaders(client, path, "leader selector", "lock-", Arc::default())?;
+        let mutex = InterProcessMutex::of_leaders(client, path, "leader selector", SELECTOR_NAME, Arc::default())?;
         let (grace_period, interrupts) = (Duration::from_secs(10), Arc::new(watch::Sender::new(())));
         Ok(LeaderSelectorBuilder { selector: Self { mutex, grace_period, stops_on_failure: false, interrupts } })
     }
@@ -325,6 +325,20 @@ impl LeaderSelector {
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         self.mutex.participants().await
+    }
+
+    /// Reads who leads; `None` if there is no participant. A list, and one node. Who asks often, observes: see
+    /// [`LeaderObserver`](super::LeaderObserver).
+    ///
+    /// # Errors
+    ///
+    /// Those of the client when its retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn leader(&self) -> Result<Option<Participant>> {
+        self.mutex.first_participant().await
     }
 
     /// The path on the server, including chroot and namespace.

@@ -6,7 +6,7 @@ mod holds;
 mod inter_process_lock;
 mod multi;
 mod mutex;
-mod participants;
+pub(crate) mod participants;
 mod read_write;
 mod reentrant;
 mod revoke;

@@ -213,6 +213,11 @@ impl InterProcessMutex {
         self.inner.internals().participants().await
     }
 
+    /// Reads who is first in the queue. A list, and one node.
+    pub(crate) async fn first_participant(&self) -> Result<Option<Participant>> {
+        self.inner.internals().first_participant().await
+    }
+
     /// The mutex's path on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {

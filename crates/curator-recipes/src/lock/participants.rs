@@ -2,11 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use curator_client::{CuratorClient, Session, ZPath};
+use curator_client::{CuratorClient, Session, Stat, ZPath};
 use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, Verdict};
 
 use crate::engine::internals::LockInternals;
 use crate::error::{Error, Result};
+use crate::fencing::FencingToken;
 
 /// One node in a lock's queue.
 ///
@@ -26,6 +27,8 @@ pub struct Participant {
     pub session_id: i64,
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
+    /// The token that its hold has, if it owns the lock, or will have.
+    pub fencing_token: FencingToken,
     /// Its data: by default the address of its client.
     pub data: Vec<u8>,
 }
@@ -37,6 +40,19 @@ impl LockInternals {
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
         let queues: Vec<_> = self.dirs().iter().map(|dir| (dir, self.driver(), Numbers::Order)).collect();
         read_queues(self.client(), &queues).await
+    }
+
+    /// Reads the queue, and of its nodes only the first one.
+    pub(crate) async fn first_participant(&self) -> Result<Option<Participant>> {
+        loop {
+            let queue = [(self.dir(), self.driver(), Numbers::Order)];
+            let listed = self.client().retry(|session| list(session, &queue)).await??;
+            let Some(first) = listed.get(..1) else { return Ok(None) };
+            if let Some(first) = self.client().retry(|session| read(session, first)).await?.pop() {
+                return Ok(Some(first));
+            }
+            // It has left in the meantime.
+        }
     }
 }
 
@@ -68,11 +84,53 @@ pub(crate) async fn read_queues(
 }
 
 /// A node that a list has named.
-struct Listed {
-    path: ZPath,
+pub(crate) struct Listed {
+    pub(crate) path: ZPath,
     sequence: i32,
     kind: ParticipantKind,
-    owns: bool,
+    pub(crate) owns: bool,
+}
+
+impl Listed {
+    /// The nodes of the queue among these children of `dir`, in the order of the queue.
+    ///
+    /// # Errors
+    ///
+    /// [`SequenceOverflow`](Error::SequenceOverflow), and that a name cannot be part of a path.
+    pub(crate) fn of(
+        dir: &ZPath,
+        children: Vec<String>,
+        driver: &dyn LockInternalsDriver,
+        numbers: Numbers,
+    ) -> Result<Vec<Self>> {
+        let queue = match numbers {
+            Numbers::Nothing => Queue::in_any_order(children, driver),
+            Numbers::Order => Queue::of(children, driver)
+                .map_err(|overflow| Error::SequenceOverflow { dir: dir.clone(), node: overflow.name })?,
+        };
+        let listed = queue.iter().enumerate().map(|(index, entry)| {
+            Ok(Self {
+                path: dir.join(&entry.name)?,
+                sequence: entry.sequence,
+                kind: driver.kind(&entry.name),
+                owns: driver.verdict(&queue, index) == Verdict::Owns,
+            })
+        });
+        listed.collect()
+    }
+
+    pub(crate) fn participant(&self, data: Vec<u8>, stat: &Stat) -> Participant {
+        Participant {
+            path: self.path.clone(),
+            sequence: self.sequence,
+            kind: self.kind,
+            owns: self.owns,
+            session_id: stat.ephemeral_owner,
+            created: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
+            fencing_token: FencingToken::new(stat.czxid),
+            data,
+        }
+    }
 }
 
 /// Lists the queues. An overflow is not a failure of the connection, so it is passed through.
@@ -87,20 +145,9 @@ async fn list(
             Err(curator_client::Error::NoNode { .. }) => Vec::new(),
             children => children?,
         };
-        let queue = match numbers {
-            Numbers::Nothing => Queue::in_any_order(children, driver),
-            Numbers::Order => match Queue::of(children, driver) {
-                Ok(queue) => queue,
-                Err(overflow) => return Ok(Err(Error::SequenceOverflow { dir: dir.clone(), node: overflow.name })),
-            },
-        };
-        for (index, entry) in queue.iter().enumerate() {
-            listed.push(Listed {
-                path: dir.join(&entry.name)?,
-                sequence: entry.sequence,
-                kind: driver.kind(&entry.name),
-                owns: driver.verdict(&queue, index) == Verdict::Owns,
-            });
+        match Listed::of(dir, children, driver, numbers) {
+            Ok(queue) => listed.extend(queue),
+            Err(error) => return Ok(Err(error)),
         }
     }
     Ok(Ok(listed))
@@ -112,15 +159,7 @@ async fn read(session: Session, nodes: &[Listed]) -> curator_client::Result<Vec<
     let mut participants = Vec::with_capacity(nodes.len());
     for (node, request) in nodes.iter().zip(requests) {
         match request.await {
-            Ok((data, stat)) => participants.push(Participant {
-                path: node.path.clone(),
-                sequence: node.sequence,
-                kind: node.kind,
-                owns: node.owns,
-                session_id: stat.ephemeral_owner,
-                created: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
-                data,
-            }),
+            Ok((data, stat)) => participants.push(node.participant(data, &stat)),
             Err(curator_client::Error::NoNode { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, Error as ClientError, Outcome, SessionEnd, WatchEvent};
-use curator_recipes::{Error, InterProcessSemaphoreV2, LeaderLatch, LossReason};
+use curator_recipes::{Error, InterProcessSemaphoreV2, LeaderLatch, LeaderObserver, LossReason};
 use curator_test::OpCode;
 use tokio::runtime::{Builder, Runtime};
 
@@ -139,16 +139,19 @@ fn a_forked_child_does_not_lead_and_its_calls_end() {
     alone("forked::a_forked_child_does_not_lead_and_its_calls_end", || {
         let home = runtime();
         let path = path("forked-latch");
-        let (client, latch, leadership) = home.block_on(async {
+        let (client, latch, leadership, observer) = home.block_on(async {
             let client = client().await;
             let latch = LeaderLatch::builder(&client, &path).unwrap().start();
             let leadership = soon(latch.leadership()).await.unwrap();
-            (client, latch, leadership)
+            let observer = LeaderObserver::observe_latch(&client, &path).unwrap();
+            assert!(soon(observer.leader()).await.unwrap().is_some());
+            (client, latch, leadership, observer)
         });
         in_forked_child(|| {
             assert!(!leadership.is_valid() && !latch.has_leadership());
             let ended = [
                 client.block_on(latch.leadership()).map(drop),
+                client.block_on(observer.leader()).map(drop),
                 client.block_on(latch.resign()),
                 client.block_on(latch.stand_aside()),
                 client.block_on(latch.close()),

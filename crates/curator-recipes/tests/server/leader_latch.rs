@@ -422,6 +422,23 @@ async fn a_participant_that_may_not_delete_its_node_says_so() {
     client.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_refused_delete_that_is_permitted_since_is_done_by_the_next_command() {
+    let (client, path) = (connected().await, path("latch-permitted"));
+    let no_delete = [Acl::new(Permission::READ | Permission::CREATE | Permission::ADMIN, AuthId::anyone())];
+    client.create().creating_parent_containers().with_acl(no_delete).for_path(&path, "").await.unwrap();
+    let leader = latch(&client, &path);
+    leads(&leader).await;
+    assert!(matches!(soon(leader.stand_aside()).await, Err(Error::ReleaseRefused { .. })));
+    queue_of(&client, &path, 1).await;
+    client.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    soon(leader.stand_aside()).await.unwrap();
+    assert!(children(&client, &path).await.is_empty());
+    leader.stand_by();
+    leads(&leader).await;
+    soon(leader.close()).await.unwrap();
+}
+
 /// Panics once there is a leader.
 #[derive(Debug, Default)]
 struct Panics(AtomicBool);

@@ -22,6 +22,7 @@ mod foreign_executor;
 #[cfg(unix)]
 mod forked;
 mod leader_latch;
+mod leader_observer;
 mod leader_selector;
 mod logs;
 mod loss;

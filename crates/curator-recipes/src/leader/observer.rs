@@ -1,0 +1,344 @@
+//! Who leads, for those who do not take part.
+
+use std::pin::pin;
+
+use curator_client::{CuratorClient, NodePath, RecipeSupport as _, WatchEvent, ZPath};
+use curator_protocol::StandardLockInternalsDriver;
+use futures_core::Stream;
+use futures_util::stream;
+use tokio::sync::watch;
+
+use super::head::QueueHead;
+use super::{LATCH_NAME, SELECTOR_NAME};
+use crate::debug::debug_line;
+use crate::engine::revocation::is_revoke_request;
+use crate::engine::task::RecipeTask;
+use crate::error::{Error, Result};
+use crate::lock::Participant;
+
+/// Who leads, as a [`LeaderObserver`] sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObservedLeader {
+    /// Nobody knows: there is no connection, or the session is suspended; nothing has been read yet, or the read fails (see
+    /// [`LeaderObserver::last_error`]); or the observer has ended.
+    Unknown,
+    /// There is no participant.
+    NoLeader,
+    /// This participant leads: it is the first in the queue.
+    Leader(Participant),
+}
+
+/// Who leads in an election, for those who do not take part in it.
+///
+/// It reports the first participant, from one leader to the next. A task on the client's runtime does that, through outages of any
+/// length and lost sessions, until the client closes, or no handle, receiver or stream of this observer is left.
+///
+/// ```no_run
+/// use curator_recipes::client::CuratorClient;
+/// use curator_recipes::{LeaderObserver, ObservedLeader};
+///
+/// # async fn example() -> Result<(), curator_recipes::Error> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let observer = LeaderObserver::observe_latch(&client, "/leaders/reports")?;
+/// let mut state = observer.state();
+/// while state.changed().await.is_ok() {
+///     match &*state.borrow_and_update() {
+///         ObservedLeader::Leader(leader) => println!("{} leads", String::from_utf8_lossy(&leader.data)),
+///         ObservedLeader::NoLeader => println!("nobody leads"),
+///         _ => println!("no connection"),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - *Never backwards*: a leader is reported after a leader with a lower [token](Participant::fencing_token), or with the same one. That
+///   holds also when a new session is connected to a server that lags behind.
+/// - *Unknown while disconnected*: the last leader is not shown as the present one.
+/// - Leaders that come and go between two reads are left out. An observer watches one node, the leader's: however many
+///   participants join behind it, nothing is sent.
+///
+/// # Caveats
+///
+/// It shows what the servers show. The leader itself may already know that its term is over, or that its session may be; and while the
+/// report was on its way, another one may have been elected. A participant that wants to act as the leader asks
+/// [`LeaderLatch::has_leadership`](super::LeaderLatch::has_leadership), and sends its token with each write.
+///
+/// An ensemble that was restored from an old backup has lower tokens than it had before: the observer then reports
+/// [`Unknown`](ObservedLeader::Unknown), with an error that says so. Start another one.
+///
+/// Curator has nothing of this kind: `getLeader` reads once. After etcd's `Observe`.
+#[derive(Clone)]
+pub struct LeaderObserver {
+    client: CuratorClient,
+    path: ZPath,
+    values: watch::Receiver<ObservedLeader>,
+    errors: watch::Receiver<Option<Error>>,
+    task: RecipeTask,
+}
+
+debug_line!(LeaderObserver, |observer| path: observer.path(), connection: observer.client.connection_state());
+
+impl LeaderObserver {
+    /// Observes who leads among the [`LeaderLatch`](super::LeaderLatch)es at `path`, also those of Java. Waits for nothing, and
+    /// works before there is a connection.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn observe_latch(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        Self::observe(client, path, LATCH_NAME)
+    }
+
+    /// Observes who leads among the [`LeaderSelector`](super::LeaderSelector)s at `path`, also those of Java. Waits for nothing, and
+    /// works before there is a connection.
+    ///
+    /// The queue is that of an [`InterProcessMutex`](crate::InterProcessMutex), so this also observes who holds a mutex.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn observe_selector(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
+        Self::observe(client, path, SELECTOR_NAME)
+    }
+
+    fn observe(client: &CuratorClient, path: impl NodePath, lock_name: &'static str) -> Result<Self> {
+        let path = client.resolve(path)?;
+        let (values, observed) = watch::channel(ObservedLeader::Unknown);
+        let (errors, last_error) = watch::channel(None);
+        let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
+        let head = QueueHead::new(client, path.clone(), driver);
+        let reporter = Reporter { client: client.clone(), path: path.clone(), values, errors };
+        let task = RecipeTask::start(client, path.clone(), observe(head, reporter));
+        Ok(Self { client: client.clone(), path, values: observed, errors: last_error, task })
+    }
+
+    /// Who leads now; `None` if there is no participant. Sends nothing. While that is [unknown](ObservedLeader::Unknown), it waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Client`](Error::Client) when the client is closed, or has ended; [`RecipePanicked`](Error::RecipePanicked).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn leader(&self) -> Result<Option<Participant>> {
+        let mut values = self.values.clone();
+        let known = async {
+            let known = values.wait_for(|value| *value != ObservedLeader::Unknown).await;
+            known.map(|known| known.clone())
+        };
+        let known = tokio::select! {
+            biased;
+            // In a forked child there is no task.
+            error = self.client.closing() => return Err(error.into()),
+            known = known => known,
+        };
+        match known {
+            Ok(ObservedLeader::Leader(leader)) => Ok(Some(leader)),
+            Ok(_) => Ok(None),
+            Err(_) => Err(self.task.ended().await),
+        }
+    }
+
+    /// Who leads, and its changes. A slow reader sees the latest state only.
+    ///
+    /// When the client closes, it is [`Unknown`](ObservedLeader::Unknown), and the channel is closed. In a forked child it no longer
+    /// changes.
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<ObservedLeader> {
+        self.values.clone()
+    }
+
+    /// [`state`](Self::state) as a stream: the first item is the present state. It ends when the client closes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when a future of its next item is dropped.
+    #[must_use = "nothing is yielded before the stream is polled"]
+    pub fn changes(&self) -> impl Stream<Item = ObservedLeader> + Send + Unpin + use<> {
+        let mut values = self.values.clone();
+        values.mark_changed();
+        let next = |mut values: watch::Receiver<ObservedLeader>| async move {
+            values.changed().await.ok()?;
+            let value = values.borrow_and_update().clone();
+            Some((value, values))
+        };
+        Box::pin(stream::unfold(values, next))
+    }
+
+    /// Why the leader is not known, for example because a permission is missing. `None` while it is.
+    #[must_use]
+    pub fn last_error(&self) -> Option<Error> {
+        self.errors.borrow().clone()
+    }
+
+    /// The path on the server, including chroot and namespace.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        &self.path
+    }
+}
+
+/// The senders of the task.
+struct Reporter {
+    client: CuratorClient,
+    path: ZPath,
+    values: watch::Sender<ObservedLeader>,
+    errors: watch::Sender<Option<Error>>,
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        self.report(&ObservedLeader::Unknown);
+    }
+}
+
+impl Reporter {
+    /// What was read is not reported as the present while there is no connection.
+    fn report(&self, read: &ObservedLeader) {
+        let value = if self.client.check_connected().is_ok() { read } else { &ObservedLeader::Unknown };
+        self.values.send_if_modified(|reported| {
+            let is_new = reported != value;
+            if is_new {
+                reported.clone_from(value);
+            }
+            is_new
+        });
+    }
+}
+
+/// Reports who leads until the client closes or nobody observes.
+async fn observe(mut head: QueueHead, reporter: Reporter) -> Error {
+    let client = reporter.client.clone();
+    tokio::select! {
+        biased;
+        error = client.closing() => error.into(),
+        () = reporter.values.closed() => Error::RecipeClosed { path: reporter.path.clone() },
+        never = follow(&mut head, &reporter) => match never {},
+    }
+}
+
+async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infallible {
+    let mut connection = reporter.client.connection_states();
+    let mut retrier = reporter.client.persistent_retrier();
+    // The leader with the highest token so far.
+    let mut latest: Option<Participant> = None;
+    let mut read = ObservedLeader::Unknown;
+    loop {
+        // As long as the watch has not fired, what was read is still true.
+        let event = {
+            let mut changed = pin!(head.changed());
+            loop {
+                tokio::select! {
+                    biased;
+                    event = &mut changed => break event,
+                    Some(_) = connection.next() => reporter.report(&read),
+                }
+            }
+        };
+        if matches!(event, Some(WatchEvent::Interrupted | WatchEvent::SessionEnded)) {
+            read = ObservedLeader::Unknown;
+            reporter.report(&read);
+        }
+        let first = {
+            let mut reading = pin!(head.read());
+            loop {
+                tokio::select! {
+                    biased;
+                    first = &mut reading => break first,
+                    Some(_) = connection.next() => {
+                        if reporter.client.check_connected().is_err() {
+                            read = ObservedLeader::Unknown;
+                        }
+                        reporter.report(&read);
+                    }
+                }
+            }
+        };
+        match first.and_then(|first| in_order(&mut latest, first, &reporter.path)) {
+            Ok(first) => {
+                retrier.reset();
+                reporter.errors.send_replace(None);
+                read = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
+                reporter.report(&read);
+            }
+            Err(error) => {
+                tracing::debug!(client = reporter.client.name(), path = %reporter.path, %error, "who leads cannot be read");
+                reporter.errors.send_replace(Some(error));
+                read = ObservedLeader::Unknown;
+                reporter.report(&read);
+                // If the client closes, so does this task.
+                let _ = retrier.again().await;
+            }
+        }
+    }
+}
+
+/// The leader that was read, unless one with a higher token was reported before.
+fn in_order(
+    latest: &mut Option<Participant>,
+    mut first: Option<Participant>,
+    path: &ZPath,
+) -> Result<Option<Participant>> {
+    if let (Some(latest), Some(first)) = (latest.as_ref(), &mut first) {
+        let (token, known) = (first.fencing_token, latest.fencing_token);
+        if token < known {
+            let cause = format!("the leader has token {token}, after one with token {known} was observed");
+            return Err(Error::Protocol { dir: path.clone(), cause });
+        }
+        if first.path == latest.path && is_revoke_request(&first.data) {
+            // `revoke` has overwritten its id.
+            first.data.clone_from(&latest.data);
+        }
+    }
+    if first.is_some() {
+        latest.clone_from(&first);
+    }
+    Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use curator_protocol::ParticipantKind;
+
+    use super::*;
+    use crate::fencing::FencingToken;
+
+    fn participant(token: i64, data: &str) -> Participant {
+        Participant {
+            path: ZPath::on_server(&format!("/leaders/latch-{token:010}")).unwrap(),
+            sequence: 1,
+            kind: ParticipantKind::Exclusive,
+            owns: true,
+            session_id: 1,
+            created: SystemTime::UNIX_EPOCH,
+            fencing_token: FencingToken::new(token),
+            data: data.into(),
+        }
+    }
+
+    /// The tokens of an ensemble that was restored from a backup begin again.
+    #[test]
+    fn a_leader_with_a_lower_token_is_refused_and_a_revoked_one_keeps_its_id() {
+        let path = ZPath::on_server("/leaders").unwrap();
+        let mut latest = None;
+        let mut read = |first: Option<Participant>| in_order(&mut latest, first, &path);
+        assert_eq!(read(None).unwrap(), None);
+        let seven = participant(7, "a");
+        assert_eq!(read(Some(seven.clone())).unwrap(), Some(seven.clone()));
+        assert_eq!(read(Some(participant(7, "__REVOKE__"))).unwrap(), Some(seven.clone()));
+        assert_eq!(read(None).unwrap(), None);
+        let error = read(Some(participant(6, "b"))).unwrap_err().to_string();
+        assert!(error.contains("has token 6, after one with token 7"), "{error}");
+        // Another's id is what it is, and so is a new text of the same node.
+        for next in [participant(7, "c"), participant(8, "__REVOKE__"), participant(9, "")] {
+            assert_eq!(read(Some(next.clone())).unwrap(), Some(next));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Who leads, as someone sees it who does not take part.
+
+use std::collections::BTreeMap;
+
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};
+use curator_recipes::{
+    Error, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, ObservedLeader, Participant, revoke,
+};
+use curator_test::{OpCode, TestingServer};
+use futures_util::StreamExt as _;
+
+use crate::cost::counted;
+use crate::support::{
+    LONG_SESSION, behind_proxy, builder, client as connected, end_session, path, queue_of, server_at, soon, unplug,
+    until, without_probes,
+};
+
+fn latch(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
+    LeaderLatch::builder(client, path).unwrap().id(id).start()
+}
+
+fn observer(client: &CuratorClient, path: &str) -> LeaderObserver {
+    LeaderObserver::observe_latch(client, path).unwrap()
+}
+
+/// Waits until the participant with this id is reported.
+async fn reported(observer: &LeaderObserver, id: &str) -> Participant {
+    let is_it = |value: &ObservedLeader| matches!(value, ObservedLeader::Leader(it) if it.data == id.as_bytes());
+    let mut state = observer.state();
+    let state = soon(state.wait_for(is_it)).await.unwrap();
+    let ObservedLeader::Leader(leader) = &*state else { unreachable!() };
+    leader.clone()
+}
+
+async fn is(observer: &LeaderObserver, wanted: ObservedLeader) {
+    soon(observer.state().wait_for(|state| *state == wanted)).await.unwrap();
+}
+
+#[tokio::test]
+async fn each_leader_is_reported_and_that_there_is_none() {
+    let (client, its, path) = (connected().await, connected().await, path("observed"));
+    let observer = observer(&client, &path);
+    let mut changes = observer.changes();
+    // There is no directory.
+    assert_eq!(soon(observer.leader()).await.unwrap(), None);
+    let first = latch(&its, &path, "first");
+    let leader = reported(&observer, "first").await;
+    let leadership = soon(first.leadership()).await.unwrap();
+    assert_eq!((&leader.path, leader.fencing_token), (leadership.node(), leadership.fencing_token()));
+    assert!(leader.owns);
+    let second = latch(&its, &path, "second");
+    queue_of(&its, &path, 2).await;
+    soon(first.resign()).await.unwrap();
+    let next = reported(&observer, "second").await;
+    assert!(next.owns && next.fencing_token > leader.fencing_token);
+    assert_eq!(soon(observer.leader()).await.unwrap().as_ref(), Some(&next));
+    assert_eq!(soon(second.leader()).await.unwrap(), Some(next));
+    soon(first.close()).await.unwrap();
+    soon(second.close()).await.unwrap();
+    // There is a directory, without participants; and then no directory.
+    is(&observer, ObservedLeader::NoLeader).await;
+    assert_eq!(first.leader().await.unwrap(), None);
+    its.delete().for_path(&path).await.unwrap();
+    let _third = latch(&its, &path, "third");
+    reported(&observer, "third").await;
+    // Where a stream is read late, it yields the latest state.
+    assert!(matches!(soon(changes.next()).await, Some(ObservedLeader::Leader(it)) if it.data == b"third"));
+}
+
+#[tokio::test]
+async fn a_selector_and_a_mutex_are_observed_as_well() {
+    let (client, path) = (connected().await, path("observed-selector"));
+    let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
+    let selector = LeaderSelector::builder(&client, &path).unwrap().id("one").build();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let job = |_| async {
+        std::future::pending::<()>().await;
+        Ok::<_, std::io::Error>(())
+    };
+    let running = tokio::spawn(LeaderSelector::clone(&selector).run(job, stopped));
+    let leader = reported(&observer, "one").await;
+    assert_eq!(soon(selector.leader()).await.unwrap(), Some(leader));
+    selector.interrupt_leadership();
+    let mutex = InterProcessMutex::non_reentrant(&client, &path).unwrap().with_lock_data(&b"a mutex"[..]);
+    drop(stop);
+    let _guard = soon(mutex.acquire()).await.unwrap();
+    reported(&observer, "a mutex").await;
+    // The job did not end within the grace period.
+    drop(running);
+}
+
+/// It watches the leader's node alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_leader_costs_one_request_and_a_new_participant_none() {
+    let ((proxy, client), its, path) = (counted().await, connected().await, path("observed-cost"));
+    let first = latch(&its, &path, "first");
+    soon(first.leadership()).await.unwrap();
+    let second = latch(&its, &path, "second");
+    queue_of(&its, &path, 2).await;
+    proxy.reset_counts();
+    let observer = observer(&client, &path);
+    reported(&observer, "first").await;
+    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::GetChildren, 1), (OpCode::GetData, 1)]));
+    let third = latch(&its, &path, "third");
+    queue_of(&its, &path, 3).await;
+    proxy.reset_counts();
+    for (leaves, next) in [(&first, "second"), (&second, "third")] {
+        soon(leaves.close()).await.unwrap();
+        reported(&observer, next).await;
+    }
+    // The second was in the first list, and the third was not.
+    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::GetChildren, 1), (OpCode::GetData, 2)]));
+    let fourth = latch(&client, &path, "fourth");
+    until(async || without_probes(&proxy).contains_key(&OpCode::Create2)).await;
+    queue_of(&its, &path, 2).await;
+    until(async || without_probes(&proxy)[&OpCode::GetData] == 4).await;
+    proxy.reset_counts();
+    assert_eq!(soon(fourth.leader()).await.unwrap().unwrap().data, b"third");
+    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::GetChildren, 1), (OpCode::GetData, 1)]));
+    drop(third);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_there_is_no_connection_the_leader_is_unknown() {
+    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("observed-outage"));
+    let first = latch(&its, &path, "first");
+    let observer = observer(&client, &path);
+    let before = reported(&observer, "first").await;
+    let second = latch(&its, &path, "second");
+    queue_of(&its, &path, 2).await;
+    unplug(&proxy, &client).await;
+    is(&observer, ObservedLeader::Unknown).await;
+    let mut asked = Box::pin(observer.leader());
+    soon(first.close()).await.unwrap();
+    soon(second.leadership()).await.unwrap();
+    assert!(futures_util::FutureExt::now_or_never(&mut asked).is_none());
+    let mut changes = observer.changes();
+    assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Unknown));
+    proxy.refuse(false).unwrap();
+    let leader = soon(asked).await.unwrap().unwrap();
+    assert!(leader.fencing_token > before.fencing_token);
+    // The leader of before is not reported again, not for a moment.
+    assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(leader.clone())));
+    end_session(&proxy).await;
+    assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Unknown));
+    assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(leader)));
+}
+
+#[tokio::test]
+async fn a_leader_that_is_revoked_keeps_its_id() {
+    let (client, path) = (connected().await, path("observed-revoked"));
+    let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
+    let mutex = InterProcessMutex::non_reentrant(&client, &path).unwrap().with_lock_data(&b"replica"[..]);
+    let guard = soon(mutex.acquire()).await.unwrap();
+    let leader = reported(&observer, "replica").await;
+    let mut state = observer.state();
+    state.mark_unchanged();
+    revoke(&client, guard.node()).await.unwrap();
+    guard.release().await.unwrap();
+    soon(state.changed()).await.unwrap();
+    assert_eq!(*state.borrow(), ObservedLeader::NoLeader, "after {leader:?}");
+}
+
+#[tokio::test]
+async fn what_prevents_a_read_is_shown_until_it_is_repaired() {
+    let (client, path) = (connected().await, path("observed-acl"));
+    let all = |permissions| [Acl::new(permissions, AuthId::anyone())];
+    let create = client.create().creating_parent_containers().with_acl(all(Permission::ADMIN));
+    create.for_path(&path, "").await.unwrap();
+    let observer = observer(&client, &path);
+    until(async || observer.last_error().is_some()).await;
+    let error = observer.last_error().unwrap();
+    assert!(matches!(error, Error::Client(ClientError::NoAuth { .. })), "{error:?}");
+    assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
+    client.set_acl(&path, all(Permission::ALL), None).await.unwrap();
+    is(&observer, ObservedLeader::NoLeader).await;
+    assert!(observer.last_error().is_none());
+}
+
+#[tokio::test]
+async fn a_directory_whose_numbers_are_used_up_is_an_error() {
+    let (server, client) = server_at(i32::MAX, &["/leaders"]).await;
+    let observer = observer(&client, "/leaders");
+    is(&observer, ObservedLeader::NoLeader).await;
+    client.create().for_path(format!("/leaders/x-latch-{}", i32::MAX), "").await.unwrap();
+    until(async || matches!(observer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
+    assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
+    drop(server);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_an_observer_that_is_dropped() {
+    let ((_proxy, client), its, path) = (behind_proxy().await, connected().await, path("observed-dropped"));
+    let first = latch(&its, &path, "first");
+    let observer = observer(&client, &path);
+    let node = reported(&observer, "first").await.path;
+    let session = client.try_session().unwrap().id();
+    let is_watched = async || {
+        let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
+        watches.get(node.as_str()).is_some_and(|sessions| sessions.contains(&session))
+    };
+    assert!(is_watched().await);
+    // A receiver keeps it going, and a clone.
+    let (state, clone) = (observer.state(), observer.clone());
+    drop(observer);
+    drop(state);
+    soon(first.resign()).await.unwrap();
+    let node_now = reported(&clone, "first").await.path;
+    assert_ne!(node_now, node);
+    drop(clone);
+    until(async || {
+        let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
+        !watches.get(node_now.as_str()).is_some_and(|sessions| sessions.contains(&session))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_begins_before_its_servers_and_ends_with_its_client() {
+    let server = TestingServer::shared().await;
+    let path = path("observed-closed");
+    let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();
+    let observer = observer(&client, &path);
+    let mut changes = observer.changes();
+    assert_eq!(soon(observer.leader()).await.unwrap(), None);
+    client.close().await.unwrap();
+    let last = soon(async {
+        let mut last = None;
+        while let Some(value) = changes.next().await {
+            last = Some(value);
+        }
+        last
+    });
+    assert_eq!(last.await, Some(ObservedLeader::Unknown));
+    assert!(soon(observer.leader()).await.unwrap_err().is_closed());
+    let after = LeaderObserver::observe_latch(&client, &path).unwrap();
+    assert!(soon(after.leader()).await.unwrap_err().is_closed());
+}

@@ -1,0 +1,208 @@
+//! Three processes, of which one leads. The first leader is killed, the second is stopped, and the third is cut off from the
+//! servers: what each of them says, what an observer sees, and for how long nobody leads. Fails if two lead at once.
+//!
+//! The example starts itself three more times, as the replicas of a service. Each has a proxy of its own between itself and the
+//! servers.
+//!
+//! ```console
+//! cargo run --example leader
+//! ```
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use curator_examples::{Ensemble, Failure, builder};
+use curator_recipes::{LeaderObserver, LeaderSelector, Leadership, ObservedLeader};
+use curator_test::{Direction, FaultProxy};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, stdin};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+
+const PATH: &str = "/curator-examples/leader";
+/// The first argument of a replica; the next are its name and the connect string.
+const REPLICA: &str = "replica";
+/// Short, so that it does not take long: a leader that dies has its successor when the servers have given up its session.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+/// For anything that must happen.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+const LEADS: &str = "I lead, with token ";
+const ENDS: &str = "I do not lead any more";
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    match &*arguments {
+        [role, name, connect_string] if role == REPLICA => lead(name, connect_string).await,
+        _ => tell().await,
+    }
+}
+
+/// A replica: runs its job whenever it leads, until its input ends.
+async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
+    // Even when the first process is killed: a stopped process does not see that its pipes are closed.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+
+    let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).start()?;
+    let selector = LeaderSelector::builder(&client, PATH)?.id(name).grace_period(Duration::ZERO).build();
+    let job = |leadership: Leadership| async move {
+        println!("{LEADS}{}", leadership.fencing_token());
+        let _end = SaysWhenDropped;
+        // The work of a leader; it goes on until this future is dropped.
+        std::future::pending::<Result<(), Failure>>().await
+    };
+    let shutdown = async { stdin().read_to_end(&mut Vec::new()).await };
+    selector.run(job, shutdown).await?;
+    client.close().await?;
+    Ok(())
+}
+
+struct SaysWhenDropped;
+
+impl Drop for SaysWhenDropped {
+    fn drop(&mut self) {
+        println!("{ENDS}");
+    }
+}
+
+/// The first process: starts the replicas, and does to them what happens to replicas.
+async fn tell() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let client = builder(ensemble.connect_string()).connect().await?;
+    let selector = LeaderSelector::builder(&client, PATH)?.build();
+    let observer = LeaderObserver::observe_selector(&client, PATH)?;
+    let mut observed = observer.state();
+    let observing = tokio::spawn(async move {
+        while observed.changed().await.is_ok() {
+            match &*observed.borrow_and_update() {
+                ObservedLeader::Leader(leader) => println!("observer: {} leads", String::from_utf8_lossy(&leader.data)),
+                ObservedLeader::NoLeader => println!("observer: nobody leads"),
+                _ => println!("observer: who leads is not known"),
+            }
+        }
+    });
+    let (lines, said) = mpsc::unbounded_channel();
+    let mut stage = Stage { said, leader: None };
+
+    let mut replicas = Vec::new();
+    for name in ["a", "b", "c"] {
+        replicas.push(Replica::start(name, &ensemble, lines.clone())?);
+        participants(&selector, replicas.len()).await?;
+    }
+    let [a, b, c] = &mut *replicas else { return Err("three were started".into()) };
+    stage.until("a", LEADS).await?;
+
+    println!("\na is killed.");
+    let since = Instant::now();
+    a.process.start_kill()?;
+    stage.leader = None;
+    stage.until("b", LEADS).await?;
+    println!("Nobody led for {:.1} s.", since.elapsed().as_secs_f64());
+
+    println!("\nb is stopped.");
+    let since = Instant::now();
+    kill_process(b.pid, Signal::STOP)?;
+    // It cannot do anything, and so does not lead.
+    stage.leader = None;
+    stage.until("c", LEADS).await?;
+    println!("Nobody led for {:.1} s.", since.elapsed().as_secs_f64());
+    println!("b resumes.");
+    kill_process(b.pid, Signal::CONT)?;
+    stage.until("b", ENDS).await?;
+    participants(&selector, 2).await?;
+
+    println!("\nc is cut off: nothing gets through between it and the servers, and its connection looks open.");
+    c.network.black_hole(Direction::Both);
+    stage.until("c", ENDS).await?;
+    let since = Instant::now();
+    stage.until("b", LEADS).await?;
+    println!("c stopped {:.1} s before b began.", since.elapsed().as_secs_f64());
+    c.network.heal();
+    participants(&selector, 2).await?;
+
+    println!("\nAll are stopped in an orderly way.");
+    for mut replica in replicas {
+        drop(replica.process.stdin.take());
+        tokio::time::timeout(DEFAULT_TIMEOUT, replica.process.wait()).await??;
+    }
+    if observer.leader().await?.is_some() {
+        return Err("somebody leads although everybody has left".into());
+    }
+    drop(observer);
+    client.close().await?;
+    observing.await?;
+    println!("Never did two lead at once.");
+    Ok(())
+}
+
+async fn participants(selector: &LeaderSelector, count: usize) -> Result<(), Failure> {
+    let waiting = async {
+        while selector.participants().await?.len() != count {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(DEFAULT_TIMEOUT, waiting).await?
+}
+
+/// What all replicas say, in the order in which it arrives.
+struct Stage {
+    said: mpsc::UnboundedReceiver<(&'static str, String)>,
+    leader: Option<&'static str>,
+}
+
+impl Stage {
+    /// Prints what they say until this one says that.
+    async fn until(&mut self, who: &str, what: &str) -> Result<(), Failure> {
+        loop {
+            let (name, line) =
+                tokio::time::timeout(DEFAULT_TIMEOUT, self.said.recv()).await?.ok_or("all replicas have ended")?;
+            println!("{name}: {line}");
+            if line.starts_with(LEADS) {
+                if let Some(leader) = self.leader.replace(name) {
+                    return Err(format!("{leader} and {name} lead at once").into());
+                }
+            } else if line == ENDS && self.leader == Some(name) {
+                self.leader = None;
+            }
+            if name == who && line.starts_with(what) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// One replica, as seen by the first process. Killed when this is dropped, even while it is stopped.
+struct Replica {
+    process: Child,
+    pid: Pid,
+    network: FaultProxy,
+}
+
+impl Replica {
+    fn start(
+        name: &'static str,
+        ensemble: &Ensemble,
+        lines: mpsc::UnboundedSender<(&'static str, String)>,
+    ) -> Result<Self, Failure> {
+        let (network, connect_string) = ensemble.proxy()?;
+        let mut process = Command::new(std::env::current_exe()?)
+            .args([REPLICA, name, &connect_string])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let pid = process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)).ok_or("a replica has no id")?;
+        let mut printed = BufReader::new(process.stdout.take().ok_or("a replica has no output")?).lines();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = printed.next_line().await {
+                if lines.send((name, line)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self { process, pid, network })
+    }
+}
