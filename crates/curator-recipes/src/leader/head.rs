@@ -25,18 +25,14 @@ impl QueueHead {
         Self { client: client.clone(), dir, driver, first: Vec::new(), watch: None }
     }
 
-    /// Waits until the watch has fired; returns `None`, at once, if there is none.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(super) async fn changed(&mut self) -> Option<WatchEvent> {
-        let event = self.watch.as_mut()?.fired().await;
+    /// Waits until the watch has fired; returns at once if there is none.
+    pub(super) async fn changed(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let event = watch.fired().await;
         self.watch = None;
         if event == WatchEvent::Deleted && !self.first.is_empty() {
             self.first.remove(0);
         }
-        Some(event)
     }
 
     /// Reads who is first, and sets a watch.

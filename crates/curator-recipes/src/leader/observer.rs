@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use curator_client::{CuratorClient, NodePath, RecipeSupport as _, WatchEvent, ZPath};
+use curator_client::{CuratorClient, NodePath, RecipeSupport as _, ZPath};
 use curator_protocol::StandardLockInternalsDriver;
 use futures_core::Stream;
 use futures_util::stream;
@@ -227,50 +227,38 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
     let mut retrier = reporter.client.persistent_retrier();
     // The leader with the highest token so far.
     let mut latest: Option<Participant> = None;
-    let mut read = ObservedLeader::Unknown;
     loop {
-        // As long as the watch has not fired, what was read is still true.
-        let event = {
-            let mut changed = pin!(head.changed());
-            loop {
-                tokio::select! {
-                    biased;
-                    event = &mut changed => break event,
-                    Some(_) = connection.next() => reporter.report(&read),
-                }
-            }
-        };
-        if matches!(event, Some(WatchEvent::Interrupted | WatchEvent::SessionEnded)) {
-            read = ObservedLeader::Unknown;
-            reporter.report(&read);
-        }
-        let first = {
+        let read = {
             let mut reading = pin!(head.read());
             loop {
                 tokio::select! {
                     biased;
-                    first = &mut reading => break first,
-                    Some(_) = connection.next() => {
-                        if reporter.client.check_connected().is_err() {
-                            read = ObservedLeader::Unknown;
-                        }
-                        reporter.report(&read);
-                    }
+                    read = &mut reading => break read,
+                    // What was read before may not be true any more.
+                    Some(_) = connection.next() => reporter.report(&ObservedLeader::Unknown),
                 }
             }
         };
-        match first.and_then(|first| in_order(&mut latest, first, &reporter.path)) {
+        match read.and_then(|first| in_order(&mut latest, first, &reporter.path)) {
             Ok(first) => {
                 retrier.reset();
                 reporter.errors.send_replace(None);
-                read = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
-                reporter.report(&read);
+                let leader = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
+                reporter.report(&leader);
+                let mut changed = pin!(head.changed());
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = &mut changed => break,
+                        // It is true until the watch fires.
+                        Some(_) = connection.next() => reporter.report(&leader),
+                    }
+                }
             }
             Err(error) => {
                 tracing::debug!(client = reporter.client.name(), path = %reporter.path, %error, "who leads cannot be read");
                 reporter.errors.send_replace(Some(error));
-                read = ObservedLeader::Unknown;
-                reporter.report(&read);
+                reporter.report(&ObservedLeader::Unknown);
                 // If the client closes, so does this task.
                 let _ = retrier.again().await;
             }

@@ -141,9 +141,13 @@ async fn while_there_is_no_connection_the_leader_is_unknown() {
     assert!(leader.fencing_token > before.fencing_token);
     // The leader of before is not reported again, not for a moment.
     assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(leader.clone())));
+    let before = client.session().await.unwrap();
     end_session(&proxy).await;
-    assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Unknown));
-    assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(leader)));
+    soon(before.ended()).await;
+    is(&observer, ObservedLeader::Leader(leader)).await;
+    // It is watched in the new session.
+    soon(second.close()).await.unwrap();
+    is(&observer, ObservedLeader::NoLeader).await;
 }
 
 #[tokio::test]
@@ -205,8 +209,9 @@ async fn nothing_is_left_of_an_observer_that_is_dropped() {
     drop(observer);
     drop(state);
     soon(first.resign()).await.unwrap();
-    let node_now = reported(&clone, "first").await.path;
-    assert_ne!(node_now, node);
+    let is_new = |value: &ObservedLeader| matches!(value, ObservedLeader::Leader(leader) if leader.path != node);
+    soon(clone.state().wait_for(is_new)).await.unwrap();
+    let node_now = soon(clone.leader()).await.unwrap().unwrap().path;
     drop(clone);
     until(async || {
         let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
