@@ -1,6 +1,7 @@
 //! Who leads, as someone sees it who does not take part.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};
 use curator_recipes::{
@@ -11,8 +12,8 @@ use futures_util::StreamExt as _;
 
 use crate::cost::counted;
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, client as connected, end_session, path, queue_of, server_at, soon, unplug,
-    until, without_probes,
+    LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, end_session, path,
+    queue_of, server_at, soon, unplug, until, without_probes,
 };
 
 fn latch(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
@@ -106,7 +107,7 @@ async fn a_new_leader_costs_one_request_and_a_new_participant_none() {
     proxy.reset_counts();
     for (leaves, next) in [(&first, "second"), (&second, "third")] {
         soon(leaves.close()).await.unwrap();
-        reported(&observer, next).await;
+        assert!(reported(&observer, next).await.owns);
     }
     // The second was in the first list, and the third was not.
     assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::GetChildren, 1), (OpCode::GetData, 2)]));
@@ -122,7 +123,9 @@ async fn a_new_leader_costs_one_request_and_a_new_participant_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_there_is_no_connection_the_leader_is_unknown() {
-    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("observed-outage"));
+    // It is not an attempt to read that ends, and shows that there is no connection.
+    let client = behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
+    let ((proxy, client), its, path) = (client.await, connected().await, path("observed-outage"));
     let first = latch(&its, &path, "first");
     let observer = observer(&client, &path);
     let before = reported(&observer, "first").await;
@@ -148,6 +151,20 @@ async fn while_there_is_no_connection_the_leader_is_unknown() {
     // It is watched in the new session.
     soon(second.close()).await.unwrap();
     is(&observer, ObservedLeader::NoLeader).await;
+}
+
+/// Its connection looks open, and its watch is in place.
+#[tokio::test]
+async fn while_the_session_is_suspended_the_leader_is_unknown() {
+    let client = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION));
+    let ((proxy, client), its, path) = (client.await, connected().await, path("observed-silence"));
+    let _leader = latch(&its, &path, "first");
+    let observer = observer(&client, &path);
+    let leader = reported(&observer, "first").await;
+    proxy.hold_replies(OpCode::Sync);
+    is(&observer, ObservedLeader::Unknown).await;
+    proxy.release_held();
+    is(&observer, ObservedLeader::Leader(leader)).await;
 }
 
 #[tokio::test]
