@@ -1,5 +1,5 @@
-//! Three processes, of which one leads. The first leader is killed, the second is stopped, and the third is cut off from the
-//! servers: what each of them says, what an observer sees, and for how long nobody leads. Fails if two lead at once.
+//! Three processes, of which one leads. One leader is killed, one is stopped, one is cut off from the servers, and one is told to
+//! end: what each of them says, what an observer sees, and for how long nobody leads. Fails if two lead at once.
 //!
 //! The example starts itself three more times, as the replicas of a service. Each has a proxy of its own between itself and the
 //! servers.
@@ -122,7 +122,13 @@ async fn tell() -> Result<(), Failure> {
     c.network.heal();
     participants(&selector, 2).await?;
 
-    println!("\nAll are stopped in an orderly way.");
+    println!("\nb is told to end, as at a deployment.");
+    let since = Instant::now();
+    drop(b.process.stdin.take());
+    stage.until("c", LEADS).await?;
+    println!("Nobody led for {:.3} s, or less.", since.elapsed().as_secs_f64());
+
+    println!("\nc is told to end, too.");
     for mut replica in replicas {
         drop(replica.process.stdin.take());
         tokio::time::timeout(DEFAULT_TIMEOUT, replica.process.wait()).await??;

@@ -243,7 +243,8 @@ fn lock_loss() {
 fn leader() {
     for Run { printed, .. } in runs("leader") {
         let mut rest = printed.lines();
-        for expected in ["a: I lead", "b: I lead", "c: I lead", "b: I do not", "c: I do not", "b: I lead"] {
+        for expected in ["a: I lead", "b: I lead", "c: I lead", "b: I do not", "c: I do not", "b: I lead", "c: I lead"]
+        {
             assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
         }
         for seen in ["observer: a leads", "observer: b leads", "observer: c leads", "observer: nobody leads"] {

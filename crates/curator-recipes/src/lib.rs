@@ -47,8 +47,14 @@
 //! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::non_reentrant`] |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
-//! Besides the locks, there are [`LeaderLatch`], by which one of many processes leads; [`LeaderSelector`], for a job that only the
-//! leader runs; and [`SharedCount`], a number that all processes share, and its changes as a stream.
+//! And besides locks:
+//!
+//! | I want | use |
+//! |---|---|
+//! | a job that runs in one of many processes | [`LeaderSelector`] |
+//! | to know whether this process leads | [`LeaderLatch`] |
+//! | to know who leads, without taking part | [`LeaderObserver`] |
+//! | a number that all processes share, and its changes as a stream | [`SharedCount`] |
 //!
 //! # What else do I need to know?
 //!
@@ -151,6 +157,8 @@ mod tests {
         is_send_and_sync::<LeaderLatch>();
         is_send_and_sync::<LeaderLatchBuilder>();
         is_send_and_sync::<Leadership>();
+        is_send_and_sync::<LeaderObserver>();
+        is_send_and_sync::<ObservedLeader>();
         is_send_and_sync::<LeaderSelector>();
         is_send_and_sync::<LeaderSelectorBuilder>();
         is_send_and_sync::<SharedCount>();
@@ -184,12 +192,17 @@ mod tests {
         let _leading = async |latch: LeaderLatch, leadership: Leadership| {
             is_send(&latch.leadership());
             is_send(&latch.participants());
+            is_send(&latch.leader());
             is_send(&latch.resign());
             is_send(&latch.stand_aside());
             is_send(&latch.close());
             is_send(&leadership.lost());
             is_send(&leadership.run(async {}));
             is_send(&leadership.try_run(async { Ok::<_, Error>(()) }));
+        };
+        let _observing = async |observer: LeaderObserver| {
+            is_send(&observer.leader());
+            is_send(&observer.changes());
         };
         let _given_back = async |writing: WriteGuard, lease: SemaphoreLease| {
             is_send(&writing.release_timeout(std::time::Duration::ZERO));

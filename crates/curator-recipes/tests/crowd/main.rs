@@ -6,6 +6,7 @@
 //! `CROWD` says how many, 2,000 if it is not set.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
+mod latches;
 #[path = "../support/mod.rs"]
 mod support;
 

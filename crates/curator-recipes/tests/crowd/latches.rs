@@ -1,0 +1,98 @@
+//! A client with a thousand latches: on one path, where each has a node in one queue, and on a path each.
+
+use std::time::Instant;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{LeaderLatch, LeaderState};
+use curator_test::within;
+use tokio::task::JoinSet;
+
+use crate::support::{say, without_probes};
+use crate::{ALONE, PATIENCE_WITH_A_CROWD, Stage};
+
+const LATCHES: usize = 1_000;
+
+fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
+    LeaderLatch::builder(client, path).unwrap().start()
+}
+
+/// Waits until all have a place in the queue, or lead.
+async fn all_take_part(latches: &[LeaderLatch]) {
+    within(PATIENCE_WITH_A_CROWD, async {
+        for latch in latches {
+            latch.state().wait_for(|state| *state != LeaderState::Unknown).await.unwrap();
+        }
+    })
+    .await;
+}
+
+/// Says what was sent and received for each since the counts began.
+fn say_costs(stage: &Stage, what: &str, begun: Instant) {
+    let (requests, latches) = (without_probes(&stage.proxy).values().sum::<u64>(), LATCHES as u64);
+    say(&format!(
+        "crowd: {LATCHES} latches {what} in {:.1?}; each {:.2} requests, {} bytes received",
+        begun.elapsed(),
+        requests as f64 / LATCHES as f64,
+        stage.proxy.bytes_received() / latches
+    ));
+    assert!(requests <= 6 * latches, "{requests} requests of {latches} latches");
+    stage.proxy.reset_counts();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_latches_of_one_client_lead_by_turns() {
+    let _alone = ALONE.lock().await;
+    let stage = Stage::new().await;
+    stage.proxy.reset_counts();
+    let begun = Instant::now();
+    let latches: Vec<_> = (0..LATCHES).map(|_| latch(&stage.waiting, "/crowd")).collect();
+    within(PATIENCE_WITH_A_CROWD, async {
+        while stage.holding.get_children("/crowd").await.map_or(0, |nodes| nodes.len()) < LATCHES {}
+    })
+    .await;
+    all_take_part(&latches).await;
+    say_costs(&stage, "have joined one queue", begun);
+    let begun = Instant::now();
+    let mut waiting: JoinSet<_> = latches
+        .into_iter()
+        .map(|latch| async move {
+            let leadership = latch.leadership().await.unwrap();
+            latch.close().await.unwrap();
+            leadership.fencing_token()
+        })
+        .collect();
+    let mut tokens = Vec::new();
+    within(PATIENCE_WITH_A_CROWD, async {
+        while let Some(token) = waiting.join_next().await {
+            tokens.push(token.unwrap());
+        }
+    })
+    .await;
+    say_costs(&stage, "have led in turn, and left", begun);
+    tokens.sort();
+    tokens.dedup();
+    assert_eq!(tokens.len(), LATCHES, "each has led once");
+    assert_eq!(stage.waiting.health().sessions_replaced, 0, "a session was lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_latches_of_one_client_lead_on_a_path_each() {
+    let _alone = ALONE.lock().await;
+    let stage = Stage::new().await;
+    stage.proxy.reset_counts();
+    let begun = Instant::now();
+    let latches: Vec<_> = (0..LATCHES).map(|number| latch(&stage.waiting, &format!("/crowd/{number}"))).collect();
+    within(PATIENCE_WITH_A_CROWD, async {
+        for latch in &latches {
+            latch.leadership().await.unwrap();
+        }
+    })
+    .await;
+    say_costs(&stage, "lead, on a path each", begun);
+    let begun = Instant::now();
+    let mut closing: JoinSet<_> =
+        latches.into_iter().map(|latch| async move { latch.close().await.unwrap() }).collect();
+    within(PATIENCE_WITH_A_CROWD, async { while closing.join_next().await.transpose().unwrap().is_some() {} }).await;
+    say_costs(&stage, "have left", begun);
+    assert_eq!(stage.waiting.health().sessions_replaced, 0, "a session was lost");
+}
