@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-/// The locks. Now and then, the owner of one that is reentrant enters it again: all but the semaphore.
+/// The locks. Now and then, the owner of one that is reentrant enters it again: all but the semaphore and the leaders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKind {
@@ -73,6 +73,18 @@ pub enum LockKind {
     Semaphore,
     /// `InterProcessMultiLock` of paths. Its holder writes to a set for each path.
     Multi,
+    /// `LeaderLatch`. Each term is a hold, which the leader ends after a short while.
+    LeaderLatch,
+    /// `LeaderSelector`. The same.
+    LeaderSelector,
+}
+
+impl LockKind {
+    /// Whether it is an election: its holds are terms of leaders.
+    #[must_use]
+    pub fn is_of_leaders(self) -> bool {
+        matches!(self, Self::LeaderLatch | Self::LeaderSelector)
+    }
 }
 
 /// What stands between a client that has lost its lock and the set.
@@ -97,6 +109,8 @@ impl fmt::Display for LockKind {
             Self::ReadWrite => "read-write",
             Self::Semaphore => "semaphore",
             Self::Multi => "multi",
+            Self::LeaderLatch => "leader-latch",
+            Self::LeaderSelector => "leader-selector",
         })
     }
 }

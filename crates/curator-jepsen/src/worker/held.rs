@@ -3,9 +3,11 @@
 use std::pin::Pin;
 
 use curator_recipes::client::{ClockInstant, ZPath};
-use curator_recipes::{LockGuard, Result, SemaphoreLease, WriteGuard};
+use curator_recipes::{GuardedTransaction, LockGuard, Result, SemaphoreLease, WriteGuard};
 
-/// The guard of a lock, or several of a semaphore.
+use super::leaders::Term;
+
+/// The guard of a lock, or several of a semaphore; or the term of a leader.
 #[derive(Debug)]
 pub(super) enum Held {
     Guard(LockGuard),
@@ -15,51 +17,77 @@ pub(super) enum Held {
         first: SemaphoreLease,
         others: Vec<SemaphoreLease>,
     },
+    Term(Term),
 }
 
 impl Held {
-    /// The guard that stands for all of it.
-    pub(super) fn first(&self) -> &LockGuard {
-        match self {
-            Self::Guard(guard) => guard,
-            Self::Writer(guard) => guard,
-            Self::Leases { first, .. } => first,
-        }
+    /// All guards; the first one can stand for them. A term has none.
+    fn guards(&self) -> impl Iterator<Item = &LockGuard> {
+        let (first, others) = match self {
+            Self::Guard(guard) => (Some(guard), &[][..]),
+            Self::Writer(guard) => (Some(&**guard), &[][..]),
+            Self::Leases { first, others } => (Some(&**first), &others[..]),
+            Self::Term(_) => (None, &[][..]),
+        };
+        first.into_iter().chain(others.iter().map(|lease| &**lease))
     }
 
-    fn others(&self) -> impl Iterator<Item = &LockGuard> {
-        let others = match self {
-            Self::Guard(_) | Self::Writer(_) => &[][..],
-            Self::Leases { others, .. } => others,
-        };
-        others.iter().map(|lease| &**lease)
+    fn term(&self) -> Option<&Term> {
+        if let Self::Term(term) = self { Some(term) } else { None }
+    }
+
+    /// Whose it is, within this process. A term is its own owner: nobody enters it again.
+    pub(super) fn owner(&self) -> String {
+        let of_term = self.term().map(|term| format!("term {}", term.leadership.fencing_token()));
+        of_term.or_else(|| self.guards().next().map(|guard| guard.owner().to_string())).unwrap_or_default()
+    }
+
+    /// The session that its nodes belong to.
+    pub(super) fn session(&self) -> i64 {
+        let of_term = self.term().map(|term| term.session.id());
+        of_term.or_else(|| self.guards().next().map(LockGuard::session_id)).unwrap_or_default()
+    }
+
+    /// Whether its owner had it already.
+    pub(super) fn is_reentry(&self) -> bool {
+        self.guards().next().is_some_and(LockGuard::is_reentry)
     }
 
     /// Whether all of it is valid.
     pub(super) fn is_valid(&self) -> bool {
-        self.first().is_valid() && self.others().all(LockGuard::is_valid)
+        self.guards().all(LockGuard::is_valid) && self.term().is_none_or(|term| term.leadership.is_valid())
     }
 
     /// Runs some work while all of it is held, and drops the work when a part is lost.
     pub(super) async fn run(&self, work: impl Future<Output = ()> + Send) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(work);
-        // Each guard has a node of its own to watch.
-        for guard in self.others() {
-            // The sampler tells of the loss.
+        // Each guard has a node of its own to watch. The sampler tells of the loss.
+        for guard in self.guards() {
             work = Box::pin(async move { drop(guard.run(work).await) });
         }
-        drop(self.first().run(work).await);
+        match self.term() {
+            Some(term) => drop(term.leadership.run(work).await),
+            None => work.await,
+        }
+    }
+
+    /// A transaction that is applied only while it is held.
+    pub(super) fn transaction(&self) -> Option<GuardedTransaction<'_>> {
+        let of_term = self.term().map(|term| term.leadership.transaction());
+        of_term.or_else(|| self.guards().next().map(LockGuard::transaction))
     }
 
     /// The nodes that it stands for.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &ZPath> {
-        std::iter::once(self.first()).chain(self.others()).flat_map(LockGuard::nodes)
+        let of_term = self.term().map(|term| term.leadership.node());
+        self.guards().flat_map(LockGuard::nodes).chain(of_term)
     }
 
     /// Until when all of it is valid, on the clock of histories.
     pub(super) fn valid_until(&self) -> u64 {
-        let until = self.others().map(LockGuard::valid_until).fold(self.first().valid_until(), ClockInstant::min);
-        until.as_nanos()
+        let of_term = self.term().map(|term| term.session.lease().valid_until());
+        let until = self.guards().map(LockGuard::valid_until).chain(of_term).reduce(ClockInstant::min);
+        until.map_or(0, ClockInstant::as_nanos)
     }
 
     /// Gives all of it back.
@@ -68,6 +96,7 @@ impl Held {
             Self::Guard(guard) => guard.release().await,
             Self::Writer(guard) => guard.release().await,
             Self::Leases { first, others } => SemaphoreLease::release_all([first].into_iter().chain(others)).await,
+            Self::Term(term) => term.end().await,
         }
     }
 }

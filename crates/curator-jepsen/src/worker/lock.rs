@@ -10,6 +10,7 @@ use curator_recipes::{
 use fastrand::Rng;
 
 use super::held::Held;
+use super::leaders::{Candidate, Election, Term};
 use crate::history::{Claim, READERS};
 use crate::work::{LockKind, Part};
 
@@ -27,6 +28,7 @@ pub(super) enum Lock {
     Semaphore(InterProcessSemaphoreV2),
     /// One for each choice of paths, with the names of those.
     Multi(Vec<(Vec<&'static str>, InterProcessMultiLock)>),
+    Leaders(Candidate),
 }
 
 /// A hold, and what may be done under it.
@@ -66,11 +68,14 @@ impl Lock {
                 };
                 Self::Multi(choices.into_iter().map(lock).collect::<Result<_>>()?)
             }
+            LockKind::LeaderLatch => Self::Leaders(Candidate::new(client, path, Election::Latch)),
+            LockKind::LeaderSelector => Self::Leaders(Candidate::new(client, path, Election::Selector)),
         })
     }
 
-    /// Acquires the lock, in a mode and a size that chance decides, within `timeout`; zero means without waiting.
-    pub(super) async fn acquire(&self, part: Part, timeout: Duration, random: &mut Rng) -> Result<Option<Grant>> {
+    /// Acquires the lock, in a mode and a size that chance decides, within `timeout`; zero means without waiting. A leader waits
+    /// for its term however long that takes.
+    pub(super) async fn acquire(&mut self, part: Part, timeout: Duration, random: &mut Rng) -> Result<Option<Grant>> {
         match self {
             Self::Mutex(mutex) => Ok(mutex.acquire_timeout(timeout).await?.map(|guard| Grant::exclusive(guard, part))),
             Self::ReadWrite(lock) if random.u8(..3) == 0 => {
@@ -94,14 +99,27 @@ impl Lock {
                 let Some((names, lock)) = random.choice(choices) else { return Ok(None) };
                 Ok(lock.acquire_timeout(timeout).await?.map(|guard| Grant::of_paths(guard, part, names)))
             }
+            Self::Leaders(candidate) => Ok(candidate.lead().await?.map(|term| Grant::term(term, part))),
         }
+    }
+
+    /// Gives up what is neither held nor waited for any more: a place in an election.
+    pub(super) async fn leave(&mut self) {
+        if let Self::Leaders(candidate) = self {
+            candidate.leave().await;
+        }
+    }
+
+    /// Whether a client that holds nothing takes part all the same. If it waited before it asked, it would lead and not know it.
+    pub(super) fn is_of_leaders(&self) -> bool {
+        matches!(self, Self::Leaders(_))
     }
 }
 
 impl Lock {
     /// Whether its owner can enter it again.
     pub(super) fn is_reentrant(&self) -> bool {
-        !matches!(self, Self::Semaphore(_))
+        !matches!(self, Self::Semaphore(_) | Self::Leaders(_))
     }
 
     /// Acquires once more what the owner holds: the same mutex, paths, or side; or beside the write side the read side. If the hold
@@ -125,7 +143,7 @@ impl Lock {
                     Grant::reader(guard, part)
                 }
             }),
-            Self::Semaphore(_) => None,
+            Self::Semaphore(_) | Self::Leaders(_) => None,
             Self::Multi(choices) => {
                 let paths =
                     |names: &[&str]| names.iter().map(|name| format!("{}/{name}", path(part))).collect::<Vec<_>>();
@@ -161,6 +179,12 @@ impl Grant {
     fn reader(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, READERS)];
         Self { held: Held::Guard(guard), claims, may: May::Read, is_beside: false }
+    }
+
+    fn term(term: Term, part: Part) -> Self {
+        let (resource, token) = (path(part), Some(term.leadership.fencing_token().as_i64()));
+        let claims = vec![Claim { resource, weight: 1, capacity: 1, token, place: token }];
+        Self { held: Held::Term(term), claims, may: May::Write, is_beside: false }
     }
 
     /// That of a writer which has become a reader, or is one too. Its node stands where the write node stands or stood, and has a

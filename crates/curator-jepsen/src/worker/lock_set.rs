@@ -123,7 +123,7 @@ impl LockSet {
             for update in updates.iter_mut() {
                 self.check(held, update);
             }
-            let outcome = node_sets::write(held.first(), nodes).await;
+            let outcome = node_sets::write(held.transaction(), nodes).await;
             let answered = Some(now());
             updates.iter_mut().for_each(|update| (update.outcome, update.answered) = (outcome, answered));
         }

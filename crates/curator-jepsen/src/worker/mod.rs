@@ -9,6 +9,7 @@
 mod guarded;
 mod held;
 mod history_file;
+mod leaders;
 mod lock;
 mod lock_set;
 mod node_sets;

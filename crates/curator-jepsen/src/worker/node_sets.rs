@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, Outcome as ClientOutcome};
-use curator_recipes::{GuardedTransaction, LockGuard, Result};
+use curator_recipes::{GuardedTransaction, Result};
 
 use crate::history::Outcome;
 
@@ -69,8 +69,10 @@ impl NodeSet {
 }
 
 /// Writes all of these sets, if the lock is still held, or else none.
-pub(super) async fn write(guard: &LockGuard, sets: Vec<NodeSet>) -> Outcome {
-    let transaction = sets.iter().try_fold(guard.transaction(), |transaction, set| set.written_by(transaction));
+pub(super) async fn write(transaction: Option<GuardedTransaction<'_>>, sets: Vec<NodeSet>) -> Outcome {
+    // Every hold has one.
+    let Some(transaction) = transaction else { return Outcome::NotSent };
+    let transaction = sets.iter().try_fold(transaction, |transaction, set| set.written_by(transaction));
     let written = match transaction {
         Ok(transaction) => transaction.commit().await,
         Err(error) => Err(error),

@@ -55,9 +55,15 @@ impl PartTask {
 
     /// Repeats the step until the worker is told to stop. A hold is brought to its end first, and given back.
     pub(super) async fn run(mut self) {
+        self.steps().await;
+        self.lock.leave().await;
+    }
+
+    async fn steps(&mut self) {
         let mut stopped = self.stopped.clone();
+        let is_of_leaders = self.lock.is_of_leaders();
         loop {
-            let ((timeout, abandon), asked) = (self.patience(), now());
+            let ((timeout, abandon), asked) = (if is_of_leaders { (LONG, LONG) } else { self.patience() }, now());
             let acquired = tokio::select! {
                 biased;
                 // It is the same if there is nobody any more who could say so.
@@ -71,7 +77,8 @@ impl PartTask {
                 Ok(None) => self.history.not_acquired(asked, None),
                 Err(error) => self.history.not_acquired(asked, Some(error)),
             }
-            let rest = if failed { PAUSE } else { Duration::ZERO } + self.set.thinking(&mut self.random);
+            let rest = if is_of_leaders { Duration::ZERO } else { self.set.thinking(&mut self.random) };
+            let rest = rest + if failed { PAUSE } else { Duration::ZERO };
             tokio::select! {
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 () = sleep(rest) => {}

@@ -28,15 +28,15 @@ impl PartHistory {
 
     /// A hold begins, which was asked for at `asked`.
     pub(super) fn begin(&self, grant: &Grant, asked: u64, continues: Option<HoldId>) -> HoldId {
-        let (hold, guard) = (self.file.next_hold(), grant.held.first());
+        let (hold, held) = (self.file.next_hold(), &grant.held);
         self.file.write(What::Acquired {
             hold,
             part: self.part.key(),
-            owner: self.file.owner(guard.owner()),
+            owner: self.file.owner(&held.owner()),
             asked,
-            session: guard.session_id(),
+            session: held.session(),
             claims: grant.claims.clone(),
-            reentry: guard.is_reentry(),
+            reentry: held.is_reentry(),
             continues,
         });
         hold

@@ -73,6 +73,8 @@ async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_
         ("multi/a", 1, 1),
         ("multi/b", 1, 1),
         ("multi/c", 1, 1),
+        ("leader-latch", 1, 1),
+        ("leader-selector", 1, 1),
     ];
     let expected = expected.map(|(path, weight, capacity)| (format!("/jepsen/{path}"), weight, capacity)).into();
     let sent = || {

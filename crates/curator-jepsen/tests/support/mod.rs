@@ -21,7 +21,14 @@ pub(crate) const SESSION: Duration = Duration::from_secs(4);
 /// Of a server that grants shorter ones.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-pub(crate) const LOCKS: [LockKind; 4] = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Multi];
+pub(crate) const LOCKS: [LockKind; 6] = [
+    LockKind::Mutex,
+    LockKind::ReadWrite,
+    LockKind::Semaphore,
+    LockKind::Multi,
+    LockKind::LeaderLatch,
+    LockKind::LeaderSelector,
+];
 pub(crate) const VARIANTS: [Variant; 4] = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
 
 /// A store, and a directory for the histories.

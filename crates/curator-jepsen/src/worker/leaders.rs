@@ -1,0 +1,175 @@
+//! Participants in elections, asked for their terms as locks are asked for guards.
+
+use std::convert::Infallible;
+use std::fmt;
+
+use curator_recipes::client::{CuratorClient, Session};
+use curator_recipes::{LeaderLatch, LeaderSelector, LeaderSelectorError, Leadership, Result};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// A participant leaves the election after so many terms, and another one joins. The last term of a selector ends with its job, the
+/// others are interrupted: a job that ends by itself within 10 s is followed by a pause, which would soon be longer than a run has
+/// time for.
+const TERMS: u32 = 8;
+
+/// The participants of a part, one after the other.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    client: CuratorClient,
+    path: String,
+    kind: Election,
+    current: Option<Participant>,
+    terms: u32,
+}
+
+/// Which recipe elects the leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Election {
+    Latch,
+    Selector,
+}
+
+#[derive(Debug)]
+enum Participant {
+    Latch(LeaderLatch),
+    Selector(RunningSelector),
+}
+
+/// A selector whose job hands its term over.
+struct RunningSelector {
+    selector: LeaderSelector,
+    jobs: mpsc::Receiver<Job>,
+    /// Dropped to end the run.
+    shutdown: oneshot::Sender<Infallible>,
+    run: JoinHandle<Result<(), LeaderSelectorError<Infallible>>>,
+}
+
+/// A job that goes on until it is told to return, or its future is dropped.
+#[derive(Debug)]
+struct Job {
+    leadership: Leadership,
+    returns: oneshot::Sender<()>,
+}
+
+/// One term, and how it is ended.
+#[derive(Debug)]
+pub(super) struct Term {
+    pub(super) leadership: Leadership,
+    /// The session of the leader's node.
+    pub(super) session: Session,
+    end: TermEnd,
+}
+
+#[derive(Debug)]
+enum TermEnd {
+    Resign(LeaderLatch),
+    Interrupt(LeaderSelector, oneshot::Sender<()>),
+    Return(oneshot::Sender<()>),
+}
+
+impl Candidate {
+    /// Sends nothing.
+    pub(super) fn new(client: &CuratorClient, path: String, kind: Election) -> Self {
+        Self { client: client.clone(), path, kind, current: None, terms: 0 }
+    }
+
+    /// Takes part, if it does not yet, and waits for its next term. `None` if the term is over at once.
+    pub(super) async fn lead(&mut self) -> Result<Option<Term>> {
+        if self.terms >= TERMS {
+            self.leave().await;
+        }
+        self.terms += 1;
+        let is_last = self.terms >= TERMS;
+        let participant = match self.current.take() {
+            Some(participant) => participant,
+            None => Participant::start(&self.client, &self.path, self.kind)?,
+        };
+        match self.current.insert(participant) {
+            Participant::Latch(latch) => {
+                let leadership = latch.leadership().await?;
+                Ok(Term::new(leadership, &self.client, TermEnd::Resign(latch.clone())))
+            }
+            Participant::Selector(running) => {
+                let Some(Job { leadership, returns }) = running.jobs.recv().await else {
+                    // It has ended by itself: the next one says why, if that lasts.
+                    self.leave().await;
+                    return Ok(None);
+                };
+                let end = if is_last {
+                    TermEnd::Return(returns)
+                } else {
+                    TermEnd::Interrupt(running.selector.clone(), returns)
+                };
+                Ok(Term::new(leadership, &self.client, end))
+            }
+        }
+    }
+
+    /// Leaves the election. Whatever fails is tried again by the client, until it is closed.
+    pub(super) async fn leave(&mut self) {
+        self.terms = 0;
+        match self.current.take() {
+            Some(Participant::Latch(latch)) => drop(latch.close().await),
+            Some(Participant::Selector(RunningSelector { jobs, shutdown, run, .. })) => {
+                drop((jobs, shutdown));
+                drop(run.await);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Participant {
+    fn start(client: &CuratorClient, path: &str, kind: Election) -> Result<Self> {
+        let selector = match kind {
+            Election::Latch => return Ok(Self::Latch(LeaderLatch::builder(client, path)?.id(client.name()).start())),
+            Election::Selector => LeaderSelector::builder(client, path)?.id(client.name()).build(),
+        };
+        let ((to, jobs), (shutdown, stopped)) = (mpsc::channel(1), oneshot::channel());
+        let job = move |leadership| {
+            let to = to.clone();
+            async move {
+                let (returns, returned) = oneshot::channel();
+                // If there is nobody any more who wants it, it returns at once.
+                drop(to.send(Job { leadership, returns }).await);
+                drop(returned.await);
+                Ok(())
+            }
+        };
+        let run = tokio::spawn(selector.clone().run(job, stopped));
+        Ok(Self::Selector(RunningSelector { selector, jobs, shutdown, run }))
+    }
+}
+
+impl Term {
+    fn new(leadership: Leadership, client: &CuratorClient, end: TermEnd) -> Option<Self> {
+        // The session of a term that is valid afterwards has been the client's all along.
+        let session = client.current_session()?;
+        leadership.is_valid().then_some(Self { leadership, session, end })
+    }
+
+    /// Ends it. Its participant joins again at the end, unless it is to leave.
+    pub(super) async fn end(self) -> Result<()> {
+        match self.end {
+            TermEnd::Resign(latch) => latch.resign().await,
+            TermEnd::Interrupt(selector, mut returns) => {
+                selector.interrupt_leadership();
+                // When the job has been dropped.
+                returns.closed().await;
+                Ok(())
+            }
+            TermEnd::Return(returns) => {
+                // It has been dropped if the term is lost.
+                returns.send(()).unwrap_or_default();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RunningSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningSelector").field("selector", &self.selector).finish_non_exhaustive()
+    }
+}
