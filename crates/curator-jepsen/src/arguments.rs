@@ -68,7 +68,7 @@ pub(crate) struct RunArguments {
     /// `all,mixed` is `all`.
     #[arg(long, default_value = "all", value_delimiter = ',', value_name = "NAMES")]
     nemesis: Vec<Choice>,
-    /// Which locks: `mutex`, `read-write`, `semaphore`, `multi`, with commas between, or `all`.
+    /// Which locks: `mutex`, `read-write`, `semaphore`, `multi`, `leader-latch`, `leader-selector`, with commas between, or `all`.
     #[arg(long, default_value = "all", value_parser = all_or::<LockKind>, value_name = "LOCKS")]
     lock: Several<LockKind>,
     /// What stands between a client that has lost its lock and the data: `plain` (nothing), `guarded`, `transaction`, `token`, with
@@ -81,7 +81,8 @@ pub(crate) struct RunArguments {
     /// How many clients of ours.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     clients: u32,
-    /// Other clients of ZooKeeper that do the same work beside ours, three of each, with a mutex each: `curator`, `kazoo`.
+    /// Other clients of ZooKeeper that do the same work beside ours, three of each, with a mutex each: `curator`, `kazoo`. Beside
+    /// leaders, three more of `curator`, with a leader latch and a selector for each of Curator's session error policies.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     peers: Vec<Peer>,
     /// Where the histories go: an empty or a new directory. By default a temporary one, which is kept unless the run was clean.

@@ -81,6 +81,8 @@ pub enum What {
         /// Whom it strikes, for readers of the report.
         detail: String,
     },
+    /// By the conductor: the first clients are about to be told to finish. What they do not do from here on says nothing.
+    Finishing,
     /// By the conductor: a client process is about to be stopped (SIGSTOP). The time is read before the signal is sent.
     Stopped {
         /// Which process.
@@ -114,6 +116,9 @@ pub enum What {
     Session {
         /// As the server numbers it.
         session: i64,
+        /// Which of its clients has it, if the process has several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<String>,
         /// The session timeout that this process was granted, in milliseconds. Peers do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
@@ -234,6 +239,7 @@ impl What {
             | Self::Read { hold, .. }
             | Self::Wrote { hold, .. } => Some(*hold),
             Self::Nemesis { .. }
+            | Self::Finishing
             | Self::Stopped { .. }
             | Self::Continued { .. }
             | Self::Deleted { .. }

@@ -8,16 +8,18 @@ use std::process::Command;
 
 use clap::ValueEnum;
 
+use crate::work::LockKind;
+
 /// Names a Python that can import kazoo, as the tests with kazoo use it.
 pub const KAZOO_PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 
-/// Names the class path of `CuratorWorker`: its class and Curator's jars.
+/// Names the class path of `CuratorWorker` and `CuratorLeaders`: their classes and Curator's jars.
 pub const CURATOR_CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 /// The worker for kazoo.
 const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_worker.py");
 
-/// Another client's mutex, with the same work: `lock-set` in the variant `plain`. `cargo xtask jepsen` prepares what they
+/// Another client's recipes, with the same work: `lock-set` in the variant `plain`. `cargo xtask jepsen` prepares what they
 /// need.
 ///
 /// Their programs are in `peers/`. They are asked in the same way as our worker, but look neither at the parts of the
@@ -26,13 +28,17 @@ const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_wor
 pub enum Peer {
     /// Curator's `InterProcessMutex`, in Java.
     Curator,
+    /// Curator's `LeaderLatch` and `LeaderSelector`, in Java: each with a client that has Curator's standard error policy, and with
+    /// one that has its session error policy. On the command line it is `curator` too.
+    #[value(skip)]
+    CuratorLeaders,
     /// Kazoo's `Lock`, in Python.
     Kazoo,
 }
 
 /// A peer that has not been prepared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable} is not set, so there is no {peer}: run `cargo xtask jepsen --peers {peer}`, which prepares it")]
+#[error("{variable} is not set, so there is no {peer}: `cargo xtask jepsen --peers curator,kazoo` prepares the peers")]
 pub struct PeerMissing {
     /// Which one.
     pub peer: Peer,
@@ -41,10 +47,29 @@ pub struct PeerMissing {
 }
 
 impl Peer {
-    /// The key of its only part.
+    /// The keys of its parts.
     #[must_use]
-    pub fn key(self) -> String {
-        format!("{self}-plain")
+    pub fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Curator => &["curator-plain"],
+            Self::CuratorLeaders => {
+                &["curator-latch", "curator-latch-session", "curator-selector", "curator-selector-session"]
+            }
+            Self::Kazoo => &["kazoo-plain"],
+        }
+    }
+
+    /// Those that take part beside these locks if this one is asked for.
+    #[must_use]
+    pub fn beside(self, locks: &[LockKind]) -> Vec<Self> {
+        let [leaders, others] = [true, false].map(|wanted| locks.iter().any(|lock| lock.is_of_leaders() == wanted));
+        match self {
+            Self::Curator => {
+                let both = [(Self::Curator, others), (Self::CuratorLeaders, leaders)];
+                both.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(peer, _)| peer).collect()
+            }
+            Self::CuratorLeaders | Self::Kazoo => vec![self],
+        }
     }
 
     /// The program to start; it reads a `Work` as a worker of ours does.
@@ -55,7 +80,11 @@ impl Peer {
     pub fn command(self) -> Result<Command, PeerMissing> {
         let missing = |variable| PeerMissing { peer: self, variable };
         match self {
-            Self::Curator => Ok(curator(&classpath().ok_or_else(|| missing(CURATOR_CLASSPATH))?, java())),
+            Self::Curator | Self::CuratorLeaders => {
+                let classpath = classpath().ok_or_else(|| missing(CURATOR_CLASSPATH))?;
+                let class = if self == Self::Curator { "CuratorWorker" } else { "CuratorLeaders" };
+                Ok(curator(&classpath, java(), class))
+            }
             Self::Kazoo => {
                 let mut command = Command::new(python().ok_or_else(|| missing(KAZOO_PYTHON))?);
                 command.arg(KAZOO_WORKER);
@@ -65,11 +94,11 @@ impl Peer {
     }
 }
 
-fn curator(classpath: &OsString, java: OsString) -> Command {
+fn curator(classpath: &OsString, java: OsString, class: &str) -> Command {
     let mut command = Command::new(java);
     // There are several of them on a machine, none of which has much to do.
     command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classpath);
-    command.arg("CuratorWorker");
+    command.arg(class);
     command
 }
 
@@ -93,6 +122,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Curator => "curator",
+            Self::CuratorLeaders => "curator-leaders",
             Self::Kazoo => "kazoo",
         })
     }

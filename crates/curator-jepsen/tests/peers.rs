@@ -21,19 +21,22 @@ async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
     let run = Run::start().await;
     let mut workers = [0, 1].map(|number| start(&run, peer, number, server.connect_string()));
     for worker in &mut workers {
-        worker.until(|history| acknowledged(history, &peer.key()) >= 5).await;
+        worker.until(|history| peer.keys().iter().all(|key| acknowledged(history, key) >= 5)).await;
     }
     let [a, b] = workers;
     // One of them waits for the other's lock when it is told to finish, sooner or later.
     let histories = [a.finish().await, b.finish().await];
     for history in &histories {
         check_holds(history);
-        assert_eq!(sessions(history).len(), 1);
+        // Curator's leaders have a client for each error policy.
+        assert_eq!(sessions(history).len(), if peer == Peer::CuratorLeaders { 2 } else { 1 });
         for event in history {
             assert!(!matches!(event.what, What::Invalid { .. } | What::Released { error: Some(_), .. }), "{event:?}");
             if let What::Acquired { claims, part, .. } = &event.what {
-                assert_eq!((part, &claims[0].resource), (&peer.key(), &format!("/jepsen/{}", peer.key())));
-                assert!(claims[0].token.is_some_and(|token| token > 0), "{event:?}");
+                assert!(peer.keys().contains(&part.as_str()), "{event:?}");
+                assert_eq!(claims[0].resource, format!("/jepsen/{part}"));
+                // Curator's leaders have none.
+                assert_eq!(claims[0].token.is_some(), peer != Peer::CuratorLeaders, "{event:?}");
             }
         }
     }
@@ -43,7 +46,7 @@ async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
 }
 
 async fn one_that_loses_its_session_goes_on_in_the_next(peer: Peer) {
-    lose_session(|run, connect_string| start(run, peer, 0, connect_string), &[peer.key()]).await;
+    lose_session(|run, connect_string| start(run, peer, 0, connect_string), &[peer.keys()[0].to_owned()]).await;
 }
 
 #[tokio::test]
@@ -54,6 +57,11 @@ async fn what_two_workers_with_kazoo_write_is_there_at_the_end() {
 #[tokio::test]
 async fn what_two_workers_with_curator_write_is_there_at_the_end() {
     what_two_of_them_write_is_there_at_the_end(Peer::Curator).await;
+}
+
+#[tokio::test]
+async fn what_two_workers_with_curators_leaders_write_is_there_at_the_end() {
+    what_two_of_them_write_is_there_at_the_end(Peer::CuratorLeaders).await;
 }
 
 #[tokio::test]

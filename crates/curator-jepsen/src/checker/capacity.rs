@@ -7,18 +7,30 @@ use super::findings::{Kind, Violation};
 use super::seen::Run;
 
 /// Finds holds that certainly begin while too little is left of a resource: because others certainly hold it, or because it
-/// is still promised to them.
-pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut Vec<Violation>) {
+/// is still promised to them. Those that begin while others only go on after an operator's delete are found `apart`: no lock can
+/// prevent them.
+pub(crate) fn check(
+    run: &Run,
+    resource: &str,
+    spans: &[Span<'_>],
+    found: &mut Vec<Violation>,
+    apart: &mut Vec<Violation>,
+) {
     // There is one capacity. Where clients do not agree on it, none may have more than the least.
     let capacity = spans.iter().map(|span| span.claim.capacity).min().unwrap_or(u32::MAX);
-    let mut certain = HashSet::new();
+    let mut known = HashSet::new();
     for crowd in crowds(spans, capacity, |span| span.certain) {
-        certain.insert(crowd.newcomer);
+        known.insert(crowd.newcomer);
         found.push(crowd.violation(run, resource, spans, capacity, Kind::Exclusivity));
     }
     for crowd in crowds(spans, capacity, |span| span.promised) {
-        if !certain.contains(&crowd.newcomer) {
+        if known.insert(crowd.newcomer) {
             found.push(crowd.violation(run, resource, spans, capacity, Kind::Promise));
+        }
+    }
+    for crowd in crowds(spans, capacity, |span| span.believed) {
+        if !known.contains(&crowd.newcomer) {
+            apart.push(crowd.violation(run, resource, spans, capacity, Kind::Exclusivity));
         }
     }
 }
@@ -68,11 +80,13 @@ impl Crowd {
     fn violation(&self, run: &Run, resource: &str, spans: &[Span<'_>], capacity: u32, kind: Kind) -> Violation {
         let newcomer = spans[self.newcomer];
         let others = self.others.iter().map(|&other| {
-            let Span { hold, claim, certain, promised, .. } = spans[other];
+            let Span { hold, claim, certain, promised, believed, .. } = spans[other];
             let until = if certain > newcomer.start {
                 format!("certainly until {}", run.time(certain))
-            } else {
+            } else if promised > newcomer.start {
                 format!("promised until {}", run.time(promised))
+            } else {
+                format!("without its node until {}", run.time(believed))
             };
             format!("{} of {}, {until}", claim.weight, hold.key)
         });

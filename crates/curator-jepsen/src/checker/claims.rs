@@ -16,6 +16,8 @@ pub(crate) struct Span<'a> {
     pub(crate) certain: u64,
     /// Until when it is promised; not before `certain`.
     pub(crate) promised: u64,
+    /// Until when it certainly claims it, if an operator's delete of its node does not count; not before `certain`.
+    pub(crate) believed: u64,
 }
 
 /// The claims of each resource, in the order of their begin.
@@ -25,12 +27,13 @@ pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
     for hold in &run.holds {
         let Some(certain) = certain(run, hold) else { continue };
         let promised = certain.max(hold.until.min(given_up(run, hold)));
+        let believed = certain.max(believed(hold).unwrap_or_default());
         // The read node has taken the write node's place in one step, so the owner has held at least as a reader all along.
         let before = hold.continues.and_then(|continued| begins.get(&HoldKey { hold: continued, ..hold.key }));
         let start = before.map_or(hold.begin(), |before| hold.begin().min(*before));
         if certain >= start {
             for claim in &hold.claims {
-                let span = Span { hold, claim, start, certain, promised };
+                let span = Span { hold, claim, start, certain, promised, believed };
                 resources.entry(&*claim.resource).or_default().push(span);
             }
         }
@@ -43,7 +46,12 @@ pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
 
 /// Until when a hold is certain, from its begin on. `None` if it was never found valid.
 pub(crate) fn certain(run: &Run, hold: &Hold) -> Option<u64> {
-    Some(hold.valid?.min(hold.invalid.unwrap_or(u64::MAX)).min(given_up(run, hold)))
+    Some(believed(hold)?.min(run.struck(hold.key)))
+}
+
+/// The same, if nobody had deleted its node.
+fn believed(hold: &Hold) -> Option<u64> {
+    Some(hold.valid?.min(hold.invalid.unwrap_or(u64::MAX)).min(hold.releasing.unwrap_or(u64::MAX)))
 }
 
 /// When its owner or an operator was about to end the hold.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use super::parts;
 use crate::history::HoldId;
@@ -135,6 +136,8 @@ pub struct Tally {
     pub lost_early: u64,
     /// How often a hold has begun while others certainly had, or had been promised, what it claims.
     pub held_twice: u64,
+    /// How often one has begun while others had not yet noticed that an operator had deleted their nodes.
+    pub held_without_node: u64,
 }
 
 impl Tally {
@@ -164,6 +167,7 @@ impl AddAssign for Tally {
             changed,
             lost_early,
             held_twice,
+            held_without_node,
         } = other;
         self.acquires += acquires;
         self.reentries += reentries;
@@ -180,6 +184,7 @@ impl AddAssign for Tally {
         self.changed += changed;
         self.lost_early += lost_early;
         self.held_twice += held_twice;
+        self.held_without_node += held_without_node;
     }
 }
 
@@ -194,19 +199,47 @@ pub struct Findings {
     pub violations: Vec<Violation>,
     /// What was broken by the locks of peers.
     pub of_peers: Vec<Violation>,
+    /// What came of each strike for the leaders of each part.
+    pub leaders: Vec<Aftermath>,
+}
+
+/// What came of a strike for the leaders of one part, from before it began until before the next one did, or the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aftermath {
+    /// The name of the nemesis; of two at once, both.
+    pub nemesis: String,
+    /// The key of the part.
+    pub part: String,
+    /// Terms that have begun.
+    pub terms: u64,
+    /// Of these, those that have begun while another leader certainly led.
+    pub overlaps: u64,
+    /// Those that have begun while another leader had not yet noticed that an operator had deleted its node.
+    pub without_node: u64,
+    /// The longest time for which nobody certainly led.
+    pub leaderless: Duration,
 }
 
 impl Findings {
-    pub(crate) fn new(began: u64, mut parts: BTreeMap<String, Tally>, mut found: Vec<Violation>) -> Self {
+    pub(crate) fn new(
+        began: u64,
+        mut parts: BTreeMap<String, Tally>,
+        mut found: Vec<Violation>,
+        apart: &[Violation],
+        leaders: Vec<Aftermath>,
+    ) -> Self {
         found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
         for violation in &found {
             if matches!(violation.kind, Kind::Exclusivity | Kind::Promise) {
                 parts.entry(violation.part.clone()).or_default().held_twice += 1;
             }
         }
+        for violation in apart {
+            parts.entry(violation.part.clone()).or_default().held_without_node += 1;
+        }
         let is_ours =
             |violation: &Violation| violation.kind == Kind::Malformed || parts::part(&violation.part).is_some();
         let (violations, of_peers) = found.into_iter().partition(is_ours);
-        Self { began, parts, violations, of_peers }
+        Self { began, parts, violations, of_peers, leaders }
     }
 }

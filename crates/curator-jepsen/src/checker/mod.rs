@@ -50,6 +50,9 @@
 //! remains: a process that writes late, or after an operator's delete, and is killed before it can say so, has an unannounced
 //! write, which explains nothing. A delete of one of the nodes of a multi-lock counts as one of them all.
 //!
+//! When an operator deletes the node of a holder, the next one has the lock at once, and the old one may believe in it for a moment
+//! longer. That is no violation: the certain time ends before the delete. How often it has happened is counted apart.
+//!
 //! A hold that is found lost before its promise is over, though nobody has deleted a node of it, is no violation: a guard may
 //! give up at any time. It is counted, as a lock that is always lost would break no rule. No nemesis is a reason for it but
 //! slow clocks, under which clients end their sessions themselves.
@@ -62,6 +65,12 @@
 //! the acquire was asked for. `UnnoticedDelete`: see `notice.rs`. The rest follows from what the store and the guard promise.
 //!
 //! The converse is not true. What happens between two samples is not seen, nor are holds that were never found valid.
+//!
+//! # Leaders
+//!
+//! The terms of leaders are holds. [`Aftermath`] also has the longest time after each strike for which nobody certainly led: the
+//! conductor's `Nemesis` and `Finishing` bound it. A term of which no true answer is known is none, and the last term before a
+//! loss ends with its last true answer; so that time is never too short, and too long by about the time between two samples.
 //!
 //! # Cost
 //!
@@ -78,14 +87,16 @@ mod readers;
 mod reentry;
 mod seen;
 mod sets;
+mod strikes;
+mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tokens;
 mod validity;
 mod write;
 
-pub use findings::{Findings, HoldKey, Kind, Tally, Violation};
-pub(crate) use parts::part;
+pub use findings::{Aftermath, Findings, HoldKey, Kind, Tally, Violation};
+pub(crate) use parts::{leaders, part};
 
 use crate::history::Event;
 use seen::Seen;
@@ -115,11 +126,14 @@ impl Checker {
         let mut run = self.seen.finish();
         operator::strike(&mut run);
         let mut found = Vec::new();
+        let mut apart = Vec::new();
         found.extend(run.malformed.iter().cloned());
-        for (resource, spans) in claims::by_resource(&run) {
-            capacity::check(&run, resource, &spans, &mut found);
-            order::check(&run, resource, &spans, &mut found);
+        let resources = claims::by_resource(&run);
+        for (resource, spans) in &resources {
+            capacity::check(&run, resource, spans, &mut found, &mut apart);
+            order::check(&run, resource, spans, &mut found);
         }
+        let leaders = terms::aftermaths(&run, resources.into_values().flatten(), &found, &apart);
         tokens::check(&run, &mut found);
         reentry::check(&run, &mut found);
         notice::check(&run, &mut found);
@@ -127,7 +141,7 @@ impl Checker {
         validity::check(&run, &mut parts, &mut found);
         sets::check(&run, sets, &mut parts, &mut found);
         readers::check(&run, &mut parts, &mut found);
-        Findings::new(run.began, parts, found)
+        Findings::new(run.began, parts, found, &apart, leaders)
     }
 }
 

@@ -2,12 +2,21 @@
 
 use clap::ValueEnum;
 
+use crate::peer::Peer;
 use crate::work::{LockKind, Part, Variant};
 
 /// The part with this key. None has the key of a peer's part: what breaks there is counted, and is no failure of ours.
 pub(crate) fn part(key: &str) -> Option<Part> {
     let (lock, variant) = key.rsplit_once('-')?;
     Some(Part { lock: LockKind::from_str(lock, false).ok()?, variant: Variant::from_str(variant, false).ok()? })
+}
+
+/// Which leaders a part is about, whatever its variant; `None` if it is about a lock.
+pub(crate) fn leaders(key: &str) -> Option<String> {
+    match part(key) {
+        Some(part) => part.lock.is_of_leaders().then(|| part.lock.to_string()),
+        None => Peer::CuratorLeaders.keys().iter().find(|known| **known == key).map(ToString::to_string),
+    }
 }
 
 /// How the writes of a part are guarded. Those of peers are not.
@@ -27,8 +36,16 @@ mod tests {
                 assert_eq!(part(&of_ours.key()), Some(of_ours));
             }
         }
-        for peer in ["curator-plain", "kazoo-plain", "", "plain", "mutex"] {
+        let peers = [Peer::Curator, Peer::CuratorLeaders, Peer::Kazoo];
+        for peer in peers.iter().flat_map(|peer| peer.keys()).copied().chain(["", "plain", "mutex"]) {
             assert_eq!(part(peer), None, "{peer}");
         }
+    }
+
+    #[test]
+    fn leaders_are_known_whatever_their_variant() {
+        let leaders = |key| leaders(key).unwrap_or_default();
+        assert_eq!([leaders("leader-latch-plain"), leaders("leader-latch-token")], ["leader-latch", "leader-latch"]);
+        assert_eq!([leaders("curator-latch-session"), leaders("mutex-plain")], ["curator-latch-session", ""]);
     }
 }

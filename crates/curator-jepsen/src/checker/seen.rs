@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::findings::{HoldKey, Kind, Tally, Violation};
+use super::strikes::Strikes;
 use crate::history::{DELETE_NODES, Event, HoldId, Outcome, Phase, What};
 
 /// What is kept of the events, while they come.
@@ -30,6 +31,7 @@ pub(crate) struct Run {
     pub(crate) stops: HashMap<(u32, u32), Vec<Stop>>,
     /// For how long a nemesis was at work that may have kept news from the clients, in the order of their begin.
     pub(crate) disturbances: Vec<Stop>,
+    pub(crate) strikes: Strikes,
     /// The session timeouts that our clients were granted, in nanoseconds.
     pub(crate) timeouts: HashMap<i64, u64>,
     /// What an operator has deleted, by the session that it belonged to.
@@ -122,8 +124,9 @@ impl Seen {
         let at = event.at;
         self.began = Some(self.began.map_or(at, |began| began.min(at)));
         let key = |hold: &HoldId| HoldKey { worker: event.worker, life: event.life, hold: *hold };
+        self.run.strikes.see(at, &event.what);
         match &event.what {
-            What::Released { .. } | What::Resting | What::Closed { .. } => {}
+            What::Finishing | What::Released { .. } | What::Resting | What::Closed { .. } => {}
             What::Nemesis { name, .. } if name == DELETE_NODES => {}
             What::Nemesis { name, phase: Phase::Begin, .. } => {
                 self.at_work.entry(name.clone()).or_insert(at);
@@ -132,7 +135,7 @@ impl Seen {
                 let from = self.at_work.remove(name);
                 self.run.disturbances.extend(from.map(|from| Stop { from, to: at }));
             }
-            What::Session { session, timeout_ms } => {
+            What::Session { session, timeout_ms, .. } => {
                 let timeout = timeout_ms.map(|timeout| timeout.saturating_mul(1_000_000));
                 self.run.timeouts.extend(timeout.map(|timeout| (*session, timeout)));
             }

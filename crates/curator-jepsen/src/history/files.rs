@@ -176,7 +176,7 @@ mod tests {
     use crate::history::What;
 
     fn line(at: u64, worker: u32) -> String {
-        let what = What::Session { session: 7, timeout_ms: None };
+        let what = What::Session { session: 7, client: None, timeout_ms: None };
         serde_json::to_string(&Event { at, worker, life: 0, what }).unwrap() + "\n"
     }
 

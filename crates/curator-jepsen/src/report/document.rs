@@ -3,7 +3,7 @@
 use super::around::Shown;
 use super::recovery::{self, Left, Recovery};
 use super::table::Table;
-use super::{line, parts, verdict};
+use super::{leaders, line, parts, verdict};
 use crate::checker::{Findings, Violation};
 use crate::history;
 
@@ -69,6 +69,8 @@ impl Report {
         if !self.recovery.is_empty() {
             sections.push(recovery::table(&self.recovery).text());
         }
+        let aftermaths = self.findings.leaders.iter().map(|one| (one.nemesis.as_str(), one));
+        sections.extend(leaders::tables(aftermaths).into_iter().flatten().map(|table| table.text()));
         if let Some(left) = &self.left {
             sections.push(recovery::lines(left));
         }

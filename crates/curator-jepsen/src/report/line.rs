@@ -17,9 +17,11 @@ pub(crate) fn line(began: u64, event: &Event) -> String {
             let doubt = if *is_confirmed { "" } else { ", which nobody has confirmed" };
             format!("deletes {node} of session {session:#x}, created by {created}, after {}{doubt}", time(*before))
         }
-        What::Session { session, timeout_ms } => {
+        What::Finishing => "tells clients to finish".to_owned(),
+        What::Session { session, client, timeout_ms } => {
+            let client = client.as_ref().map(|client| format!(" of its client {client}")).unwrap_or_default();
             let timeout = timeout_ms.map(|timeout| format!(", which ends after {timeout} ms")).unwrap_or_default();
-            format!("has session {session:#x}{timeout}")
+            format!("has session {session:#x}{client}{timeout}")
         }
         What::Resting => "has nothing left to do".to_owned(),
         What::Closed { error } => format!("has closed its session{}", or_error(error)),

@@ -3,6 +3,7 @@
 mod around;
 mod directory;
 mod document;
+mod leaders;
 mod line;
 mod parts;
 mod recovery;

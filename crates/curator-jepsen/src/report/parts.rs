@@ -22,6 +22,7 @@ pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
         "reads changed",
         "lost early",
         "held twice",
+        "held without its node",
     ]);
     for (part, tally) in parts {
         let percent = percent(tally);
@@ -29,7 +30,7 @@ pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
         let first = [part.clone(), tally.acquires.to_string(), tally.acknowledged.to_string(), tally.lost.to_string()];
         let counts = counts
             .into_iter()
-            .chain([tally.changed, tally.lost_early, tally.held_twice])
+            .chain([tally.changed, tally.lost_early, tally.held_twice, tally.held_without_node])
             .map(|count| count.to_string());
         table.row(first.into_iter().chain([percent]).chain(counts));
     }

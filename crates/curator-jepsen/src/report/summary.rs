@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::Report;
-use super::parts;
 use super::recovery::{self, Counted, Left, Recovery};
 use super::table::Table;
+use super::{leaders, parts};
 use crate::checker::{Tally, part};
 use crate::work::Variant;
 
@@ -22,15 +22,19 @@ pub fn summary(reports: &[Report]) -> String {
     for (part, tally) in reports.iter().flat_map(|report| &report.findings.parts) {
         *sums.entry(part.clone()).or_default() += *tally;
     }
-    let recoveries =
-        reports.iter().flat_map(|report| &report.recovery).map(|recovery| match recovery.nemesis.find(" + ") {
-            // There are too many pairs to have a row each.
-            Some(_) => Recovery { nemesis: "two at once".to_owned(), ..recovery.clone() },
-            None => recovery.clone(),
-        });
+    let recoveries = reports.iter().flat_map(|report| &report.recovery);
+    let recoveries = recoveries.map(|one| Recovery { nemesis: row(&one.nemesis).to_owned(), ..one.clone() });
     let recoveries: Vec<_> = recoveries.collect();
+    let aftermaths = reports.iter().flat_map(|report| &report.findings.leaders);
+    let leaders = leaders::tables(aftermaths.map(|one| (row(&one.nemesis), one)));
     let tables = [head, runs(reports, &different), parts::table(&sums), recovery::table(&recoveries)];
-    tables.map(|table| table.markdown()).join("\n")
+    let tables = tables.into_iter().chain(leaders.into_iter().flatten());
+    tables.map(|table| table.markdown()).collect::<Vec<_>>().join("\n")
+}
+
+/// The name of a row: there are too many pairs of nemeses to have a row each.
+fn row(nemesis: &str) -> &str {
+    if nemesis.contains(" + ") { "two at once" } else { nemesis }
 }
 
 /// The lines of all heads that are the same, and the names of the others.

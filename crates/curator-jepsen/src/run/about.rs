@@ -12,7 +12,8 @@ pub(super) fn about(options: &Options, versions: Vec<(&str, String)>, scene: &Sc
     let version = scene.cluster.member(0).version().map_or("unknown".to_owned(), |version| version.to_string());
     let mut clients = vec![format!("{} of ours", options.clients)];
     let count = |peer: &Peer| scene.clients.iter().filter(|client| client.peer() == Some(*peer)).count();
-    clients.extend(options.peers.iter().map(|peer| format!("{} of {peer}", count(peer))));
+    let peers = options.peers.iter().flat_map(|peer| peer.beside(&options.locks));
+    clients.extend(peers.map(|peer| format!("{} of {peer}", count(&peer))));
     let mut lines = vec![
         ("date", today()),
         ("seed", options.seed.to_string()),

@@ -162,7 +162,7 @@ impl Client {
     /// The keys of what it does.
     pub(crate) fn parts(&self) -> impl Iterator<Item = String> + use<> {
         let parts: Vec<_> = self.state().work.parts.iter().map(Part::key).collect();
-        parts.into_iter().chain(self.peer.map(Peer::key))
+        parts.into_iter().chain(self.peer.into_iter().flat_map(Peer::keys).map(ToString::to_string))
     }
 
     /// One proxy for each server.

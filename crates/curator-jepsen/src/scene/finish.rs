@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{Client, POLL, Remains, RunError, Scene};
+use crate::history::What;
 
 /// How long the clients may take to rest, or to finish: they give back what they hold, and close their sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,6 +30,7 @@ impl Scene {
     pub(crate) async fn finish(&self) -> Result<End, RunError> {
         let (ours, peers): (Vec<&Client>, Vec<&Client>) =
             self.clients.iter().partition(|client| client.peer().is_none());
+        self.journal.write(What::Finishing)?;
         // Theirs are the only watches but ours. That one of them does not finish is told, and no more.
         if !peers.is_empty() {
             self.journal.say("the peers are told to finish");

@@ -105,7 +105,9 @@ impl Scene {
         let operator = operator.start()?;
         let mut scene = Self { journal, cluster, clients: Vec::new(), store, operator };
         let ours = (0..cast.clients).map(|_| None);
-        let peers = cast.peers.iter().flat_map(|peer| (0..PEERS).map(|_| Some(*peer)));
+        let locks: Vec<_> = cast.parts.iter().map(|part| part.lock).collect();
+        let peers = cast.peers.iter().flat_map(|peer| peer.beside(&locks));
+        let peers = peers.flat_map(|peer| (0..PEERS).map(move |_| Some(peer)));
         for (number, peer) in (0..).zip(ours.chain(peers)) {
             let client = Client::prepare(scene.work(number, peer, cast), peer, &scene.cluster, cast.program)?;
             client.start(&scene.journal)?;
@@ -189,7 +191,7 @@ impl Scene {
         let mut progress = self.journal.progress();
         progress.read();
         let living = self.clients.iter().filter(|client| client.is_alive());
-        living.filter_map(|client| progress.session(client.number())).collect()
+        living.flat_map(|client| progress.sessions(client.number())).collect()
     }
 
     /// All nodes of our locks that belong to a session.

@@ -25,7 +25,8 @@ struct Followed {
     path: PathBuf,
     /// How many bytes of it have been read: whole lines.
     read: u64,
-    session: Option<i64>,
+    /// The latest one of each of its clients: a process of a peer may have several.
+    sessions: BTreeMap<Option<String>, i64>,
     rests: bool,
     /// Why its client was not closed as it should be.
     unclosed: Option<String>,
@@ -34,7 +35,8 @@ struct Followed {
 impl Progress {
     /// From now on, follows another history of a client: that of its next life.
     pub(crate) fn follow(&mut self, client: u32, path: PathBuf) {
-        self.followed.insert(client, Followed { path, read: 0, session: None, rests: false, unclosed: None });
+        self.followed
+            .insert(client, Followed { path, read: 0, sessions: BTreeMap::new(), rests: false, unclosed: None });
     }
 
     /// Counts the progress from a time on, which must not be before the last [`read`](Self::read).
@@ -64,10 +66,10 @@ impl Progress {
                         self.since.entry((client, part)).or_insert(at);
                     }
                 }
-                What::Session { session, .. } => {
+                What::Session { session, client, .. } => {
                     self.sessions += 1;
                     if let Some(followed) = followed {
-                        followed.session = Some(session);
+                        followed.sessions.insert(client, session);
                     }
                 }
                 What::Resting => {
@@ -95,9 +97,9 @@ impl Progress {
         (self.acquired, self.sessions)
     }
 
-    /// The latest session of a client in its present life.
-    pub(crate) fn session(&self, client: u32) -> Option<i64> {
-        self.followed.get(&client)?.session
+    /// The latest sessions of a client in its present life: most have one.
+    pub(crate) fn sessions(&self, client: u32) -> impl Iterator<Item = i64> {
+        self.followed.get(&client).into_iter().flat_map(|followed| followed.sessions.values().copied())
     }
 
     /// Whether a client in its present life has nothing left to do.
@@ -162,7 +164,7 @@ mod tests {
         write!(file, "{rest}\n{}", &torn[..40]).unwrap();
         progress.read();
         assert_eq!((progress.since_mark(0, "a"), progress.since_mark(0, "b")), (Some(11), None));
-        assert_eq!((progress.session(0), progress.totals()), (Some(7), (2, 1)));
+        assert_eq!((progress.sessions(0).collect::<Vec<_>>(), progress.totals()), (vec![7], (2, 1)));
         writeln!(file, "{}\n{}", &torn[40..], acquired(20, "a")).unwrap();
         progress.read();
         assert_eq!((progress.since_mark(0, "a"), progress.since_mark(0, "b")), (Some(11), Some(12)));
@@ -186,6 +188,6 @@ mod tests {
         assert_eq!(progress.unclosed(0).as_deref(), Some("not for sure"));
         // Its next life has no session yet.
         progress.follow(0, directory.path().join("w0.1.jsonl"));
-        assert_eq!((progress.session(0), progress.rests(0)), (None, false));
+        assert_eq!((progress.sessions(0).count(), progress.rests(0)), (0, false));
     }
 }

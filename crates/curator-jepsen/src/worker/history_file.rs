@@ -66,7 +66,7 @@ impl HistoryFile {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.session.replace(session) != Some(session) {
             let timeout_ms = Some(timeout.as_millis().try_into().unwrap_or(u64::MAX));
-            written.write(self, What::Session { session, timeout_ms });
+            written.write(self, What::Session { session, client: None, timeout_ms });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Histories with a planted violation of each kind, and the same without it.
 
 mod capacity;
+mod leaders;
 mod malformed;
 mod notice;
 mod order;

@@ -150,7 +150,7 @@ impl Story {
     /// The client says which session it has, and which timeout it was granted, in the milliseconds of stories.
     pub(crate) fn session_of(self, at: u64, timeout_ms: u64) -> Self {
         let session = self.session;
-        self.says(at, What::Session { session, timeout_ms: Some(timeout_ms) })
+        self.says(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
     }
 
     /// The conductor stops a client, and lets it go on.

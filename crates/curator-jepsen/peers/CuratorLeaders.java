@@ -1,0 +1,146 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.state.ConnectionStateErrorPolicy;
+import org.apache.curator.framework.state.SessionConnectionStateErrorPolicy;
+import org.apache.curator.framework.state.StandardConnectionStateErrorPolicy;
+
+/**
+ * The same work with Java Curator's leaders: a latch and a selector of a client with the standard error policy, and of one with
+ * the session error policy.
+ *
+ * A term is a hold. What goes into the history is what Curator answers its users: `hasLeadership` of the latch and of the
+ * selector. The leader of a latch asks nobody whether it still leads, as most users do; that of a selector stops when it is
+ * interrupted. No request is sent only for the checker, so terms have no tokens.
+ */
+final class CuratorLeaders {
+    /** How long a latch waits before it looks whether to finish, in milliseconds. */
+    private static final int LOOK = 100;
+
+    private final CuratorRun run;
+    private final CuratorFramework client;
+    private final String policy;
+    private final CuratorRun.Part latches;
+    private final CuratorRun.Part terms;
+    private final LeaderSelector selector;
+    private final Thread leading = new Thread(this::lead);
+    private volatile LeaderLatch latch;
+    private volatile boolean finishing;
+    /** When the selector joined the queue, nearly. */
+    private volatile long asked;
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        CuratorRun run = new CuratorRun(input.readLine());
+        List<CuratorLeaders> all = new ArrayList<>();
+        all.add(new CuratorLeaders(run, "standard", "", new StandardConnectionStateErrorPolicy()));
+        all.add(new CuratorLeaders(run, "session", "-session", new SessionConnectionStateErrorPolicy()));
+        all.forEach(CuratorLeaders::start);
+        try {
+            while (input.readLine() != null) {}
+        } catch (IOException gone) {
+            // That is an end, too.
+        }
+        for (CuratorLeaders one : all) {
+            one.finish();
+        }
+        System.exit(0);
+    }
+
+    private CuratorLeaders(CuratorRun run, String policy, String suffix, ConnectionStateErrorPolicy errors) {
+        this.run = run;
+        this.policy = policy;
+        client = run.client().connectionStateErrorPolicy(errors).build();
+        latches = new CuratorRun.Part(run, "curator-latch" + suffix, () -> latch.hasLeadership());
+        terms = new CuratorRun.Part(run, "curator-selector" + suffix, this::selectorLeads);
+        selector = new LeaderSelector(client, terms.path, new LeaderSelectorListenerAdapter() {
+            @Override
+            public void takeLeadership(CuratorFramework same) {
+                term();
+            }
+        });
+        selector.setId(run.name);
+        selector.autoRequeue();
+        client.getConnectionStateListenable().addListener((same, state) -> {
+            if (state.isConnected()) {
+                run.newSession(client, policy);
+            }
+        });
+    }
+
+    private void start() {
+        client.start();
+        latches.sample();
+        terms.sample();
+        asked = run.now();
+        selector.start();
+        leading.start();
+    }
+
+    private boolean selectorLeads() {
+        return selector.hasLeadership();
+    }
+
+    /** A term of the selector. */
+    private synchronized void term() {
+        int hold = terms.begin(asked, run.session(policy), null);
+        try {
+            terms.update(hold);
+        } catch (InterruptedException end) {
+            terms.lost();
+        }
+        terms.releasing(hold);
+        terms.released(hold, null);
+        asked = run.now();
+    }
+
+    /** The terms of the latches, one after the other: a latch that is closed cannot be used again. */
+    private void lead() {
+        while (!finishing) {
+            long joined = run.now();
+            latch = new LeaderLatch(client, latches.path, run.name);
+            try {
+                latch.start();
+                while (!latch.await(LOOK, TimeUnit.MILLISECONDS) && !finishing) {}
+                if (latch.hasLeadership()) {
+                    latchTerm(joined);
+                } else {
+                    latch.close();
+                }
+            } catch (Exception failure) {
+                latches.notAcquired(joined, failure);
+            }
+        }
+    }
+
+    private void latchTerm(long joined) throws InterruptedException {
+        int hold = latches.begin(joined, run.session(policy), null);
+        latches.update(hold);
+        latches.releasing(hold);
+        Exception failure = null;
+        try {
+            latch.close();
+        } catch (Exception error) {
+            failure = error;
+        }
+        latches.released(hold, failure);
+    }
+
+    private void finish() throws InterruptedException {
+        finishing = true;
+        leading.join();
+        selector.close();
+        // The last term has been interrupted.
+        synchronized (this) {
+            client.close();
+        }
+    }
+}

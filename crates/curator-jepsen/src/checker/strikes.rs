@@ -1,0 +1,53 @@
+//! The strikes of a run, each with the time until the next one.
+
+use std::collections::BTreeSet;
+
+use crate::history::{Phase, What};
+
+/// What the conductor says of them.
+#[derive(Debug, Default)]
+pub(crate) struct Strikes {
+    /// The names of those that strike together, and the time before the first of them.
+    begun: Vec<(BTreeSet<String>, u64)>,
+    at_work: BTreeSet<String>,
+    /// When the first clients were about to be told to finish.
+    finishing: Option<u64>,
+}
+
+/// A strike and what comes after it.
+#[derive(Debug)]
+pub(crate) struct Strike {
+    /// As the report names it: of two at once, both.
+    pub(crate) nemesis: String,
+    /// Before it began.
+    pub(crate) from: u64,
+    /// Before the next one began, or the end.
+    pub(crate) to: u64,
+}
+
+impl Strikes {
+    /// Takes note of what the conductor does. Its events come in their order.
+    pub(crate) fn see(&mut self, at: u64, what: &What) {
+        match what {
+            What::Nemesis { name, phase: Phase::Begin, .. } => {
+                match self.begun.last_mut() {
+                    Some((names, _)) if !self.at_work.is_empty() => drop(names.insert(name.clone())),
+                    _ => self.begun.push((BTreeSet::from([name.clone()]), at)),
+                }
+                self.at_work.insert(name.clone());
+            }
+            What::Nemesis { name, phase: Phase::End, .. } => drop(self.at_work.remove(name)),
+            What::Finishing => self.finishing = Some(at),
+            _ => {}
+        }
+    }
+
+    /// All of them. The last one lasts until the clients were told to finish, or until `end` if they never were.
+    pub(crate) fn finish(&self, end: u64) -> impl Iterator<Item = Strike> {
+        let ends = self.begun.iter().skip(1).map(|(_, from)| *from).chain([self.finishing.unwrap_or(end)]);
+        self.begun.iter().zip(ends).map(|((names, from), to)| {
+            let nemesis = names.iter().cloned().collect::<Vec<_>>().join(" + ");
+            Strike { nemesis, from: *from, to }
+        })
+    }
+}
