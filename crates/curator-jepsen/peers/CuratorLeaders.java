@@ -91,6 +91,9 @@ final class CuratorLeaders {
 
     /** A term of the selector. */
     private synchronized void term() {
+        if (finishing) {
+            return;
+        }
         int hold = terms.begin(asked, run.session(policy), null);
         try {
             terms.update(hold);
@@ -137,10 +140,10 @@ final class CuratorLeaders {
     private void finish() throws InterruptedException {
         finishing = true;
         leading.join();
-        selector.close();
-        // The last term has been interrupted.
+        // The last term ends by itself.
         synchronized (this) {
-            client.close();
+            selector.close();
         }
+        client.close();
     }
 }
