@@ -24,9 +24,11 @@ const VERSION: &str = "5.9.0";
 /// Without it, each program complains that there is no logging back end.
 const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
-/// The sources of our programs, in the workspace: the worker of runs under faults, the agent of the interop tests, and the worker
+/// The sources of our programs, in the workspace: the workers of runs under faults, the agent of the interop tests, and the worker
 /// of the bench.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 11] = [
+    "crates/curator-jepsen/peers/CuratorLeaders.java",
+    "crates/curator-jepsen/peers/CuratorRun.java",
     "crates/curator-jepsen/peers/CuratorWorker.java",
     "crates/curator-test/tests/interop/CuratorAgent.java",
     "crates/curator-test/tests/interop/CuratorAgentRecipes.java",
