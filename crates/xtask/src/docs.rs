@@ -1,27 +1,38 @@
-//! Writes the parts of pages that a program knows: the tables of files and of features, and the list of decisions.
+//! Writes the parts of pages that a program knows: the tables of files, features and costs, and the list of decisions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The pages with such parts. Each stands between a line that names it and `END`.
-const PAGES: [&str; 2] = ["README.md", "docs/architecture.md"];
+use crate::costs::TABLES;
+
+/// Each part stands between a line that names it and `END`.
 const BEGIN: &str = "<!-- cargo xtask docs: ";
 const END: &str = "<!-- end -->";
 
 /// Writes these parts again.
 pub(crate) fn write() -> Result<(), String> {
-    for name in PAGES {
-        let path = crate::workspace().join(name);
+    let mut changed = 0;
+    for path in pages()? {
         let page = read(&path)?;
-        let written = rewritten(&page, &crate::workspace()).map_err(|e| format!("{name}: {e}"))?;
-        if written == page {
-            crate::say(&format!("{name} is up to date"));
-            continue;
+        let written = rewritten(&page, &crate::workspace()).map_err(|e| format!("{}: {e}", path.display()))?;
+        if written != page {
+            fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+            crate::say(&format!("{} has changed", path.display()));
+            changed += 1;
         }
-        fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
-        crate::say(&format!("{name} has changed"));
+    }
+    if changed == 0 {
+        crate::say("the pages are up to date");
     }
     Ok(())
+}
+
+/// The pages that may have such parts.
+fn pages() -> Result<Vec<PathBuf>, String> {
+    let mut paths = vec![crate::workspace().join("README.md")];
+    list(&crate::workspace().join("docs"), &mut paths)?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    Ok(paths)
 }
 
 fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
@@ -32,11 +43,14 @@ fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
         let (name, rest) = part.split_once(" -->").ok_or_else(no_end)?;
         let (_, after) = rest.split_once(END).ok_or_else(no_end)?;
         let table = match name.split_once(' ') {
+            Some(("costs", table)) => costs(table)?,
             Some(("files", folder)) => files(&workspace.join(folder))?,
             Some(("features", package)) => features(&read(&workspace.join(package).join("Cargo.toml"))?)?,
             None if name == "decisions" => decisions(&workspace.join("docs/adr"))?,
             _ => {
-                return Err(format!("a part {name:?}: expected `decisions`, `features <package>` or `files <folder>`"));
+                return Err(format!(
+                    "a part {name:?}: expected `costs <table>`, `decisions`, `features <package>` or `files <folder>`"
+                ));
             }
         };
         written += &format!("{BEGIN}{name} -->\n\n{table}\n{END}{after}");
@@ -85,6 +99,26 @@ fn features(manifest: &str) -> Result<String, String> {
     Ok(table)
 }
 
+/// What each operation sends, beside Curator's numbers if there are any.
+fn costs(table: &str) -> Result<String, String> {
+    let found = TABLES.iter().find(|(name, _)| *name == table);
+    let (_, rows) = found.ok_or_else(|| format!("costs.rs has no table {table:?}"))?;
+    let beside_curator = rows.iter().any(|row| row.curator.is_some());
+    let (head, line) =
+        if beside_curator { (" Curator 5.9: requests | round trips |", "---|---|") } else { Default::default() };
+    let mut written = format!("| | What is sent | Requests | Round trips |{head}\n|---|---|---|---|{line}\n");
+    for row in *rows {
+        let pipelines = row.pipelines(false);
+        let requests: u64 = pipelines.iter().flatten().map(|(_, number)| number).sum();
+        written += &format!("| {} | {} | {requests} | {} |", row.name, row.sends, pipelines.len());
+        if let Some((requests, round_trips)) = row.curator {
+            written += &format!(" {requests} | {round_trips} |");
+        }
+        written += "\n";
+    }
+    Ok(written)
+}
+
 /// Not a file of tests.
 fn is_source(name: &str) -> bool {
     name.ends_with(".rs") && !name.split('/').any(|part| part == "tests" || part == "tests.rs")
@@ -131,16 +165,41 @@ fn read(path: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::costs::Operation;
 
     #[test]
     fn the_pages_have_what_a_program_writes() {
-        for name in PAGES {
-            let page = read(&crate::workspace().join(name)).unwrap();
-            assert!(
-                rewritten(&page, &crate::workspace()).unwrap() == page,
-                "{name} is not up to date: cargo xtask docs"
-            );
+        for path in pages().unwrap() {
+            let page = read(&path).unwrap();
+            let written = rewritten(&page, &crate::workspace());
+            assert!(written.unwrap() == page, "{} is not up to date: cargo xtask docs", path.display());
         }
+    }
+
+    #[test]
+    fn a_test_names_each_cost() {
+        let without_blanks = |text: &str| text.split_whitespace().collect::<String>();
+        let mut tests = Vec::new();
+        list(&crate::workspace().join("crates/curator-recipes/tests/server"), &mut tests).unwrap();
+        let tests: String = tests.iter().map(|test| without_blanks(&read(test).unwrap())).collect();
+        for (table, rows) in TABLES {
+            for row in *rows {
+                let named = format!("({table:?}, {:?})", row.name);
+                assert!(tests.contains(&without_blanks(&named)), "no test names {named}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cost_is_counted_by_what_is_sent() {
+        let row = Operation { name: "a", sends: "create, 4 looks at it; the event; list; (look)", curator: None };
+        let [first, list, look] = [vec![("create", 1), ("look", 4)], vec![("list", 1)], vec![("look", 1)]];
+        assert_eq!(row.pipelines(false), [first.clone(), list.clone()]);
+        assert_eq!(row.pipelines(true), [first, list, look]);
+        let mutex = "| mutex | create, list; delete | 3 | 2 | 3 | 3 |\n";
+        assert!(costs("cycles").unwrap().contains(mutex));
+        assert!(costs("mutex").unwrap().contains("| re-entry | nothing | 0 | 0 |\n"));
+        costs("no").unwrap_err();
     }
 
     #[test]

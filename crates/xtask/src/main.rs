@@ -4,6 +4,8 @@ mod choice;
 mod clients;
 mod command;
 mod contents;
+#[path = "../../curator-recipes/tests/server/costs.rs"]
+mod costs;
 mod curator;
 mod debian;
 #[cfg(test)]
@@ -64,7 +66,8 @@ cargo xtask <command>
   soak [--minutes <n>] [--seed <n>] [--table <file>]
                        use locks for ten minutes or for so many, while connections break, and see that nothing grows;
                        writes the table to the file too, in Markdown
-  docs                 write the tables of files and the list of decisions in docs/architecture.md again
+  docs                 write again what the pages have from the sources: tables of files, features and costs, and the list of
+                       decisions
   package              pack the packages that are published, check each alone, and use them in a new crate
   help                 print this
 

@@ -7,11 +7,13 @@ use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockGuard};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
+use crate::costs::TABLES;
 use crate::support::{
-    acquiring, behind_proxy, client, connect, creating, mutex, path, queue_of, requests_of, soon, until, without_probes,
+    acquiring, behind_proxy, client, connect, mutex, path, queue_of, requests_of, soon, until, without_probes,
 };
 
-type Cost = (BTreeMap<OpCode, u64>, u64);
+/// Requests by kind, and round trips.
+pub(crate) type Cost = (BTreeMap<OpCode, u64>, u64);
 
 const DELAY: Duration = Duration::from_millis(5);
 
@@ -21,6 +23,7 @@ pub(crate) async fn counted() -> (FaultProxy, CuratorClient) {
     // A probe of the lease could fall into the count.
     proxy.ignore(OpCode::Sync);
     proxy.set_delay(DELAY);
+    proxy.reset_counts();
     (proxy, client)
 }
 
@@ -31,22 +34,64 @@ pub(crate) fn spent(proxy: &FaultProxy) -> Cost {
     spent
 }
 
-/// What a cycle costs that makes one node, and its round trips.
-fn of_one_node() -> Cost {
-    (BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::Delete, 1)]), 2)
+/// A table in the pages, and a row of it.
+type Row = (&'static str, &'static str);
+
+/// What the row says of the server that is used.
+pub(crate) async fn stated((table, operation): Row) -> Cost {
+    let (_, rows) = TABLES.iter().find(|(name, _)| *name == table).expect(table);
+    let row = rows.iter().find(|row| row.name == operation).expect(operation);
+    let version = TestingServer::shared().await.version().expect("it serves");
+    let pipelines = row.pipelines(!version.tells_stats_in_transactions());
+    let mut requests = BTreeMap::new();
+    for (verb, number) in pipelines.concat() {
+        let op = match verb {
+            "create" => OpCode::Create2,
+            "delete" => OpCode::Delete,
+            "list" => OpCode::GetChildren,
+            "look" => OpCode::Exists,
+            "read" => OpCode::MultiRead,
+            "transaction" => OpCode::Multi,
+            "watch" => OpCode::GetData,
+            "write" => OpCode::SetData,
+            other => panic!("{operation}: unknown verb `{other}`"),
+        };
+        *requests.entry(op).or_default() += number;
+    }
+    (requests, pipelines.len() as u64)
 }
 
-/// Counts what an uncontended cycle costs on a far server, when the lock's directory is there.
-async fn far_cycle() {
+const FREE: Row = ("mutex", "acquire, when it is free");
+const RELEASE: Row = ("mutex", "release");
+
+/// Plays cycles when the directories are there. Compares them with these rows: the acquire, the release, and both.
+async fn check_cycles(rows: [Row; 3], acquire: impl AsyncFn(CuratorClient) -> LockGuard) {
+    let (proxy, client) = counted().await;
+    acquire(client.clone()).await.release().await.unwrap();
+    proxy.reset_counts();
+    for _ in 0..3 {
+        let guard = acquire(client.clone()).await;
+        assert_eq!(spent(&proxy), stated(rows[0]).await, "{:?}", rows[0]);
+        guard.release().await.unwrap();
+        assert_eq!(spent(&proxy), stated(rows[1]).await, "{:?}", rows[1]);
+        acquire(client.clone()).await.release().await.unwrap();
+        assert_eq!(spent(&proxy), stated(rows[2]).await, "{:?}", rows[2]);
+    }
+}
+
+/// What `check_cycles` does, as a future that can be spawned.
+async fn mutex_cycles() {
     let ((proxy, client), path) = (counted().await, path("far"));
     let mutex = mutex(&client, &path);
     mutex.acquire().await.unwrap().release().await.unwrap();
-    for _ in 0..10 {
-        proxy.reset_counts();
+    proxy.reset_counts();
+    for _ in 0..5 {
         let guard = mutex.acquire().await.unwrap();
-        assert_eq!(proxy.round_trips(), 1, "{:?}", proxy.requests());
+        assert_eq!(spent(&proxy), stated(FREE).await);
         guard.release().await.unwrap();
-        assert_eq!(spent(&proxy), of_one_node());
+        assert_eq!(spent(&proxy), stated(RELEASE).await);
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(spent(&proxy), stated(("cycles", "mutex")).await);
     }
 }
 
@@ -58,9 +103,53 @@ fn an_uncontended_acquire_is_one_round_trip_on_every_runtime() {
             tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
         ];
         for runtime in runtimes {
-            runtime
-                .block_on(async { if spawned { tokio::spawn(far_cycle()).await.unwrap() } else { far_cycle().await } });
+            runtime.block_on(async {
+                if spawned { tokio::spawn(mutex_cycles()).await.unwrap() } else { mutex_cycles().await }
+            });
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_re_entry_sends_nothing() {
+    let (proxy, client) = counted().await;
+    let mutex = mutex(&client, &path("re-entry"));
+    let guard = mutex.acquire().await.unwrap();
+    proxy.reset_counts();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    client.sync("/").await.unwrap();
+    assert_eq!(spent(&proxy), stated(("mutex", "re-entry")).await);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_sends_no_more_however_many_are_before_it() {
+    // How many watches are set before each of the others leaves.
+    let cases = [
+        (("mutex", "acquire, one contender before us"), vec![2]),
+        (("mutex", "acquire, two before us"), vec![3, 3]),
+        (("mutex", "acquire, more before us"), vec![1, 1, 3]),
+        (("mutex", "acquire, more before us"), vec![1, 1, 1, 3]),
+    ];
+    for (row, watches) in cases {
+        let (others, (proxy, client), path) = (client().await, counted().await, path("waiter"));
+        mutex(&others, &path).acquire().await.unwrap().release().await.unwrap();
+        let mut before = Vec::new();
+        for place in 0..watches.len() {
+            before.push(acquiring(&others, &path));
+            queue_of(&others, &path, place + 1).await;
+        }
+        proxy.reset_counts();
+        let waiting = acquiring(&client, &path);
+        for (other, watches) in before.into_iter().zip(watches) {
+            proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
+            // All that is sent with the watches has been answered then.
+            client.sync("/").await.unwrap();
+            soon(other).await.unwrap().unwrap().release().await.unwrap();
+        }
+        let guard = soon(waiting).await.unwrap().unwrap();
+        assert_eq!(spent(&proxy), stated(row).await, "{row:?}");
+        guard.release().await.unwrap();
     }
 }
 
@@ -92,33 +181,22 @@ async fn a_hand_over_is_one_round_trip() {
         assert_eq!(without_probes(proxy), sent, "place {place} has sent something between the release and its acquire");
         // One may have been due.
         assert!(requests_of(proxy, OpCode::Sync) <= probes + 1);
-        assert_eq!(spent(holders), (BTreeMap::from([(OpCode::Delete, 1)]), 1));
+        assert_eq!(spent(holders), stated(RELEASE).await);
     }
     guard.release().await.unwrap();
-}
-
-/// What a cycle costs on a far server, when the directories are there: requests by kind, and round trips.
-async fn cost_of(acquire: impl AsyncFn(CuratorClient) -> LockGuard) -> Cost {
-    let (proxy, client) = counted().await;
-    acquire(client.clone()).await.release().await.unwrap();
-    proxy.reset_counts();
-    let mut costs = Vec::new();
-    for _ in 0..3 {
-        acquire(client.clone()).await.release().await.unwrap();
-        costs.push(spent(&proxy));
-    }
-    assert_eq!((&costs[0], &costs[0]), (&costs[1], &costs[2]));
-    costs.remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn read_and_write_are_three_requests_and_two_round_trips() {
     let path = path("read-write");
+    let rows = [
+        ("read-write lock", "acquire, when it is free"),
+        ("read-write lock", "release"),
+        ("cycles", "read lock, write lock"),
+    ];
     let lock = |client: &CuratorClient| InterProcessReadWriteLock::new(client, &path).unwrap();
-    let read = cost_of(async |client| lock(&client).read().acquire().await.unwrap());
-    assert_eq!(read.await, of_one_node());
-    let write = cost_of(async |client| lock(&client).write().acquire().await.unwrap().into());
-    assert_eq!(write.await, of_one_node());
+    check_cycles(rows, async |client| lock(&client).read().acquire().await.unwrap()).await;
+    check_cycles(rows, async |client| lock(&client).write().acquire().await.unwrap().into()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,39 +205,49 @@ async fn a_read_lock_beside_or_after_a_write_lock_is_two_requests_and_on_old_ser
     let lock = InterProcessReadWriteLock::new(&client, &path).unwrap();
     let writing = lock.write().acquire().await.unwrap();
     proxy.reset_counts();
+    let beside = lock.read().acquire().await.unwrap();
+    assert_eq!(spent(&proxy), stated(("read-write lock", "read beside one's own write lock")).await);
+    beside.release().await.unwrap();
+    proxy.reset_counts();
     lock.read().acquire().await.unwrap().release().await.unwrap();
-    let with_release = creating(&[(OpCode::Delete, 1)], 1).await;
-    assert_eq!(spent(&proxy), with_release);
+    let read_lock_of_a_writer = stated(("cycles", "read lock of a writer")).await;
+    assert_eq!(spent(&proxy), read_lock_of_a_writer);
 
     let reading = writing.downgrade().await.unwrap();
-    assert_eq!((without_probes(&proxy), proxy.round_trips()), creating(&[], 0).await);
+    let downgrade = stated(("read-write lock", "`downgrade` of the last guard")).await;
+    assert_eq!((without_probes(&proxy), proxy.round_trips()), downgrade);
     reading.release().await.unwrap();
-    assert_eq!(spent(&proxy), with_release);
+    assert_eq!(spent(&proxy), read_lock_of_a_writer);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_semaphore_mutex_is_four_requests_and_three_round_trips_and_on_old_servers_a_look() {
     let path = path("semaphore-mutex");
-    let cost =
-        cost_of(async |client| InterProcessSemaphoreMutex::new(&client, &path).unwrap().acquire().await.unwrap());
-    let other = [(OpCode::Create2, 1), (OpCode::MultiRead, 1), (OpCode::Delete, 1)];
-    assert_eq!(cost.await, creating(&other, 2).await);
+    let rows = [
+        ("semaphore", "acquire, when the queue is empty and there are enough leases"),
+        ("semaphore", "release"),
+        ("cycles", "semaphore mutex, one lease of a semaphore"),
+    ];
+    let mutex = |client: &CuratorClient| InterProcessSemaphoreMutex::new(client, &path).unwrap();
+    check_cycles(rows, async |client| mutex(&client).acquire().await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_multi_lock_of_any_number_of_paths_is_three_requests_and_two_round_trips_and_on_old_servers_a_look() {
+    let several = [
+        ("multi-lock", "acquire, when all are free"),
+        ("multi-lock", "release"),
+        ("cycles", "multi-lock of three paths (ours: of any number)"),
+    ];
     for number in [1, 2, 3, 20] {
         let paths: Vec<_> = (0..number).map(|_| path("multi")).collect();
-        let cost =
-            cost_of(async |client| InterProcessMultiLock::new(&client, &paths).unwrap().acquire().await.unwrap());
-        // The release is a transaction too, and so is the acquire, beside which the queues are listed.
-        let several = creating(&[(OpCode::Multi, 1), (OpCode::MultiRead, 1)], 1).await;
-        let expected = if number == 1 { of_one_node() } else { several };
-        assert_eq!(cost.await, expected, "{number} paths");
+        let rows = if number == 1 { [FREE, RELEASE, ("cycles", "mutex")] } else { several };
+        let lock = |client: &CuratorClient| InterProcessMultiLock::new(client, &paths).unwrap();
+        check_cycles(rows, async |client| lock(&client).acquire().await.unwrap()).await;
     }
 }
 
-/// What an acquire costs that is the first below a node: requests by kind, and round trips.
+/// What an acquire costs that is the first below a node.
 async fn first_cost<G>(acquire: impl AsyncFnOnce(CuratorClient, String) -> G) -> Cost {
     let ((proxy, client), top) = (counted().await, path("first"));
     client.create().for_path(&top, "").await.unwrap();
@@ -171,25 +259,19 @@ async fn first_cost<G>(acquire: impl AsyncFnOnce(CuratorClient, String) -> G) ->
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_acquire_takes_two_round_trips_with_one_missing_directory_and_four_with_more() {
     let one = async |client, top| mutex(&client, &format!("{top}/lock")).acquire().await.unwrap();
-    // Node and list; then both once more, with the directory.
-    let expected = [(OpCode::Create2, 1), (OpCode::Multi, 1), (OpCode::GetChildren, 2)];
-    assert_eq!(first_cost(one).await, (BTreeMap::from(expected), 2));
+    assert_eq!(first_cost(one).await, stated(("mutex", "acquire, when only the directory is missing")).await);
     let three = async |client, top| mutex(&client, &format!("{top}/a/b/lock")).acquire().await.unwrap();
-    // The directory was not the only one: a look at all four shows which are missing.
-    let expected = [(OpCode::Create2, 1), (OpCode::Multi, 2), (OpCode::GetChildren, 3), (OpCode::Exists, 4)];
-    assert_eq!(first_cost(three).await, (BTreeMap::from(expected), 4));
+    let four_nodes = ("mutex", "acquire, when three of the path's four nodes are missing");
+    assert_eq!(first_cost(three).await, stated(four_nodes).await);
     let several = async |client, top| {
         let paths = [1, 2, 3].map(|number| format!("{top}/{number}"));
         InterProcessMultiLock::new(&client, paths).unwrap().acquire().await.unwrap()
     };
-    let expected = [(OpCode::Multi, 2), (OpCode::MultiRead, 2)];
-    assert_eq!(first_cost(several).await, (BTreeMap::from(expected), 2));
-    // Two directories for the place, and then one for the lease.
+    assert_eq!(first_cost(several).await, stated(("multi-lock", "acquire, when the directories are missing")).await);
     let lease = async |client, top| {
         InterProcessSemaphoreMutex::new(&client, format!("{top}/mutex")).unwrap().acquire().await.unwrap()
     };
-    let expected = [(OpCode::Create2, 1), (OpCode::Multi, 3), (OpCode::MultiRead, 3), (OpCode::Exists, 3)];
-    assert_eq!(first_cost(lease).await, (BTreeMap::from(expected), 5));
+    assert_eq!(first_cost(lease).await, stated(("semaphore", "acquire, the first below a node")).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use curator_recipes::{
     InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, OwnerId, SemaphoreLease, SharedCount,
+    revoke,
 };
 use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
-use super::cost::{counted, spent};
-use crate::support::{arc, client, creating, mutex, path, queue_of, soon, spawn_acquire, until};
+use crate::cost::{counted, spent, stated};
+use crate::support::{arc, client, mutex, path, queue_of, soon, spawn_acquire, until, without_probes};
 
 fn these<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> {
     BTreeMap::from(requests)
@@ -26,8 +27,8 @@ async fn many_leases_cost_what_one_costs_also_under_a_shared_count() {
     for quantity in [1, 3] {
         proxy.reset_counts();
         let leases = semaphore.acquire_many(quantity).await.unwrap();
-        let expected = creating(&[(OpCode::Create2, 1), (OpCode::MultiRead, 1)], 1).await;
-        assert_eq!(spent(&proxy), expected, "{quantity} leases");
+        let taken = stated(("semaphore", "acquire, when the queue is empty and there are enough leases")).await;
+        assert_eq!(spent(&proxy), taken, "{quantity} leases");
         SemaphoreLease::release_all(leases).await.unwrap();
         assert_eq!(spent(&proxy), (these([(OpCode::Delete, quantity as u64)]), 1), "{quantity} leases");
     }
@@ -42,10 +43,10 @@ async fn the_first_that_waits_for_a_lease_looks_and_takes_when_one_is_given_back
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
     let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-    assert_eq!(spent(&proxy).0, these([(OpCode::Create2, 1), (OpCode::MultiRead, 1), (OpCode::GetChildren, 1)]));
     held.release().await.unwrap();
     let lease = soon(waiting).await.unwrap();
-    assert_eq!(spent(&proxy), creating(&[(OpCode::GetChildren, 1)], 1).await);
+    let row = ("semaphore", "acquire, first in the queue, until a lease is given back");
+    assert_eq!(spent(&proxy), stated(row).await);
     lease.release().await.unwrap();
 }
 
@@ -67,19 +68,35 @@ async fn a_reader_lists_again_only_behind_several_writers_and_then_once() {
         }
         let reader = InterProcessReadWriteLock::new(&client, &path).unwrap();
         let reading = tokio::spawn(async move { reader.read().acquire().await.unwrap() });
-        let watches = if writers == 1 { 2 } else { 1 };
+        let (row, watches) = if writers == 1 {
+            (("read-write lock", "read, one writer before us"), 2)
+        } else {
+            (("read-write lock", "read, several writers before us"), 1)
+        };
         proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
         let waits = these([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::GetData, watches)]);
-        assert_eq!(spent(&proxy).0, waits, "{writers} writers");
+        assert_eq!(without_probes(&proxy), waits, "{writers} writers");
         first.release().await.unwrap();
         let reading = soon(reading).await.unwrap();
-        let woken = if writers == 1 { these([]) } else { these([(OpCode::GetChildren, 1)]) };
-        assert_eq!(spent(&proxy).0, woken, "{writers} writers");
+        assert_eq!(spent(&proxy), stated(row).await, "{writers} writers");
         for writer in next {
             soon(writer).await.unwrap();
         }
         reading.release().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_lists_again_when_the_contender_before_it_has_left() {
+    let (others, (proxy, client), path) = (client().await, counted().await, path("writer"));
+    let held = InterProcessReadWriteLock::new(&others, &path).unwrap().read().acquire().await.unwrap();
+    let writer = InterProcessReadWriteLock::new(&client, &path).unwrap();
+    let writing = tokio::spawn(async move { writer.write().acquire().await.unwrap() });
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    held.release().await.unwrap();
+    let writing = soon(writing).await.unwrap();
+    assert_eq!(spent(&proxy), stated(("read-write lock", "write, a contender before us")).await);
+    writing.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,5 +138,9 @@ async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_rev
     assert!(guard.revocation_requested().now_or_never().is_none());
     assert!(guard.lost().now_or_never().is_none());
     client.sync("/").await.unwrap();
-    assert_eq!(spent(&proxy).0, these([(OpCode::GetData, 1)]));
+    assert_eq!(spent(&proxy), stated(("revocation", "`revocation_requested`, the first time")).await);
+
+    let (proxy, other) = counted().await;
+    revoke(&other, guard.node()).await.unwrap();
+    assert_eq!(spent(&proxy), stated(("revocation", "`revoke`")).await);
 }

@@ -1,6 +1,5 @@
 //! The leader latch: who leads, for how long, and what it does while its user polls nothing.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,9 +8,9 @@ use curator_recipes::client::{
     self, Acl, AclProvider, AuthId, CreateMode, CuratorClient, Permission, SessionEnd, ZPath,
 };
 use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason, revoke};
-use curator_test::{Direction, OpCode, TestingServer};
+use curator_test::{Direction, TestingServer};
 
-use crate::cost::{counted, spent};
+use crate::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected, end_session,
     id_and_number, no_way_out, nothing_left, path, queue_of, soon, until, without_probes,
@@ -102,20 +101,29 @@ async fn the_nodes_are_curators() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     let ((proxy, client), others, path) = (counted().await, connected().await, path("latch-cost"));
+    let joined = async |row| {
+        let cost = stated(row).await;
+        until(async || (without_probes(&proxy), proxy.round_trips()) == cost).await;
+    };
+    others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
+    let first = latch(&client, &path);
+    joined(("leader latch", "to join as the first, and lead")).await;
+    leads(&first).await;
+    first.close().await.unwrap();
+
     let leader = named(&others, &path, "other");
     let leadership = leads(&leader).await;
     proxy.reset_counts();
     let follower = latch(&client, &path);
-    let joining = BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::GetData, 2)]);
-    until(async || without_probes(&proxy) == joining && proxy.round_trips() == 2).await;
+    joined(("leader latch", "to join as the second")).await;
     state(&follower, LeaderState::Follower).await;
     proxy.reset_counts();
     leader.close().await.unwrap();
     let mine = leads(&follower).await;
     assert!(mine.fencing_token() > leadership.fencing_token());
     // An answer later, it has sent nothing else.
-    client.check_exists(mine.node()).await.unwrap();
-    assert_eq!(spent(&proxy).0, BTreeMap::from([(OpCode::Exists, 1)]));
+    client.sync("/").await.unwrap();
+    assert_eq!(spent(&proxy), stated(("leader latch", "to take over")).await);
 }
 
 #[tokio::test]

@@ -228,24 +228,6 @@ pub(crate) async fn server_at(counter: i32, dirs: &[&str]) -> (TestingServer, Cu
     (server, client)
 }
 
-/// What a transaction costs that creates a lock's nodes, with other requests that take so many round trips: all requests, and
-/// all round trips.
-///
-/// Servers before 3.7.2, and 3.8 before 3.8.2, do not tell the stats of new nodes in the answer: there one of them is looked
-/// at, however many there are, in a round trip of its own.
-pub(crate) async fn creating(other: &[(OpCode, u64)], round_trips: u64) -> (BTreeMap<OpCode, u64>, u64) {
-    let mut requests = BTreeMap::from([(OpCode::Multi, 1)]);
-    for (op, count) in other {
-        *requests.entry(*op).or_default() += count;
-    }
-    let version = TestingServer::shared().await.version().expect("it serves");
-    if version.tells_stats_in_transactions() {
-        return (requests, 1 + round_trips);
-    }
-    requests.insert(OpCode::Exists, 1);
-    (requests, 2 + round_trips)
-}
-
 /// How many requests of this kind have come through `proxy`.
 pub(crate) fn requests_of(proxy: &FaultProxy, op: OpCode) -> u64 {
     proxy.requests().get(&op).copied().unwrap_or(0)

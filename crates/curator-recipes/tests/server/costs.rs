@@ -1,0 +1,151 @@
+//! The source of the tables of requests and round trips in the pages: what each operation sends.
+//!
+//! The tests compare each row with what a proxy counts (`stated` in `cost.rs`). `cargo xtask docs` writes the tables;
+//! `crates/xtask` includes this file, and fails if no test names a row.
+
+/// A row of a table.
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    /// Pipelines separated by `; `, of requests separated by `, `. A request starts with its verb, after a number if it
+    /// is sent several times: `4 looks at the nodes of the path`. `(look)` is sent to [old servers](Self::pipelines)
+    /// only. `the event` and `nothing` are not requests.
+    pub(crate) sends: &'static str,
+    /// Requests and round trips of Curator 5.9. No test counts them: those of the table `cycles` were measured by hand,
+    /// and the bench counts them too, except the read lock of a writer; those of its leader latch are read in its source.
+    pub(crate) curator: Option<(u64, u64)>,
+}
+
+impl Operation {
+    const fn beside_curator(self, requests: u64, round_trips: u64) -> Self {
+        Self { curator: Some((requests, round_trips)), ..self }
+    }
+
+    /// The requests of each pipeline: verbs and numbers. Old servers do not return the stats of new nodes in the answer
+    /// to a transaction: those older than 3.7.2, and 3.8.0 and 3.8.1.
+    pub(crate) fn pipelines(&self, on_old_servers: bool) -> Vec<Vec<(&'static str, u64)>> {
+        let sent = |step: &&str| !matches!(*step, "nothing" | "the event") && (on_old_servers || *step != "(look)");
+        let pipelines = self.sends.split("; ").filter(sent);
+        pipelines.map(|step| step.trim_matches(['(', ')']).split(", ").map(request).collect()).collect()
+    }
+}
+
+fn request(text: &'static str) -> (&'static str, u64) {
+    let mut words = text.split(' ');
+    let first = words.next().unwrap_or_default();
+    let several = |number| (words.next().unwrap_or_default().trim_end_matches('s'), number);
+    first.parse().map_or((first, 1), several)
+}
+
+const fn when(name: &'static str, sends: &'static str) -> Operation {
+    Operation { name, sends, curator: None }
+}
+
+/// The tables by name.
+pub(crate) const TABLES: &[(&str, &[Operation])] = &[
+    (
+        "cycles",
+        &[
+            when("mutex", "create, list; delete").beside_curator(3, 3),
+            when("read lock, write lock", "create, list; delete").beside_curator(3, 3),
+            when("read lock of a writer", "transaction; (look); delete").beside_curator(3, 3),
+            when("semaphore mutex, one lease of a semaphore", "create, read; transaction; (look); delete")
+                .beside_curator(7, 6),
+            when("multi-lock of three paths (ours: of any number)", "transaction, read; (look); transaction")
+                .beside_curator(9, 9),
+        ],
+    ),
+    (
+        "mutex",
+        &[
+            when("acquire, when it is free", "create, list"),
+            when(
+                "acquire, one contender before us",
+                "create, list; watch on the node before ours, watch on our node; the event",
+            ),
+            when(
+                "acquire, two before us",
+                "create, list; watch on the first node, watch on the second, watch on ours; the event",
+            ),
+            when(
+                "acquire, more before us",
+                "create, list; watch on the second node before ours; the event; watch on the first, watch on ours, \
+                 list; the event",
+            ),
+            when("re-entry", "nothing"),
+            when("release", "delete"),
+            when(
+                "acquire, when only the directory is missing",
+                "create, list; transaction that creates directory and node, list",
+            ),
+            when(
+                "acquire, when three of the path's four nodes are missing",
+                "create, list; transaction that creates directory and node, list; 4 looks at the path's nodes; \
+                 transaction that creates all of them and the node, list",
+            ),
+        ],
+    ),
+    (
+        "read-write lock",
+        &[
+            when("acquire, when it is free", "create, list"),
+            when("read, one writer before us", "create, list; watch on its node, watch on our node; the event"),
+            when("read, several writers before us", "create, list; watch on the nearest; the event; list"),
+            when("write, a contender before us", "create, list; watch on the nearest; the event; list"),
+            when(
+                "read beside one's own write lock",
+                "transaction that checks the write node and creates the read node; (look)",
+            ),
+            when(
+                "`downgrade` of the last guard",
+                "transaction that deletes the write node and creates the read node; (look)",
+            ),
+            when("release", "delete"),
+        ],
+    ),
+    (
+        "semaphore",
+        &[
+            when(
+                "acquire, when the queue is empty and there are enough leases",
+                "create, read of queue and leases; transaction that takes the leases; (look)",
+            ),
+            when(
+                "acquire, first in the queue, until a lease is given back",
+                "create, read of queue and leases; list of the leases with a watch; the event; list of the leases \
+                 with a watch; transaction that takes the leases; (look)",
+            ),
+            when(
+                "acquire, the first below a node",
+                "create, read; transaction that creates directories and place, read; 3 looks at the path's nodes; \
+                 transaction that creates all of them and the place, read; transaction that creates a directory and \
+                 takes the leases",
+            ),
+            when("release", "delete"),
+        ],
+    ),
+    (
+        "multi-lock",
+        &[
+            when("acquire, when all are free", "transaction that creates all nodes, read of all lists; (look)"),
+            when(
+                "acquire, when the directories are missing",
+                "transaction that creates all nodes, read of all lists; transaction that creates the directories too, \
+                 read of all lists",
+            ),
+            when("release", "transaction that deletes all nodes"),
+        ],
+    ),
+    (
+        "revocation",
+        &[when("`revoke`", "write"), when("`revocation_requested`, the first time", "watch on the guard's node")],
+    ),
+    (
+        "leader latch",
+        &[
+            when("to join as the first, and lead", "create, list; watch on its node").beside_curator(3, 3),
+            when("to join as the second", "create, list; watch on the node before, watch on its own")
+                .beside_curator(3, 3),
+            when("to take over", "nothing").beside_curator(2, 2),
+        ],
+    ),
+];
