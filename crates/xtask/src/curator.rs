@@ -19,7 +19,7 @@ use crate::{
 /// Tells the tests, and the runs, how Java finds Curator and our programs.
 pub(crate) const CLASSPATH_VARIABLE: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
-const VERSION: &str = "5.9.0";
+pub(crate) const VERSION: &str = "5.9.0";
 
 /// Without it, each program complains that there is no logging back end.
 const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");

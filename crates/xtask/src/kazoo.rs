@@ -12,7 +12,7 @@ use crate::{command, debian, distribution::find_on_path, say, target_dir};
 pub(crate) const PYTHON_VARIABLE: &str = "CURATOR_TEST_KAZOO_PYTHON";
 
 /// It needs no other package.
-const VERSION: &str = "2.11.0";
+pub(crate) const VERSION: &str = "2.11.0";
 
 /// Finds a Python that can import kazoo, or creates one: a virtual environment in the target directory. Quick if there is
 /// one.

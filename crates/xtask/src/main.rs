@@ -8,8 +8,6 @@ mod contents;
 mod costs;
 mod curator;
 mod debian;
-#[cfg(test)]
-mod dependency_lines;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
 #[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
@@ -44,6 +42,8 @@ mod summary;
 mod tally;
 mod targets;
 mod test;
+#[cfg(test)]
+mod versions;
 
 use std::{env, path::PathBuf, process::ExitCode};
 

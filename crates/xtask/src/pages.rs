@@ -103,14 +103,20 @@ fn list(folder: &Path, files: &mut Vec<String>) {
     }
 }
 
+/// The names and texts of all pages.
+pub(crate) fn pages() -> impl Iterator<Item = (String, String)> {
+    let mut files = PAGES.map(|page| crate::workspace().join(page).to_str().unwrap().to_owned()).to_vec();
+    list(&crate::workspace().join("docs"), &mut files);
+    files.retain(|file| file.ends_with(".md"));
+    let name = |file: &str| Path::new(file).strip_prefix(crate::workspace()).unwrap().to_str().unwrap().to_owned();
+    files.into_iter().map(move |file| (name(&file), fs::read_to_string(&file).unwrap()))
+}
+
 #[test]
 fn the_tests_and_files_that_pages_name_exist() {
     let sources = Sources::read();
-    let mut pages = PAGES.map(|page| crate::workspace().join(page).to_str().unwrap().to_owned()).to_vec();
-    list(&crate::workspace().join("docs"), &mut pages);
     let mut problems = Vec::new();
-    for page in pages.iter().filter(|page| page.ends_with(".md")) {
-        let text = fs::read_to_string(page).unwrap();
+    for (page, text) in pages() {
         // A decision that was replaced names what there was then.
         let missing = if text.contains("\nReplaced by [") { Vec::new() } else { sources.missing(&text) };
         problems.extend(missing.iter().map(|name| format!("{page} names {name}")));
