@@ -23,6 +23,8 @@ mod kerberos;
 mod kind;
 #[cfg(test)]
 mod layers;
+#[cfg(test)]
+mod links;
 mod maven;
 mod not_run;
 mod package;

@@ -1,4 +1,4 @@
-//! Checks that the tests and files that pages name exist.
+//! Checks that the tests, files and items that pages name exist.
 
 use std::collections::BTreeSet;
 use std::{fs, path::Path};
@@ -16,9 +16,18 @@ const PAGES: [&str; 9] = [
     "examples/README.md",
 ];
 
-/// Names with three words or more that are no function here.
+/// Pages with many items of others, in other languages too: there, only paths like `Error::Lost` are looked for.
+const ABOUT_OTHERS: [&str; 3] = ["docs/from-curator.md", "docs/interop.md", "docs/upstream.md"];
+
+/// Names that are not from here.
 const FOREIGN: &[&str] = &[
     // The client crate's, and those of what it uses.
+    "AddWatchMode",
+    "Depot",
+    "IterableEndpoints",
+    "OneshotReceiver",
+    "SaslSession",
+    "TlsClient",
     "builder_with_provider",
     "delete_ephemeral_background",
     "dispatch_path_event",
@@ -26,6 +35,8 @@ const FOREIGN: &[&str] = &[
     "handle_connect_response",
     "handle_recv_buf",
     "handle_session_reply",
+    "is_canceled",
+    "push_session",
     "read_to_buf",
     "retry_on_connection_loss",
     "send_and_clear_watches",
@@ -33,23 +44,44 @@ const FOREIGN: &[&str] = &[
     "src/tls/client.rs",
     "src/tls/verifier.rs",
     "strip_root_path",
+    "unbounded",
     "verify_tls12_signature",
     "verify_tls13_signature",
     "with_fail_eagerly",
     "with_last_zxid",
     "with_no_hostname_verification",
-    // An option of kazoo, a feature of tracing, and metrics.
+    "written_operations",
+    // What decisions have removed.
+    "ContenderId",
+    "JointContest",
+    // Of Curator, etcd, Kubernetes, Python, Rust, tokio, tracing and ZooKeeper; a system call, an option of kazoo, and
+    // metrics.
+    "FailedDeleteManager",
+    "IntoFuture",
+    "InvalidACL",
+    "IsOwner",
+    "PodDisruptionBudget",
+    "UnknownRevocationStatus",
+    "blocking_lock",
     "container_cpu_cfs_throttled_periods_total",
     "extra_lock_patterns",
     "max_level_off",
+    "non_blocking",
+    "pidfd_getfd",
+    "set_start_method",
     "zk_watch_count",
 ];
+
+/// The ends of the names of sources.
+const SOURCES: [&str; 4] = [".rs", ".java", ".py", ".go"];
 
 /// What a page may name.
 struct Sources {
     /// With a `/` before each path.
     files: Vec<String>,
     functions: BTreeSet<String>,
+    /// The words of the code, in all languages, without comments.
+    words: BTreeSet<String>,
 }
 
 impl Sources {
@@ -59,18 +91,25 @@ impl Sources {
         for folder in ["crates", "examples"] {
             list(&crate::workspace().join(folder), &mut files);
         }
-        let texts = files.iter().filter(|file| file.ends_with(".rs")).map(|file| fs::read_to_string(file).unwrap());
-        let functions = texts.flat_map(|text| functions(&text).map(str::to_owned).collect::<Vec<_>>()).collect();
-        Self { files, functions }
+        let (mut functions, mut words) = (BTreeSet::new(), BTreeSet::new());
+        for file in files.iter().filter(|file| SOURCES.iter().any(|end| file.ends_with(end))) {
+            let text = fs::read_to_string(file).unwrap();
+            functions.extend(self::functions(&text).map(str::to_owned));
+            let code = text.lines().filter_map(|line| line.split("//").next());
+            words.extend(code.flat_map(|code| code.split(|letter| !is_name(letter))).map(str::to_owned));
+        }
+        Self { files, functions, words }
     }
 
-    /// The names of tests and files in `page` that do not exist.
-    fn missing<'a>(&self, page: &'a str) -> Vec<&'a str> {
+    /// The names in `page` that do not exist.
+    fn missing<'a>(&self, page: &'a str, about_others: bool) -> BTreeSet<&'a str> {
         // Outside blocks of code, every second part stands in backticks.
         let prose = page.split("```").step_by(2);
         let names = prose.flat_map(|prose| prose.split('`').skip(1).step_by(2));
-        let names = names.map(|name| name.rsplit("::").next().unwrap_or(name));
-        names.filter(|name| !FOREIGN.contains(name) && !self.has(name)).collect()
+        let last = names.clone().map(|name| name.rsplit("::").next().unwrap_or(name));
+        let items = names.filter(|name| !about_others || name.contains("::")).flat_map(items);
+        let missing = last.filter(|name| !self.has(name)).chain(items.filter(|item| !self.words.contains(*item)));
+        missing.filter(|name| !FOREIGN.contains(name)).collect()
     }
 
     fn has(&self, name: &str) -> bool {
@@ -80,7 +119,7 @@ impl Sources {
         let is_test = consists_of("_")
             && name == name.to_lowercase()
             && name.split('_').filter(|word| !word.is_empty()).count() >= 3;
-        let is_file = consists_of("_-./") && [".rs", ".java", ".py", ".go"].iter().any(|end| name.ends_with(end));
+        let is_file = consists_of("_-./") && SOURCES.iter().any(|end| name.ends_with(end));
         let file = format!("/{}", name.trim_start_matches("../"));
         if is_file {
             self.files.iter().any(|path| path.ends_with(&file))
@@ -90,9 +129,27 @@ impl Sources {
     }
 }
 
+/// The items in a piece of code: all parts of a path, and names of several words, as in `guard.is_valid()`. A name of one
+/// word may be anything.
+fn items(code: &str) -> impl Iterator<Item = &str> {
+    let (name, _) = code.split_once('(').unwrap_or((code, ""));
+    let is_item = name.chars().all(|letter| is_name(letter) || ":.!".contains(letter));
+    let has_words = |item: &str| {
+        let (capitals, others) = item.chars().partition::<String, _>(|letter| letter.is_uppercase());
+        item.starts_with(char::is_uppercase) && capitals.len() > 1 && !others.is_empty() && !item.contains('_')
+            || capitals.is_empty() && item.trim_matches('_').contains('_')
+    };
+    let is_path = name.contains("::");
+    let parts = name.split(|letter| !is_name(letter)).filter(|part| !part.is_empty());
+    parts.filter(move |part| is_item && (is_path || has_words(part)))
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
 /// The names of the functions in a source, also inside macros.
 fn functions(source: &str) -> impl Iterator<Item = &str> {
-    let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
     source.split("fn ").skip(1).filter_map(move |rest| rest.split(|letter| !is_name(letter)).next())
 }
 
@@ -113,12 +170,13 @@ pub(crate) fn pages() -> impl Iterator<Item = (String, String)> {
 }
 
 #[test]
-fn the_tests_and_files_that_pages_name_exist() {
+fn the_tests_files_and_items_that_pages_name_exist() {
     let sources = Sources::read();
     let mut problems = Vec::new();
     for (page, text) in pages() {
         // A decision that was replaced names what there was then.
-        let missing = if text.contains("\nReplaced by [") { Vec::new() } else { sources.missing(&text) };
+        let is_replaced = text.contains("\nReplaced by [");
+        let missing = sources.missing(if is_replaced { "" } else { &text }, ABOUT_OTHERS.contains(&page.as_str()));
         problems.extend(missing.iter().map(|name| format!("{page} names {name}")));
     }
     assert_eq!(problems, [""; 0]);
@@ -129,9 +187,15 @@ fn a_name_that_does_not_exist_is_found() {
     let files = vec!["/w/crates/a/src/zk/mod.rs".to_owned()];
     let functions =
         functions("macro_rules! m { () => { fn a_test_passes() {} } } fn f<T>() {}").map(str::to_owned).collect();
-    let sources = Sources { files, functions };
-    let page = "Tests: `a_test_passes`, `m::a_test_passes` in `zk/mod.rs`; `serde_json`, `a + b`, `SOME_LONG_NAME`.\n\
+    let words = ["Error", "Lost", "SessionLease", "a_test_passes", "is_valid", "m"].map(str::to_owned).into();
+    let sources = Sources { files, functions, words };
+    let missing = |page, about_others| sources.missing(page, about_others).into_iter().collect::<Vec<_>>();
+    let page = "Tests: `a_test_passes`, `m::a_test_passes` in `zk/mod.rs`; `a + b`, `SOME_LONG_NAME`.\n\
         ```rust\nlet no_test_here = 1; // `nor_is_this`\n```\n\
         `m::a_test_fails`, `f`, `mod.rs`, `od.rs`, `max_level_off`.";
-    assert_eq!(sources.missing(page), ["a_test_fails", "od.rs"]);
+    assert_eq!(missing(page, false), ["a_test_fails", "od.rs"]);
+    let items = "`Error::Lost(..)`, `SessionLease`, `guard.is_valid()`, `Lost`, `Other`, `a = OtherName`; not \
+        `Error::Found`, `SessionLoan`, `guard.is_void()` ";
+    assert_eq!(missing(items, false), ["Found", "SessionLoan", "is_void"]);
+    assert_eq!(missing(items, true), ["Found"]);
 }

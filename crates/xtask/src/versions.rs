@@ -129,8 +129,8 @@ fn another_version_is_found() {
     let wrong = |text: &str| problems("a.md", text, &known);
     let [rust, own] = [env!("CARGO_PKG_RUST_VERSION"), env!("CARGO_PKG_VERSION")];
     let right = format!(
-        "Rust\n{rust}, {own}, `curator-client = \"0.1\"`, curator-test = {{ version = \"{own}\" }}, ZooKeeper {PINNED_VERSION}, \
-         3.6 and {OLDEST}, Curator {}, TLS 1.3, 127.0.0.1, 10:27:34.715",
+        "Rust\n{rust}, {own}, `curator-client = \"{own}\"`, curator-test = {{ version = \"{own}\" }}, \
+         ZooKeeper {PINNED_VERSION}, 3.6 and {OLDEST}, Curator {}, TLS 1.3, 127.0.0.1, 10:27:34.715",
         curator::VERSION
     );
     assert_eq!(wrong(&right), [""; 0]);

@@ -1,0 +1,54 @@
+//! Checks that the links between pages lead to files and headings that exist.
+
+use std::{fs, path::Path};
+
+use crate::pages::pages;
+
+/// The links on a page that lead to files and headings, outside blocks of code.
+fn links(page: &str) -> impl Iterator<Item = &str> {
+    page.split("```").step_by(2).flat_map(|prose| {
+        let inline = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let labels = prose.lines().filter(|line| line.starts_with('['));
+        let defined = labels.filter_map(|line| line.split_once("]: ")).map(|(_, target)| target);
+        inline.chain(defined).filter(|target| !target.contains(':'))
+    })
+}
+
+/// Whether a heading of the page has this anchor.
+fn has_heading(page: &str, anchor: &str) -> bool {
+    page.lines().filter(|line| line.starts_with('#')).any(|line| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let letters = heading.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+        letters.map(|letter| if letter == ' ' { '-' } else { letter }).eq(anchor.chars())
+    })
+}
+
+/// Whether a link on the page with this name and text leads somewhere.
+fn leads(page: &str, text: &str, link: &str) -> bool {
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let file = crate::workspace().join(page).parent().unwrap_or(Path::new("")).join(file);
+    let other = || fs::read_to_string(&file).unwrap_or_default();
+    match (link.starts_with('#'), anchor) {
+        (true, _) => has_heading(text, anchor),
+        (false, "") => file.exists(),
+        (false, _) => has_heading(&other(), anchor),
+    }
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let mut problems = Vec::new();
+    for (page, text) in pages() {
+        let broken = links(&text).filter(|link| !leads(&page, &text, link));
+        problems.extend(broken.map(|link| format!("{page} links to {link}")));
+    }
+    assert_eq!(problems, [""; 0]);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_found() {
+    let text = "# Two words, `a_b`\n[a](#two-words-a_b) [b](../README.md)\n```\n[c](no.md)\n```\n\
+        [d]: #d\n[e]: https://e\n[f]: f.md\n[g]: ../README.md#features\n[h](../README.md#no)";
+    let broken: Vec<_> = links(text).filter(|link| !leads("docs/a.md", text, link)).collect();
+    assert_eq!(broken, ["../README.md#no", "#d", "f.md"]);
+}
