@@ -48,11 +48,11 @@ pub(crate) async fn stated((table, operation): Row) -> Cost {
         let op = match verb {
             "create" => OpCode::Create2,
             "delete" => OpCode::Delete,
+            "get" | "watch" => OpCode::GetData,
             "list" => OpCode::GetChildren,
             "look" => OpCode::Exists,
             "read" => OpCode::MultiRead,
             "transaction" => OpCode::Multi,
-            "watch" => OpCode::GetData,
             "write" => OpCode::SetData,
             other => panic!("{operation}: unknown verb `{other}`"),
         };

@@ -146,6 +146,10 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
             when("to join as the second", "create, list; watch on the node before, watch on its own")
                 .beside_curator(3, 3),
             when("to take over", "nothing").beside_curator(2, 2),
+            when("`leader()`", "list; get of the leader's node").beside_curator(2, 2),
+            when("an observer begins", "list; watch on the leader's node"),
+            when("an observer, when the second in its list leads", "the event; watch on its node"),
+            when("an observer, when one leads who joined later", "the event; list; watch on the leader's node"),
         ],
     ),
 ];
