@@ -46,12 +46,13 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
     let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).start()?;
-    let selector = LeaderSelector::builder(&client, PATH)?.id(name).grace_period(Duration::ZERO).build();
+    let selector = LeaderSelector::builder(&client, PATH)?.id(name).build();
     let job = |leadership: Leadership| async move {
         println!("{LEADS}{}", leadership.fencing_token());
         let _end = SaysWhenDropped;
-        // The work of a leader; it goes on until this future is dropped.
-        std::future::pending::<Result<(), Failure>>().await
+        // The work of a leader.
+        leadership.shutdown_requested().await;
+        Ok::<_, Failure>(())
     };
     let shutdown = async { stdin().read_to_end(&mut Vec::new()).await };
     selector.run(job, shutdown).await?;
@@ -77,7 +78,7 @@ async fn tell() -> Result<(), Failure> {
     let observing = tokio::spawn(async move {
         while observed.changed().await.is_ok() {
             match &*observed.borrow_and_update() {
-                ObservedLeader::Leader(leader) => println!("observer: {} leads", String::from_utf8_lossy(&leader.data)),
+                ObservedLeader::Leader(leader) => println!("observer: {} leads", leader.id()),
                 ObservedLeader::NoLeader => println!("observer: nobody leads"),
                 _ => println!("observer: who leads is not known"),
             }

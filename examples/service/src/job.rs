@@ -17,9 +17,8 @@ const PATH: &str = "/curator-examples/service/job";
 /// Counts the items, in one of the processes that run this service, for as long as any of them runs.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) -> Result<(), Failure> {
     let selector = LeaderSelector::builder(&service.client, PATH)?.build();
-    let stopping = stop.clone();
-    let job = move |leadership| count(Arc::clone(&service), leadership, stopping.clone());
-    // Through outages of any length. The job may finish its step when it is asked to stop.
+    let job = move |leadership| count(Arc::clone(&service), leadership);
+    // Through outages of any length.
     Ok(selector.run(job, stop.cancelled_owned()).await?)
 }
 
@@ -32,15 +31,18 @@ impl Drop for Leading<'_> {
     }
 }
 
-/// Dropped at its next await when the term is lost.
-async fn count(service: Arc<Service>, leadership: Leadership, stop: CancellationToken) -> Result<(), StaleToken> {
+/// Dropped at its next await when the term is lost. It ends by itself, between two steps, when the run shuts down.
+async fn count(service: Arc<Service>, leadership: Leadership) -> Result<(), StaleToken> {
     let token = leadership.fencing_token();
     info!(%token, "the job leads");
     service.leading.send_replace(Some(token));
     let _until = Leading(&service);
-    while !stop.is_cancelled() {
+    loop {
         service.count.write(token, |count| *count = service.orders.items())?;
-        sleep(Duration::from_millis(100)).await;
+        tokio::select! {
+            biased;
+            () = leadership.shutdown_requested() => return Ok(()),
+            () = sleep(Duration::from_millis(100)) => {}
+        }
     }
-    Ok(())
 }

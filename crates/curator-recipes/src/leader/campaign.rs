@@ -42,12 +42,15 @@ pub(super) struct Report {
 
 /// The senders of the task. When they are dropped with it, this participant does not lead.
 pub(super) struct Reporter {
+    /// For the log.
+    pub(super) client: CuratorClient,
     pub(super) states: watch::Sender<LeaderState>,
     pub(super) reports: watch::Sender<Report>,
 }
 
 impl Reporter {
     fn report_term(&self, term: Leadership) {
+        term.log_begin(&self.client);
         let token = term.fencing_token();
         self.reports.send_modify(|report| (report.term, report.error) = (Some(term), None));
         self.report_state(LeaderState::Leader { token });
@@ -60,8 +63,10 @@ impl Reporter {
             term.is_some()
         });
         self.report_state(state);
-        // Not while the report is locked: the end of a term is logged, and a subscriber may ask the latch.
-        drop(term);
+        // Not while the report is locked: a subscriber may ask the latch.
+        if let Some(term) = term {
+            term.log_end(&self.client);
+        }
     }
 
     fn report_state(&self, state: LeaderState) {

@@ -107,7 +107,7 @@ impl LeaderLatchBuilder {
             commands: commanded,
             queued,
             is_revocable,
-            reporter: Reporter { states, reports },
+            reporter: Reporter { client: mutex.client().clone(), states, reports },
             retrier: None,
         };
         let task = RecipeTask::start(mutex.client(), mutex.path().clone(), campaign.run());

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use curator_client::ZPath;
+use curator_client::{CuratorClient, ZPath};
+use tokio::sync::watch;
 
 use crate::engine::hold::Hold;
 use crate::error::LockLost;
@@ -19,6 +20,8 @@ use crate::lock::guard::{GuardedTransaction, LossHandle, run_until};
 pub struct Leadership {
     hold: Arc<Hold>,
     loss: LossHandle,
+    /// Whether the run of its selector shuts down. A term of a latch has none.
+    shutdown: Option<watch::Receiver<bool>>,
 }
 
 impl std::fmt::Debug for Leadership {
@@ -33,7 +36,21 @@ impl std::fmt::Debug for Leadership {
 
 impl Leadership {
     pub(super) fn new(hold: &Arc<Hold>, loss: LossHandle) -> Self {
-        Self { hold: Arc::clone(hold), loss }
+        Self { hold: Arc::clone(hold), loss, shutdown: None }
+    }
+
+    /// For a job that is asked to end when this becomes true.
+    pub(super) fn until_shutdown(mut self, shutdown: watch::Receiver<bool>) -> Self {
+        self.shutdown = Some(shutdown);
+        self
+    }
+
+    pub(super) fn log_begin(&self, client: &CuratorClient) {
+        tracing::info!(client = client.name(), node = %self.node(), token = %self.fencing_token(), "leadership begins");
+    }
+
+    pub(super) fn log_end(&self, client: &CuratorClient) {
+        tracing::info!(client = client.name(), node = %self.node(), token = %self.fencing_token(), "leadership ends");
     }
 
     /// Whether the term certainly lasts now: no other participant can lead at this moment.
@@ -66,6 +83,24 @@ impl Leadership {
     /// Nothing is lost when the future is dropped.
     pub async fn lost(&self) -> LockLost {
         self.loss.clone().await
+    }
+
+    /// Waits until the [`shutdown`](super::LeaderSelector::run) of its selector's run has completed: a job that can go on for long ends
+    /// by itself then, within the [grace period](super::LeaderSelectorBuilder::grace_period).
+    ///
+    /// The term of a latch has no shutdown, so this never completes: whoever [closes](super::LeaderLatch::close) the latch ends the
+    /// work first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn shutdown_requested(&self) {
+        if let Some(mut shutdown) = self.shutdown.clone()
+            && shutdown.wait_for(|requested| *requested).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
     }
 
     /// Runs a future during the term, and drops it when the term ends: see [`LockGuard::run`](crate::LockGuard::run).

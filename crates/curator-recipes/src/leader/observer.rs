@@ -44,7 +44,7 @@ pub enum ObservedLeader {
 /// let mut state = observer.state();
 /// while state.changed().await.is_ok() {
 ///     match &*state.borrow_and_update() {
-///         ObservedLeader::Leader(leader) => println!("{} leads", String::from_utf8_lossy(&leader.data)),
+///         ObservedLeader::Leader(leader) => println!("{} leads", leader.id()),
 ///         ObservedLeader::NoLeader => println!("nobody leads"),
 ///         _ => println!("no connection"),
 ///     }
@@ -85,6 +85,8 @@ debug_line!(LeaderObserver, |observer| path: observer.path(), connection: observ
 impl LeaderObserver {
     /// Observes who leads among the [`LeaderLatch`](super::LeaderLatch)es at `path`, also those of Java. Waits for nothing, and
     /// works before there is a connection.
+    ///
+    /// It does not count the nodes of selectors and locks: on their path it reports that nobody leads.
     ///
     /// # Errors
     ///
@@ -144,7 +146,8 @@ impl LeaderObserver {
         }
     }
 
-    /// Who leads, and its changes. A slow reader sees the latest state only.
+    /// Who leads, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if the leader was
+    /// ever known. A slow reader sees the latest state only.
     ///
     /// When the client closes, it is [`Unknown`](ObservedLeader::Unknown), and the channel is closed. In a forked child it no longer
     /// changes.

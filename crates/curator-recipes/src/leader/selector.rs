@@ -15,7 +15,6 @@ use super::{SELECTOR_NAME, left_queue};
 use crate::debug::debug_line;
 use crate::engine::task::panic_message;
 use crate::error::{Error, Result};
-use crate::lock::guard::LockGuard;
 use crate::lock::{InterProcessMutex, Participant};
 use crate::owner::OwnerId;
 
@@ -41,6 +40,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 ///     .run(
 ///         |leadership| async move {
 ///             println!("leading with token {}", leadership.fencing_token());
+///             // The work, until the run shuts down.
+///             leadership.shutdown_requested().await;
 ///             Ok::<_, std::io::Error>(())
 ///         },
 ///         stop,
@@ -87,7 +88,7 @@ impl LeaderSelectorBuilder {
         self
     }
 
-    /// Sets how long the job may go on after `shutdown` has completed, before it is dropped. Defaults to 10 s.
+    /// Sets how long the job may go on after `shutdown` has completed, before it is dropped. Defaults to 10 s. Zero drops it at once.
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.selector.grace_period = time;
         self
@@ -151,9 +152,12 @@ impl LeaderSelector {
     /// Takes part until `shutdown` completes or the client closes, and runs `job` whenever this process leads.
     ///
     /// The job gets the term that it runs in. When its future completes, the term ends, and this participant joins again at the
-    /// end of the queue. When the term is lost or [interrupted](Self::interrupt_leadership), its future is dropped. When `shutdown`
-    /// completes, the job may go on for the [grace period](LeaderSelectorBuilder::grace_period), unless the term is lost; then its
-    /// future is dropped, and the node is deleted. A client that is closed ends the term at once: end the run first.
+    /// end of the queue. When the term is lost or [interrupted](Self::interrupt_leadership), its future is dropped.
+    ///
+    /// When `shutdown` completes, the job is asked to end by [`Leadership::shutdown_requested`]. It may go on for the
+    /// [grace period](LeaderSelectorBuilder::grace_period), unless the term is lost; then its future is dropped, and the node is
+    /// deleted. **A job without an end that does not wait for that keeps others from leading for the whole grace period.** A client
+    /// that is closed ends the term at once: end the run first.
     ///
     /// The future can be spawned. The job's error is any that can be printed, such as a `Box<dyn Error + Send + Sync>`.
     ///
@@ -205,7 +209,10 @@ impl LeaderSelector {
             };
             retrier.reset();
             let began = Instant::now();
-            let end = self.term(&guard, &mut job, shutdown.as_mut()).await;
+            let leadership = Leadership::new(guard.hold(), guard.loss());
+            leadership.log_begin(&client);
+            let end = self.term(leadership.clone(), &mut job, shutdown.as_mut()).await;
+            leadership.log_end(&client);
             let is_short = began.elapsed() < SHORT_TERM;
             if !is_short {
                 pause = PAUSES.0;
@@ -258,7 +265,7 @@ impl LeaderSelector {
     /// Runs the job in one term.
     async fn term<F, E>(
         &self,
-        guard: &LockGuard,
+        leadership: Leadership,
         job: &mut impl FnMut(Leadership) -> F,
         mut shutdown: impl Future<Output = ()> + Unpin,
     ) -> JobEnd<E>
@@ -266,7 +273,8 @@ impl LeaderSelector {
         F: Future<Output = Result<(), E>>,
     {
         let mut interrupted = self.interrupts.subscribe();
-        let leadership = Leadership::new(guard.hold(), guard.loss());
+        let stopping = watch::Sender::new(false);
+        let leadership = leadership.until_shutdown(stopping.subscribe());
         // The call of the job may panic, too.
         let job = AssertUnwindSafe(async { job(leadership.clone()).await }).catch_unwind();
         let mut running = pin!(leadership.run(job));
@@ -275,13 +283,18 @@ impl LeaderSelector {
             biased;
             // This holds a sender, so the channel cannot be closed.
             _ = interrupted.changed() => return None,
-            () = &mut shutdown => {}
+            () = &mut shutdown => drop(stopping.send_replace(true)),
             run = &mut running => return run.ok().map(|job| job.map_err(panic_message)),
         }
         tokio::select! {
             biased;
             _ = interrupted.changed() => None,
-            () = self.mutex.client().sleep_until(Deadline::after(self.grace_period)) => None,
+            () = self.mutex.client().sleep_until(Deadline::after(self.grace_period)) => {
+                if !self.grace_period.is_zero() {
+                    self.log(&"the grace period is over", "the job has not ended, and is dropped");
+                }
+                None
+            }
             run = &mut running => run.ok().map(|job| job.map_err(panic_message)),
         }
     }

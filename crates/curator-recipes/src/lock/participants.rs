@@ -1,5 +1,6 @@
 //! Who holds a lock, and who waits for it.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use curator_client::{CuratorClient, Session, Stat, ZPath};
@@ -31,6 +32,14 @@ pub struct Participant {
     pub fencing_token: FencingToken,
     /// Its data: by default the address of its client.
     pub data: Vec<u8>,
+}
+
+impl Participant {
+    /// Its data as text: the id of a participant in an election of leaders. Bytes that are not UTF-8 are replaced.
+    #[must_use]
+    pub fn id(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.data)
+    }
 }
 
 impl LockInternals {

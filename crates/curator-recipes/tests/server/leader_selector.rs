@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use curator_recipes::client::{self, CreateMode, CuratorClient};
-use curator_recipes::{Error, LeaderSelector, LeaderSelectorError, Leadership};
+use curator_recipes::{Error, LeaderLatch, LeaderSelector, LeaderSelectorError, Leadership};
 use curator_test::{Direction, TestingServer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -135,6 +135,37 @@ async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_l
     // It has not ended by itself, so the grace period would pass.
     second.task.abort();
     assert!(first.leads().await.fencing_token() > term.fencing_token());
+}
+
+#[tokio::test]
+async fn a_job_without_an_end_is_asked_to_end_by_the_shutdown() {
+    let (client, path) = (connected().await, path("selector-asked"));
+    // It would not return in time if it waited for this.
+    let grace = Duration::from_secs(3_600);
+    let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(grace).build();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let job = move |leadership: Leadership| {
+        let began = began.clone();
+        async move {
+            let mut requested = Box::pin(leadership.shutdown_requested());
+            assert!(futures_util::poll!(&mut requested).is_pending());
+            began.send(leadership.clone()).unwrap();
+            requested.await;
+            assert!(leadership.is_valid());
+            // It stays requested.
+            leadership.shutdown_requested().await;
+            Ok::<_, io::Error>(())
+        }
+    };
+    let task = spawn(selector, job, stopped);
+    let leadership = soon(begins.recv()).await.unwrap();
+    drop(stop);
+    soon(task).await.unwrap().unwrap();
+    assert!(!leadership.is_valid());
+    let latch = LeaderLatch::builder(&client, &path).unwrap().start();
+    let of_latch = soon(latch.leadership()).await.unwrap();
+    assert!(futures_util::FutureExt::now_or_never(of_latch.shutdown_requested()).is_none());
 }
 
 #[tokio::test]
