@@ -63,7 +63,7 @@
 //! | What is guaranteed, and what can only a [`FencingToken`] give? | [`guide::guarantees`] |
 //! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
 //! | What is retried, and how often? | [`client::RetryPolicy`]; an acquire waits for the *lock* as long as it takes, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
-//! | How does a job survive an outage of any length? | the loop in [`LockGuard::run`], and [`RetryForever`](client::RetryForever) |
+//! | How does a job survive an outage of any length? | as a job of a [`LeaderSelector`]; by hand, the loop in [`LockGuard::run`], and [`RetryForever`](client::RetryForever) |
 //! | In which order do I stop? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
 //! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |

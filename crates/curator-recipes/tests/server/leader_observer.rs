@@ -104,12 +104,12 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
     let _third = latch(&its, &path, "third");
     queue_of(&its, &path, 3).await;
     for (leaves, next, cost) in [
-        (&first, "second", "an observer, when the second in its list leads"),
-        (&second, "third", "an observer, when one leads who joined later"),
+        (&first, "second", ("leader latch", "an observer, when the second in its list leads")),
+        (&second, "third", ("leader latch", "an observer, when one leads who joined later")),
     ] {
         soon(leaves.close()).await.unwrap();
         assert!(reported(&observer, next).await.owns);
-        assert_eq!(spent(&proxy), stated(("leader latch", cost)).await);
+        assert_eq!(spent(&proxy), stated(cost).await);
     }
     let asks = LeaderSelector::builder(&client, &path).unwrap().build();
     assert_eq!(soon(asks.leader()).await.unwrap(), None, "a selector's nodes have another name");
