@@ -108,7 +108,9 @@ impl Client {
 
     pub(crate) fn next_contest(&mut self, scenario: &Scenario) {
         self.drop_contest();
-        self.contests += 1;
+        if !scenario.has(Defect::ReturnsUnderItsOldName) {
+            self.contests += 1;
+        }
         let id = contender_id(self.number, self.contests);
         let (wanted, session) = (&scenario.clients[usize::from(self.number)], self.session());
         let contest = match wanted.leases {
@@ -142,6 +144,11 @@ impl Client {
         self.watches.clear();
         self.events.clear();
         self.interrupted = false;
+    }
+
+    /// Whether it has left, though its janitor may be at work. In a session that was lost, its node may be there still.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Cleaning | Phase::Done)
     }
 
     pub(crate) fn contends(&self) -> bool {

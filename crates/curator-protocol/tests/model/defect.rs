@@ -5,6 +5,10 @@
 pub(crate) enum Defect {
     /// The contest goes on over a lost session, and takes the dying session's node for its own.
     AdoptsOverSessions,
+    /// An owner goes on when its session is lost.
+    OwnsOverSessions,
+    /// One that contends again has the id that it had before.
+    ReturnsUnderItsOldName,
     /// Our own node's watch is never placed.
     IgnoresOwnWatch,
     /// The watch ahead never fires.

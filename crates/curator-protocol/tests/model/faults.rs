@@ -43,6 +43,7 @@ impl World {
             Fault::LostWatches => self.interrupt(scenario, who),
             Fault::LostSession => self.lose_session(scenario, who),
             Fault::Cancel => self.cancel(scenario, who),
+            Fault::Return => self.begin(scenario, who),
             _ => {
                 let client = &mut self.clients[who];
                 client.touched = true;
@@ -148,6 +149,8 @@ impl World {
             wire.iter().for_each(|call| self.leave_unanswered(scenario, who, call));
         } else if client.contends() {
             self.begin(scenario, who);
+        } else if client.is_owner() && scenario.has(Defect::OwnsOverSessions) {
+            // It does not hear of it.
         } else {
             client.drop_contest();
             client.phase = Phase::Done;

@@ -4,7 +4,7 @@ use curator_protocol::{Answer, Contest, ContestError, Event, Pace, Request, Step
 
 use super::client::{Call, Client, Phase, Watch};
 use super::defect::Defect;
-use super::scenario::{LEASES, Scenario};
+use super::scenario::{Fault, LEASES, Scenario};
 use super::world::{Action, World};
 
 impl World {
@@ -240,8 +240,12 @@ impl World {
         }
     }
 
-    /// How a client came to its end does not matter to anybody: the fewer states there are, the further we can look.
+    /// How a client came to its end does not matter to anybody, unless it comes back: the fewer states there are, the further we can
+    /// look.
     pub(super) fn forget_the_past(&mut self) {
+        if self.faults.contains(&Fault::Return) {
+            return;
+        }
         for client in &mut self.clients {
             if client.phase == Phase::Done && client.wire.is_empty() {
                 *client = Client { touched: true, ..Client::new(client.number) };

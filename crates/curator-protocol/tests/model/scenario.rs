@@ -69,6 +69,8 @@ pub(crate) enum Fault {
     Write,
     /// The server removes an empty directory, and with it the counter.
     Reap,
+    /// One that has left, or has lost what it owned, contends again: a leader latch that joins again.
+    Return,
     /// One of the others puts a second node beside its own, with the same number: a write lock becomes a read lock.
     Downgrade,
 }

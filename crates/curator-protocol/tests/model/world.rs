@@ -241,6 +241,7 @@ impl World {
                 (Fault::LostWatches, client.phase == Phase::Waiting),
                 (Fault::LostSession, busy),
                 (Fault::Cancel, client.contends()),
+                (Fault::Return, client.is_gone()),
             ];
             let strikes = strikes.into_iter().filter(|(fault, can_be)| may(*fault) && *can_be);
             actions.extend(strikes.map(|(fault, _)| Action::Strike(fault, who)));

@@ -1,0 +1,55 @@
+//! Contenders that come back, as a leader latch does: it stands aside while it waits or owns, or loses its session, and joins again at
+//! the end. In the present session or the next, while its last node may be there still.
+
+use super::defect::Defect;
+use super::scenario::Fault::{Cancel, Disconnect, LostSession, Return};
+use super::scenario::{KINDS, Scenario, pairs_of_kinds};
+use super::search::{breaks, end, hold};
+use super::world::{LEFTOVER, SLEEPER, TWO_OWNERS};
+
+#[test]
+fn contenders_that_own_and_come_back() {
+    hold([
+        Scenario::of(3).with(&[Return]),
+        Scenario::of(2).with(&[Return, Return, Return]),
+        Scenario::of(2).behind(1).with(&[Return]),
+    ]);
+}
+
+#[test]
+fn contenders_that_leave_or_lose_and_come_back() {
+    for fault in KINDS {
+        // A lost session lives on at the server for a while, which multiplies the states.
+        let most = if fault == LostSession { 2 } else { 3 };
+        let scenarios = [Scenario::of(most), Scenario::of(2).behind(1), Scenario::of(1).behind(3)];
+        hold(scenarios.map(|scenario| scenario.with(&[fault, Return])));
+        // Twice, each time in another way or in the same.
+        hold([Scenario::of(1).behind(1).with(&[fault, fault, Return, Return])]);
+    }
+}
+
+/// Such as one that leaves while its create is under way, is cut off, and comes back.
+#[test]
+fn contenders_that_come_back_after_two_faults() {
+    hold(pairs_of_kinds().map(|[one, other]| Scenario::of(1).behind(2).with(&[one, other, Return])));
+    // Without those that multiply the states.
+    let pairs = pairs_of_kinds().filter(|pair| !pair.contains(&LostSession) && *pair != [Disconnect, Disconnect]);
+    hold(pairs.map(|[one, other]| Scenario::of(2).with(&[one, other, Return])));
+}
+
+#[test]
+fn no_run_of_those_that_come_back_goes_round_in_circles() {
+    end(KINDS.map(|fault| Scenario::of(2).with(&[fault, Return])));
+}
+
+#[test]
+fn defects_of_those_that_come_back_are_found() {
+    let cases = [
+        (TWO_OWNERS, Scenario::of(2).with(&[LostSession, Return]).spoilt_by(Defect::OwnsOverSessions)),
+        (TWO_OWNERS, Scenario::of(2).with(&[Cancel, Disconnect, Return]).spoilt_by(Defect::ReturnsUnderItsOldName)),
+        // Behind its own node.
+        (SLEEPER, Scenario::of(1).behind(1).with(&[Cancel, Return]).spoilt_by(Defect::HasNoJanitor)),
+        (LEFTOVER, Scenario::of(1).behind(1).with(&[Cancel, Return]).spoilt_by(Defect::HasNoJanitor)),
+    ];
+    breaks(cases);
+}
