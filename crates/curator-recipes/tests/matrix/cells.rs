@@ -50,7 +50,7 @@ impl Cell {
 
     /// Whether an acquire has made its node and was cut before it knew.
     pub(crate) fn finds_its_node(&self) -> bool {
-        self.course.phase == Phase::Acquire && self.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
+        self.course.phase.makes_a_node() && self.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
     }
 
     /// Each fault at each of these requests.
@@ -76,8 +76,8 @@ impl Cell {
     }
 
     fn parts(&self) -> Vec<String> {
-        let Course { kind, phase, position } = self.course;
-        let mut parts = [kind.name(), phase.name(), position.name()].map(str::to_owned).to_vec();
+        let Course { phase, position, .. } = self.course;
+        let mut parts = [self.course.subject(), phase.name(), position.name()].map(str::to_owned).to_vec();
         parts.extend(self.cut.map(|cut| cut.to_string()));
         if let Some(Strike { op, nth, fault }) = self.strike {
             parts.extend([format!("{op:?} {nth}"), fault.name().to_owned()]);

@@ -88,6 +88,21 @@ named! {
         Release => "release",
         /// The holder drops its guard.
         Drop => "guard dropped",
+        // From here on, it is a leader latch.
+        /// A participant joins, up to leadership or until it waits for those before it; the directories are there if anybody is.
+        Join => "join",
+        /// Those before it leave, up to leadership.
+        TakeOver => "take over",
+        /// The leader resigns, and joins again.
+        Resign => "resign",
+        /// The leader stands aside.
+        StandAside => "stand aside",
+        /// One that waits stands aside.
+        StandAsideWaiting => "stand aside, waiting",
+        /// The leader closes its latch.
+        Close => "close",
+        /// One that waits closes its latch.
+        CloseWaiting => "close, waiting",
     }
 }
 
@@ -97,6 +112,7 @@ impl Phase {
             // Who is before others has made the directories.
             Self::NewDirectory => position == Position::First,
             Self::Turn | Self::Abandon => position != Position::First,
+            Self::TakeOver | Self::StandAsideWaiting | Self::CloseWaiting => position != Position::First,
             // What it sends before its time is over, an acquire sends in all positions.
             Self::TimeOut => position == Position::Middle,
             _ => true,
@@ -107,18 +123,30 @@ impl Phase {
         match self {
             Self::ReadToo | Self::Downgrade => kind == Kind::Write,
             Self::ReEntry => kind.is_reentrant(),
+            // A latch queues as a mutex does, in the same directory.
+            phase if phase.is_of_a_latch() => kind == Kind::Mutex,
             _ => true,
         }
     }
 
     /// Whether the contender waits already when the phase begins.
     pub(crate) fn begins_waiting(self) -> bool {
-        matches!(self, Self::Turn | Self::Abandon)
+        matches!(self, Self::Turn | Self::Abandon | Self::TakeOver | Self::StandAsideWaiting | Self::CloseWaiting)
     }
 
     /// Whether the contender holds the lock when the phase begins.
     pub(crate) fn begins_holding(self) -> bool {
-        self >= Self::Loss
+        matches!(self, Self::Resign | Self::StandAside | Self::Close) || (Self::Loss..=Self::Drop).contains(&self)
+    }
+
+    /// Whether the contender makes its node in it.
+    pub(crate) fn makes_a_node(self) -> bool {
+        matches!(self, Self::Acquire | Self::Join | Self::Resign)
+    }
+
+    /// Whether it is a leader latch that does this.
+    pub(crate) fn is_of_a_latch(self) -> bool {
+        self >= Self::Join
     }
 
     /// Whether the contender asks for the lock, and ends without it if somebody is before it.
@@ -128,7 +156,7 @@ impl Phase {
 
     /// Whether it may pass without a request in some positions: with what has been sent before, nothing is left to do.
     pub(crate) fn may_be_silent(self) -> bool {
-        matches!(self, Self::Turn | Self::Loss)
+        matches!(self, Self::Turn | Self::Loss | Self::TakeOver)
     }
 
     /// Whether there is a future that can be dropped.
@@ -158,6 +186,11 @@ impl Course {
 
     /// Whether the phase ends while the contender waits for those before it.
     pub(crate) fn ends_waiting(self) -> bool {
-        self.phase == Phase::Acquire && self.position.before() > 0
+        matches!(self.phase, Phase::Acquire | Phase::Join) && self.position.before() > 0
+    }
+
+    /// What the contender is.
+    pub(crate) fn subject(self) -> &'static str {
+        if self.phase.is_of_a_latch() { "leader latch" } else { self.kind.name() }
     }
 }

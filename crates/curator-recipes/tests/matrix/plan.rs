@@ -58,7 +58,7 @@ impl Sent {
                 }
             }
             // The handshakes of a client are the same, whatever it does with its locks.
-            let is_of_the_lock = |op: OpCode| op != OpCode::CreateSession || cell.course.phase == Phase::Acquire;
+            let is_of_the_lock = |op: OpCode| op != OpCode::CreateSession || cell.course.phase.makes_a_node();
             requests.retain(|op, count| *count > 0 && is_of_the_lock(*op));
         }
         self
@@ -97,10 +97,11 @@ impl Sent {
         }
         let what = |cell: &Cell| (cell.course.kind, cell.course.phase, cell.fault());
         let struck: BTreeSet<_> = self.strikes().iter().map(what).collect();
-        for Course { kind, phase, .. } in self.requests.keys().map(|cell| cell.course) {
+        for Course { kind, phase, position } in self.requests.keys().map(|cell| cell.course) {
             let fitting = Fault::all().filter(|fault| fault.fits(phase));
             let missing = fitting.filter(|fault| !struck.contains(&(kind, phase, Some(*fault))));
-            gaps.extend(missing.map(|fault| format!("{} / {}: no {}", kind.name(), phase.name(), fault.name())));
+            let subject = Course { kind, phase, position }.subject();
+            gaps.extend(missing.map(|fault| format!("{subject} / {}: no {}", phase.name(), fault.name())));
         }
         gaps
     }

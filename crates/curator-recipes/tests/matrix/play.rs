@@ -7,6 +7,7 @@ use curator_recipes::{Error, LossReason, Result};
 
 use super::cells::{Cell, Requests};
 use super::fault::{Fault, Strike, documented};
+use super::latch;
 use super::operation::{Ended, Operation};
 use super::phase::{Course, Phase};
 use super::scene::{Scene, to_the_end};
@@ -33,37 +34,17 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// # Panics
 ///
 /// When anything comes of it that should not.
-pub(crate) async fn play(hall: &Arc<Hall>, Cell { course, cut, strike }: Cell) -> Option<Played> {
-    let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
-    scene.stage.proxy.reset_counts();
-    match (cut, strike) {
-        (Some(cut), _) => cut.arm(&scene.stage.proxy),
-        (None, Some(strike)) => strike.arm(&scene.stage.proxy),
-        (None, None) => {}
+pub(crate) async fn play(hall: &Arc<Hall>, cell: Cell) -> Option<Played> {
+    let Cell { course, cut, strike } = cell;
+    if course.phase.is_of_a_latch() {
+        return latch::play(hall, cell).await;
     }
+    let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
+    arm(cell, &scene.stage);
     let mut operation = scene.begin().await;
     let (stage, others) = (&scene.stage, (&mut scene.before, scene.nodes));
-    let to_the_end = to_the_end(course, stage, others, &operation);
-    let struck = async {
-        if let Some(cut) = cut {
-            cut.struck(&stage.proxy, strike).await;
-        }
-        if let Some(strike) = strike {
-            strike.struck(&stage.proxy).await;
-        }
-    };
-    if strike.is_none() {
-        tokio::join!(struck, to_the_end);
-    } else {
-        let without_it = async {
-            to_the_end.await;
-            tokio::time::sleep(PATIENCE).await;
-        };
-        tokio::select! {
-            biased;
-            () = struck => {}
-            () = without_it => return None,
-        }
+    if !struck(cell, stage, to_the_end(course, stage, others, &operation)).await {
+        return None;
     }
     let requests = scene.stage.requests();
     let fault = strike.map(|strike| strike.fault);
@@ -75,16 +56,60 @@ pub(crate) async fn play(hall: &Arc<Hall>, Cell { course, cut, strike }: Cell) -
     }
     let took = struck.elapsed();
     in_time(struck, "a node, or work, is left", scene.stage.free()).await;
-    if strike.is_some_and(Strike::loses_a_watch) {
-        // TCP loses no single answer. If one is lost all the same, the client crate may wait with the removal of a watch on
-        // that path for ever, that is, as long as the connection ("after they are freed" in docs/upstream.md).
-        scene.stage.proxy.cut();
-    }
+    free_watches(strike, &scene.stage);
     Some(Played { outcome, requests, took, stage: scene.stage })
 }
 
+/// The faults of this cell strike from now on.
+pub(crate) fn arm(Cell { cut, strike, .. }: Cell, stage: &Stage) {
+    stage.proxy.reset_counts();
+    match (cut, strike) {
+        (Some(cut), _) => cut.arm(&stage.proxy),
+        (None, Some(strike)) => strike.arm(&stage.proxy),
+        (None, None) => {}
+    }
+}
+
+/// Waits until the faults of this cell have struck; if the last is a cut or there is none, `to_the_end` of the phase. Whether they
+/// have: a request that is to be struck may not be sent up to the end.
+pub(crate) async fn struck(
+    Cell { cut, strike, .. }: Cell,
+    stage: &Stage,
+    to_the_end: impl Future<Output = ()>,
+) -> bool {
+    let struck = async {
+        if let Some(cut) = cut {
+            cut.struck(&stage.proxy, strike).await;
+        }
+        if let Some(strike) = strike {
+            strike.struck(&stage.proxy).await;
+        }
+    };
+    if strike.is_none() {
+        tokio::join!(struck, to_the_end);
+        return true;
+    }
+    let without_it = async {
+        to_the_end.await;
+        tokio::time::sleep(PATIENCE).await;
+    };
+    tokio::select! {
+        biased;
+        () = struck => true,
+        () = without_it => false,
+    }
+}
+
+/// TCP loses no single answer. If one is lost all the same, the client crate may wait with the removal of a watch on that path for
+/// ever, that is, as long as the connection ("after they are freed" in docs/upstream.md).
+pub(crate) fn free_watches(strike: Option<Strike>, stage: &Stage) {
+    if strike.is_some_and(Strike::loses_a_watch) {
+        stage.proxy.cut();
+    }
+}
+
 /// The output of a future that must be ready when the time since then is over.
-async fn in_time<T>(since: Instant, what: &str, future: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(since: Instant, what: &str, future: impl Future<Output = T>) -> T {
     // Boxed, as others are put around it.
     let output = tokio::time::timeout(BOUND.saturating_sub(since.elapsed()), Box::pin(future)).await;
     output.unwrap_or_else(|_| panic!("{what} {BOUND:?} after the fault"))

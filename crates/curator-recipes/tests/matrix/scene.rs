@@ -137,6 +137,7 @@ impl Scene {
                 let held = self.give();
                 Operation::spawn(async move { held.release().await.map(|()| Ended::Done) })
             }
+            phase => unreachable!("{} is of a latch", phase.name()),
         }
     }
 

@@ -71,7 +71,7 @@ pub(crate) struct Stage {
 }
 
 /// The number of the contender that the fault strikes, for the witness.
-const ACTOR: usize = 100;
+pub(crate) const ACTOR: usize = 100;
 /// That of the one behind it.
 pub(crate) const BEHIND: usize = 101;
 
@@ -132,6 +132,11 @@ impl Stage {
         self.lock.clone()
     }
 
+    /// The path of the lock.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// A node that the holder of the lock writes to.
     pub(crate) fn data_path(&self) -> String {
         format!("{}-data", self.path)
@@ -172,6 +177,12 @@ impl Stage {
 
     /// Ends the contender's session on the server, and then lets it hear of it.
     pub(crate) async fn end_session(&self) {
+        self.end_session_unheard().await;
+        self.proxy.release_held();
+    }
+
+    /// Ends the contender's session on the server. It does not hear of it yet.
+    pub(crate) async fn end_session_unheard(&self) {
         let session = self.proxy.sessions().pop().unwrap();
         {
             let mut seat = self.seat();
@@ -179,7 +190,6 @@ impl Stage {
             seat.leave(&self.witness, self.lock().shares());
         }
         close_session(self.hall.server.address(), &session).await.unwrap();
-        self.proxy.release_held();
     }
 
     /// Whether this was held in a session that was ended.

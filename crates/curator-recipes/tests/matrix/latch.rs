@@ -1,0 +1,274 @@
+//! Plays one cell of a leader latch.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use curator_recipes::{Error, LeaderLatch, Result};
+use futures_util::future::{BoxFuture, select_all};
+
+use super::cells::Cell;
+use super::fault::Fault;
+use super::operation::{Ended, Operation};
+use super::phase::{Course, Phase};
+use super::play::{Played, arm, free_watches, in_time, struck};
+use super::stage::{ACTOR, BEHIND, Hall, Stage};
+use super::terms::{Participant, Terms};
+use crate::support::{path, soon};
+
+/// A participant and its neighbours, at the beginning of a phase and from then on.
+struct Scene {
+    course: Course,
+    stage: Stage,
+    terms: Terms,
+    before: Vec<Participant>,
+    /// The one that the fault strikes, from its join until it leaves for good.
+    actor: Option<Participant>,
+    behind: Option<Participant>,
+    /// How many nodes there are when the phase begins.
+    nodes: usize,
+}
+
+/// Plays a course, with a fault or without one. `None` if a request that is to be struck was not sent.
+///
+/// # Panics
+///
+/// When anything comes of it that should not.
+pub(crate) async fn play(hall: &Arc<Hall>, cell: Cell) -> Option<Played> {
+    let Cell { course, cut, strike } = cell;
+    let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
+    arm(cell, &scene.stage);
+    let mut operation = scene.begin();
+    let is_struck = struck(cell, &scene.stage, scene.to_the_end(&operation));
+    if !in_time(Instant::now(), "the phase has not ended", is_struck).await {
+        return None;
+    }
+    let requests = scene.stage.requests();
+    let fault = strike.map(|strike| strike.fault);
+    let begun = Instant::now();
+    let outcome = in_time(begun, "what was struck has not ended", scene.suffer(fault, &mut operation)).await;
+    drop(operation);
+    in_time(begun, "not everybody has led", scene.lead_in_turn()).await;
+    let took = begun.elapsed();
+    in_time(begun, "a node, or work, is left", scene.stage.free()).await;
+    free_watches(strike, &scene.stage);
+    Some(Played { outcome, requests, took, stage: scene.stage })
+}
+
+impl Scene {
+    /// Up to the beginning of the phase.
+    async fn set(stage: Stage, course: Course) -> Self {
+        let Course { phase, position, .. } = course;
+        let (before, terms) = (Vec::new(), Terms::default());
+        let mut scene = Self { course, stage, terms, before, actor: None, behind: None, nodes: 0 };
+        for nth in 0..position.before() {
+            let participant = scene.line_up(nth).await;
+            if nth == 0 {
+                soon(participant.latch.leadership()).await.unwrap();
+            }
+            scene.before.push(participant);
+        }
+        if phase != Phase::Join {
+            let actor = scene.line_up(ACTOR).await;
+            if phase.begins_holding() {
+                for participant in std::mem::take(&mut scene.before) {
+                    soon(participant.latch.close()).await.unwrap();
+                }
+                soon(actor.latch.leadership()).await.unwrap();
+            }
+            scene.actor = Some(actor);
+            scene.stage.settle().await;
+            if position.has_one_behind() {
+                scene.behind = Some(scene.line_up(BEHIND).await);
+            }
+        }
+        // What belongs to the time before is over.
+        scene.stage.settle().await;
+        scene.nodes = scene.stage.nodes().await;
+        scene
+    }
+
+    /// One more participant, wherever it comes to stand.
+    fn start(&self, who: usize) -> Participant {
+        let client = if who == ACTOR { &self.stage.actor } else { &self.stage.others };
+        let latch = LeaderLatch::builder(client, self.stage.path()).unwrap().id(who.to_string()).start();
+        Participant::new(who, latch, &self.terms)
+    }
+
+    /// The same. It stands in the queue when this returns.
+    async fn line_up(&self, who: usize) -> Participant {
+        let before = self.stage.nodes().await;
+        let participant = self.start(who);
+        self.stage.until_nodes(|nodes| nodes > before).await;
+        participant
+    }
+
+    /// The phase begins.
+    fn begin(&mut self) -> Operation {
+        let phase = self.course.phase;
+        let latch = if phase == Phase::Join {
+            let actor = self.start(ACTOR);
+            self.actor.insert(actor).latch.clone()
+        } else {
+            self.latch().clone()
+        };
+        Operation::spawn(async move {
+            match phase {
+                Phase::Join | Phase::TakeOver => drop(latch.leadership().await?),
+                Phase::Resign => latch.resign().await?,
+                Phase::StandAside | Phase::StandAsideWaiting => latch.stand_aside().await?,
+                Phase::Close | Phase::CloseWaiting => latch.close().await?,
+                phase => unreachable!("{} is not of a latch", phase.name()),
+            }
+            Ok(Ended::Done)
+        })
+    }
+
+    fn latch(&self) -> &LeaderLatch {
+        &self.actor.as_ref().expect("it takes part").latch
+    }
+
+    /// Waits until all is done that happens in the phase without a fault.
+    // Boxed, as the compiler cannot tell that it is `Send` otherwise.
+    fn to_the_end<'a>(&'a self, operation: &'a Operation) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if self.course.ends_waiting() {
+                self.stage.until_nodes(|now| now > self.nodes).await;
+            } else {
+                for (nth, first) in self.before.iter().enumerate().filter(|_| self.course.phase == Phase::TakeOver) {
+                    first.latch.close().await.unwrap();
+                    if let Some(next) = self.before.get(nth + 1) {
+                        next.latch.leadership().await.unwrap();
+                        self.stage.settle().await;
+                    }
+                }
+                operation.finished().await;
+            }
+            if self.course.phase == Phase::Resign {
+                // It joins again.
+                self.stage.until_nodes(|now| now == self.nodes).await;
+            }
+            self.stage.settle().await;
+        })
+    }
+
+    /// What follows at once from the fault, up to the end of what it has struck.
+    async fn suffer(&mut self, fault: Option<Fault>, operation: &mut Operation) -> &'static str {
+        let Course { phase, position, .. } = self.course;
+        if self.behind.is_none() && position.has_one_behind() {
+            self.behind = Some(self.start(BEHIND));
+        }
+        let is_dropped = fault == Some(Fault::Dropped);
+        match fault {
+            Some(Fault::Expired) => self.end_session().await,
+            Some(Fault::Dropped) => {
+                operation.cancel().await;
+                if matches!(phase, Phase::Join | Phase::TakeOver) {
+                    self.actor = None;
+                }
+                self.stage.proxy.release_held();
+            }
+            _ => {}
+        }
+        if self.course.ends_waiting() && !is_dropped && fault.is_some() {
+            self.stage.recover(fault == Some(Fault::Lost)).await;
+            assert!(!self.latch().has_leadership(), "it leads before those that are before it");
+        }
+        let outcome = match phase {
+            Phase::Join | Phase::TakeOver => {
+                if is_dropped {
+                    "dropped"
+                } else {
+                    "leads"
+                }
+            }
+            // It is carried out all the same.
+            _ if is_dropped => "done, and not waited for",
+            _ => self.judge(operation.join().await).await,
+        };
+        match phase {
+            Phase::StandAside | Phase::StandAsideWaiting => {
+                self.until_left().await;
+                assert!(!self.latch().has_leadership());
+                self.latch().stand_by();
+            }
+            Phase::Close | Phase::CloseWaiting => {
+                self.until_left().await;
+                let again = self.latch().leadership().await;
+                assert!(matches!(again, Err(Error::RecipeClosed { .. })), "{again:?}");
+                self.actor = None;
+            }
+            _ => {}
+        }
+        self.terms.check();
+        outcome
+    }
+
+    /// Ends the session of the participant. Its terms in that session count for nothing, whenever it hears of that.
+    async fn end_session(&self) {
+        self.terms.end(ACTOR, i64::MAX);
+        self.stage.end_session_unheard().await;
+        let written = path("after-the-end");
+        self.stage.others.create().for_path(&written, "").await.unwrap();
+        let stat = self.stage.others.check_exists(&written).await.unwrap().unwrap();
+        self.terms.end(ACTOR, stat.czxid);
+        self.stage.proxy.release_held();
+    }
+
+    /// Whether a command that has returned is carried out.
+    async fn judge(&self, result: Result<Ended>) -> &'static str {
+        let phase = self.course.phase;
+        match result {
+            Ok(Ended::Done) => {}
+            // After all its time: the deletion goes on in the background.
+            Err(Error::ReleasePending { .. }) if matches!(phase, Phase::Close | Phase::CloseWaiting) => {
+                return "pending";
+            }
+            result => panic!("{result:?}"),
+        }
+        if phase == Phase::Resign {
+            "joins again"
+        } else {
+            // Not "soon": it is gone.
+            assert_eq!(self.stage.nodes().await, self.nodes - 1);
+            "gone"
+        }
+    }
+
+    /// Waits until the participant has no node.
+    async fn until_left(&self) {
+        self.stage.until_nodes(|now| now == self.nodes - 1).await;
+    }
+
+    /// All that take part lead, one after another, and leave for good.
+    async fn lead_in_turn(&mut self) {
+        let all = std::mem::take(&mut self.before).into_iter().chain(self.actor.take()).chain(self.behind.take());
+        let mut all: Vec<_> = all.collect();
+        let mut last = None;
+        while !all.is_empty() {
+            let (term, first, _) = select_all(all.iter().map(|one| Box::pin(one.latch.leadership()))).await;
+            let Ok(term) = term else {
+                // It was about to leave when the fault struck.
+                all.remove(first);
+                continue;
+            };
+            if self.terms.has_ended(all[first].who, &term) {
+                term.lost().await;
+                continue;
+            }
+            self.terms.check();
+            let token = term.fencing_token();
+            assert!(last < Some(token), "{token} after {last:?}");
+            last = Some(token);
+            let leader = all.remove(first);
+            self.stage.look().await;
+            assert!(leader.latch.has_leadership(), "lost, for no reason");
+            // One whose session was ended by another hand leads until it hears of that.
+            let mut others = all.iter().filter(|other| !self.terms.has_ended_session(other.who));
+            assert!(!others.any(|other| other.latch.has_leadership()) || !term.is_valid(), "two leaders");
+            leader.latch.close().await.unwrap();
+            assert!(!term.is_valid());
+            assert!(self.stage.others.check_exists(term.node()).await.unwrap().is_none(), "its node is left");
+        }
+        self.terms.check();
+    }
+}
