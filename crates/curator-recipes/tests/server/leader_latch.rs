@@ -16,24 +16,24 @@ use crate::support::{
     id_and_number, no_way_out, nothing_left, path, queue_of, soon, until, without_probes,
 };
 
-fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
+pub(crate) fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
     LeaderLatch::builder(client, path).unwrap().start()
 }
 
-fn named(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
+pub(crate) fn named(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
     LeaderLatch::builder(client, path).unwrap().id(id).start()
 }
 
-async fn leads(latch: &LeaderLatch) -> Leadership {
+pub(crate) async fn leads(latch: &LeaderLatch) -> Leadership {
     soon(latch.leadership()).await.unwrap()
 }
 
-async fn state(latch: &LeaderLatch, wanted: LeaderState) {
+pub(crate) async fn state(latch: &LeaderLatch, wanted: LeaderState) {
     soon(latch.state().wait_for(|state| *state == wanted)).await.unwrap();
 }
 
 /// The first leads, and the second is queued behind it.
-async fn leader_and_follower(
+pub(crate) async fn leader_and_follower(
     first: &CuratorClient,
     second: &CuratorClient,
     path: &str,

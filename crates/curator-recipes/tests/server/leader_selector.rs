@@ -17,15 +17,15 @@ use crate::support::{
     no_way_out, nothing_left, path, queue_of, soon, until,
 };
 
-type Ended = Result<(), LeaderSelectorError<io::Error>>;
+pub(crate) type Ended = Result<(), LeaderSelectorError<io::Error>>;
 
 /// A selector whose job runs until it is dropped, as a task.
-struct Running {
-    selector: LeaderSelector,
-    terms: mpsc::UnboundedReceiver<Leadership>,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Ended>,
-    jobs: Arc<AtomicUsize>,
+pub(crate) struct Running {
+    pub(crate) selector: LeaderSelector,
+    pub(crate) terms: mpsc::UnboundedReceiver<Leadership>,
+    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) task: JoinHandle<Ended>,
+    pub(crate) jobs: Arc<AtomicUsize>,
 }
 
 /// Counts the jobs that run.
@@ -45,7 +45,7 @@ impl Drop for Job {
 }
 
 /// Spawned where only the bounds of the job are known, as a user's helper would.
-fn spawn<F, E>(
+pub(crate) fn spawn<F, E>(
     selector: LeaderSelector,
     job: impl FnMut(Leadership) -> F + Send + 'static,
     shutdown: impl Future + Send + 'static,
@@ -57,7 +57,7 @@ where
     tokio::spawn(async move { selector.run(job, shutdown).await })
 }
 
-fn running(client: &CuratorClient, path: &str, id: &str) -> Running {
+pub(crate) fn running(client: &CuratorClient, path: &str, id: &str) -> Running {
     let selector = LeaderSelector::builder(client, path).unwrap().id(id).build();
     let ((began, terms), (stop, stopped), jobs) = (mpsc::unbounded_channel(), oneshot::channel(), Arc::default());
     let counted = Arc::clone(&jobs);
@@ -74,7 +74,7 @@ fn running(client: &CuratorClient, path: &str, id: &str) -> Running {
 }
 
 impl Running {
-    async fn leads(&mut self) -> Leadership {
+    pub(crate) async fn leads(&mut self) -> Leadership {
         soon(self.terms.recv()).await.unwrap()
     }
 

@@ -24,8 +24,10 @@ mod foreign_executor;
 #[cfg(unix)]
 mod forked;
 mod leader_latch;
+mod leader_latch_faults;
 mod leader_observer;
 mod leader_selector;
+mod leader_selector_faults;
 mod logs;
 mod loss;
 mod loss_handle;

@@ -1,0 +1,288 @@
+//! The leader latch under faults that Curator's has had: each test is about one of them.
+
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, SessionEnd};
+use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason};
+use curator_test::{Direction, FaultProxy, OpCode};
+use tokio::sync::watch;
+
+use crate::leader_latch::{latch, leader_and_follower, leads, named, state};
+use crate::support::{
+    FAULTS, Row, behind_proxy, behind_proxy_with, children, client as connected, connect, end_session, nothing_left,
+    path, queue_of, requests_of, server_at, soon, unplug, until,
+};
+
+/// Of sessions that are given up.
+const SESSION: Duration = Duration::from_secs(4);
+
+async fn with_a_brief_session() -> (FaultProxy, CuratorClient) {
+    behind_proxy_with(|builder| builder.session_timeout(SESSION)).await
+}
+
+/// The client gives its session up, but cannot close it on the server, up to the next [`FaultProxy::disarm`]. There is no connection.
+async fn lose_session_but_not_its_node(proxy: &FaultProxy, term: &Leadership) {
+    proxy.black_hole(Direction::Both);
+    assert_eq!(soon(term.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
+    (1..=1_000).for_each(|nth| proxy.cut_before_nth_request(OpCode::CloseSession, nth));
+}
+
+/// What the session has sent before is answered, and what it has sent because of that.
+async fn settled(client: &CuratorClient) {
+    for _ in 0..5 {
+        client.check_exists("/").await.unwrap();
+    }
+}
+
+/// Two leaders after a reconnect: CURATOR-444, 620, 653, 696.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
+    let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-old-node"));
+    let ((first, term), second) = leader_and_follower(&cut_off, &others, &path).await;
+    lose_session_but_not_its_node(&proxy, &term).await;
+    proxy.heal();
+    // The old node, the second participant's, and the new one.
+    queue_of(&others, &path, 3).await;
+    settled(&cut_off).await;
+    assert!(others.check_exists(term.node()).await.unwrap().is_some());
+    assert!(!first.has_leadership() && !second.has_leadership());
+    proxy.disarm();
+    let new = leads(&second).await;
+    assert!(new.fencing_token() > term.fencing_token());
+    queue_of(&others, &path, 2).await;
+    settled(&cut_off).await;
+    assert!(!first.has_leadership() && new.is_valid());
+    second.close().await.unwrap();
+    leads(&first).await;
+}
+
+/// A leader, and then not: CURATOR-87.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_latch_that_is_closed_and_one_that_is_opened_during_an_outage_do_not_lead_by_an_old_node() {
+    let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-reopened"));
+    let old = latch(&cut_off, &path);
+    let term = leads(&old).await;
+    lose_session_but_not_its_node(&proxy, &term).await;
+    let closing = tokio::spawn({
+        let old = old.clone();
+        async move { old.close().await }
+    });
+    let new = latch(&cut_off, &path);
+    proxy.heal();
+    soon(closing).await.unwrap().unwrap();
+    queue_of(&others, &path, 2).await;
+    settled(&cut_off).await;
+    assert!(others.check_exists(term.node()).await.unwrap().is_some());
+    assert!(!old.has_leadership() && !new.has_leadership());
+    proxy.disarm();
+    let leadership = leads(&new).await;
+    let mut states = new.state();
+    state(&new, LeaderState::Leader { token: leadership.fencing_token() }).await;
+    states.mark_unchanged();
+    settled(&cut_off).await;
+    assert!(leadership.is_valid() && !states.has_changed().unwrap());
+}
+
+/// A livelock, in which all make new nodes again and again: CURATOR-504, 644, 645.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_leader_closes_while_the_others_reconnect_they_lead_by_the_nodes_they_have() {
+    let ((near, second), (far, third)) = (behind_proxy().await, behind_proxy().await);
+    let (client, path) = (connected().await, path("latch-reconnect"));
+    let ((first, _), second_latch) = leader_and_follower(&client, &second, &path).await;
+    let third_latch = named(&third, &path, "third");
+    queue_of(&client, &path, 3).await;
+    for (proxy, client) in [(&near, &second), (&far, &third)] {
+        unplug(proxy, client).await;
+        proxy.reset_counts();
+    }
+    first.close().await.unwrap();
+    for proxy in [&far, &near] {
+        proxy.refuse(false).unwrap();
+    }
+    leads(&second_latch).await;
+    until(async || third.check_exists(&path).await.is_ok()).await;
+    assert!(!third_latch.has_leadership());
+    second_latch.close().await.unwrap();
+    leads(&third_latch).await;
+    assert_eq!([&near, &far].map(|proxy| requests_of(proxy, OpCode::Create2)), [0, 0]);
+    assert_eq!(children(&client, &path).await.len(), 1);
+}
+
+/// An answer of the last session counts for the present one: CURATOR-498.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_creation_is_answered_after_the_end_of_its_session_is_not_taken() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("latch-late"));
+    others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
+    proxy.hold_nth_reply(OpCode::Create2, 1);
+    let latch = latch(&client, &path);
+    proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
+    let before = children(&others, &path).await;
+    end_session(&proxy).await;
+    proxy.release_held();
+    let name = until_another(&others, &path, &before).await;
+    let leadership = loop {
+        let leadership = leads(&latch).await;
+        if leadership.node().name() == name {
+            break leadership;
+        }
+        // It has not heard of the end yet.
+        soon(leadership.lost()).await;
+    };
+    settled(&client).await;
+    assert!(leadership.is_valid());
+    assert_eq!(children(&others, &path).await, [name]);
+}
+
+/// Waits until there is one node, and another one.
+async fn until_another(client: &CuratorClient, path: &str, before: &[String]) -> String {
+    let mut name = None;
+    until(async || {
+        name = children(client, path).await.pop().filter(|name| !before.contains(name));
+        name.is_some()
+    })
+    .await;
+    name.unwrap()
+}
+
+/// Nodes that are left after a close: CURATOR-3, 18.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_while_the_node_is_created_leaves_none() {
+    for (name, fault) in FAULTS {
+        let _row = Row::of(name);
+        let ((proxy, client), others, path) = (soon_given_up().await, connected().await, path("latch-close-early"));
+        others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
+        fault(&proxy, OpCode::Create2);
+        let latch = latch(&client, &path);
+        proxy.wait_for_faults().await.unwrap();
+        soon(latch.close()).await.unwrap();
+        others.sync(&path).await.unwrap();
+        assert!(children(&others, &path).await.is_empty());
+        nothing_left(&client, &[path]).await;
+    }
+}
+
+/// Whose requests do not wait long for their answers.
+async fn soon_given_up() -> (FaultProxy, CuratorClient) {
+    behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500))).await
+}
+
+/// All stop when the directory is gone: CURATOR-724.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_is_deleted_during_an_outage_is_made_again() {
+    let ((proxy, cut_off), others, path) = (behind_proxy().await, connected().await, path("latch-outage"));
+    let ((first, term), second) = leader_and_follower(&cut_off, &cut_off, &path).await;
+    unplug(&proxy, &cut_off).await;
+    others.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
+    // A lost connection alone ends no term.
+    proxy.refuse(false).unwrap();
+    assert_eq!(soon(term.lost()).await.reason, LossReason::NodeDeleted);
+    queue_of(&others, &path, 2).await;
+    until(async || first.has_leadership() != second.has_leadership()).await;
+    assert_eq!(first.participants().await.unwrap().len(), 2);
+}
+
+/// Any error counts as "not my node", and the place in the queue is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
+    for (name, fault) in FAULTS {
+        for (op, is_first) in
+            [OpCode::GetChildren, OpCode::GetData].into_iter().flat_map(|op| [(op, true), (op, false)])
+        {
+            let _row = Row::of((name, op, is_first));
+            let ((proxy, client), others, path) = (soon_given_up().await, connected().await, path("latch-cut"));
+            others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
+            let before = (!is_first).then(|| latch(&others, &path));
+            if let Some(before) = &before {
+                leads(before).await;
+            }
+            fault(&proxy, op);
+            let latch = latch(&client, &path);
+            proxy.wait_for_faults().await.unwrap();
+            queue_of(&others, &path, if is_first { 1 } else { 2 }).await;
+            if let Some(before) = before {
+                settled(&client).await;
+                before.close().await.unwrap();
+            }
+            leads(&latch).await;
+            assert_eq!(requests_of(&proxy, OpCode::Create2), 1);
+            latch.close().await.unwrap();
+        }
+    }
+}
+
+/// A child whose name sorts before the digits is first for good.
+#[tokio::test]
+async fn children_that_are_no_participants_do_not_keep_one_from_leading() {
+    let (client, path) = (connected().await, path("latch-foreign"));
+    for name in ["!x", "-foo", "latch-", "_c_x-latch-", "latch-!", "_c_x-lock-0000000000"] {
+        client.create().creating_parent_containers().for_path(format!("{path}/{name}"), "").await.unwrap();
+    }
+    let ((first, _), second) = leader_and_follower_beside(&client, &path, 6).await;
+    assert_eq!(first.participants().await.unwrap().len(), 2);
+    assert!(!second.has_leadership());
+    first.close().await.unwrap();
+    leads(&second).await;
+}
+
+/// As [`leader_and_follower`], beside so many other nodes.
+async fn leader_and_follower_beside(
+    client: &CuratorClient,
+    path: &str,
+    others: usize,
+) -> ((LeaderLatch, Leadership), LeaderLatch) {
+    let leader = latch(client, path);
+    let leadership = leads(&leader).await;
+    let follower = latch(client, path);
+    queue_of(client, path, others + 2).await;
+    ((leader, leadership), follower)
+}
+
+/// Negative numbers sort first, so that a newcomer leads beside the leader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_the_end_of_the_counter_the_leader_leads_on_and_newcomers_do_not() {
+    let (server, client) = server_at(i32::MAX - 1, &["/latch"]).await;
+    let first = latch(&client, "/latch");
+    let leadership = leads(&first).await;
+    assert!(leadership.node().name().ends_with("2147483646"), "{leadership:?}");
+    let newcomers = [latch(&client, "/latch"), latch(&connect(&server.connect_string()).await, "/latch")];
+    for newcomer in &newcomers {
+        until(async || matches!(newcomer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
+        assert!(leadership.is_valid() && first.has_leadership() && !newcomer.has_leadership());
+    }
+    // Nor do they in its place. That shows in what a third one meets with, which comes later.
+    first.close().await.unwrap();
+    let third = latch(&client, "/latch");
+    until(async || matches!(third.last_error(), Some(Error::SequenceOverflow { .. }))).await;
+    assert!(!newcomers.iter().any(LeaderLatch::has_leadership));
+    // The way out. They make their nodes again and again.
+    until(async || client.delete().deleting_children_if_needed().for_path("/latch").await.is_ok()).await;
+    until(async || newcomers.iter().chain([&third]).filter(|latch| latch.has_leadership()).count() == 1).await;
+}
+
+/// `NoNode`, where the leader left in between: CURATOR-358.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn participants_are_listed_while_leaders_come_and_go() {
+    let (client, others, path) = (connected().await, connected().await, path("latch-listed"));
+    let ((first, _), second) = leader_and_follower(&client, &client, &path).await;
+    let observer = latch(&others, &path);
+    observer.stand_aside().await.unwrap();
+    let (left, lefts) = watch::channel(0);
+    let coming_and_going = tokio::spawn(async move {
+        loop {
+            for latch in [&first, &second] {
+                leads(latch).await;
+                latch.resign().await.unwrap();
+                left.send_modify(|times| *times += 1);
+            }
+        }
+    });
+    let mut lists = 0;
+    while lists < 100 || *lefts.borrow() < 100 {
+        let participants = observer.participants().await.unwrap();
+        // The first, unless that left in between.
+        assert!(!participants.iter().skip(1).any(|one| one.owns), "{participants:?}");
+        assert!(!coming_and_going.is_finished());
+        lists += 1;
+    }
+    coming_and_going.abort();
+}

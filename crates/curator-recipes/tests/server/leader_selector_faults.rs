@@ -1,0 +1,167 @@
+//! The leader selector under faults that Curator's has had: each test is about one of them.
+
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use curator_recipes::client::{Acl, AuthId, Permission};
+use curator_recipes::{LeaderSelector, LeaderSelectorError, Leadership};
+use curator_test::Direction;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tracing::Level;
+
+use crate::leader_selector::{Ended, running, spawn};
+use crate::support::{
+    Logs, SHORT_SESSION, behind_proxy_with, children, client as connected, drop_after, free, path, queue_of, soon,
+    until,
+};
+
+/// A leader that runs on, as it ignores its interrupt: CURATOR-54.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another_begins() {
+    let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (others, path) = (connected().await, path("selector-blocked"));
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&stopped);
+    let blocking = move |term: Leadership| {
+        let (began, stops) = (began.clone(), Arc::clone(&stops));
+        async move {
+            began.send(term.clone()).unwrap();
+            // Nothing interrupts this, and nothing drops it meanwhile.
+            while term.is_valid() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stops.store(true, Ordering::SeqCst);
+            pending::<Result<(), io::Error>>().await
+        }
+    };
+    let selector = LeaderSelector::builder(&cut_off, &path).unwrap().build();
+    let first: JoinHandle<Ended> = spawn(selector, blocking, pending::<()>());
+    let term = soon(begins.recv()).await.unwrap();
+    let mut second = running(&others, &path, "second");
+    queue_of(&others, &path, 2).await;
+    proxy.black_hole(Direction::Both);
+    let new = second.leads().await;
+    assert!(!term.is_valid() && stopped.load(Ordering::SeqCst), "two jobs");
+    assert!(new.fencing_token() > term.fencing_token());
+    first.abort();
+}
+
+/// An interrupt that comes at the end of a job, or a second one, ends the run or the next term: CURATOR-73, 518, 671.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_term() {
+    let (client, path) = (connected().await, path("selector-interrupts"));
+    let selector = LeaderSelector::builder(&client, &path).unwrap().build();
+    // None leads yet.
+    selector.interrupt_leadership();
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let job = move |term: Leadership| {
+        let (finish, finished) = oneshot::channel::<()>();
+        began.send((term, finish)).unwrap();
+        async move {
+            let _ = finished.await;
+            Ok(())
+        }
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task: JoinHandle<Ended> = spawn(selector.clone(), job, stopped);
+    let mut tokens = Vec::new();
+    for interrupts in [2, 1, 0, 3] {
+        let (term, finish) = soon(begins.recv()).await.unwrap();
+        tokens.push(term.fencing_token());
+        selector.interrupt_leadership();
+        // The job has ended already, or is about to.
+        let _ = finish.send(());
+        for _ in 0..interrupts {
+            selector.interrupt_leadership();
+        }
+        soon(term.lost()).await;
+    }
+    let (term, finish) = soon(begins.recv()).await.unwrap();
+    assert!(tokens.is_sorted_by(|before, after| before < after), "{tokens:?}");
+    client.sync(&path).await.unwrap();
+    assert!(term.is_valid() && selector.has_leadership());
+    assert_eq!(children(&client, &path).await.len(), 1);
+    stop.send(()).unwrap();
+    finish.send(()).unwrap();
+    soon(task).await.unwrap().unwrap();
+}
+
+/// An interrupt while the node is created leaves it behind, and all wait for it: CURATOR-62, 104, 202, 573.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_dropped_at_any_await_leaves_nothing_in_the_way() {
+    let (client, path) = (connected().await, path("selector-dropped"));
+    for polls in 1.. {
+        let selector = LeaderSelector::builder(&client, &path).unwrap().stop_on_failure().build();
+        let job = |_: Leadership| async {
+            tokio::task::yield_now().await;
+            Err(io::Error::other("on purpose"))
+        };
+        let ended: Option<Ended> = drop_after(selector.run(job, pending::<()>()), polls).await;
+        free(&client, &[&path]).await;
+        if let Some(ended) = ended {
+            assert!(matches!(ended, Err(LeaderSelectorError::JobFailed { .. })), "{ended:?}");
+            assert!(polls > 2, "{polls}");
+            return;
+        }
+    }
+}
+
+/// Errors in the log, and a node that stays up to the end of its session: CURATOR-466, 468, 659.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error() {
+    for is_dropped in [false, true] {
+        let (client, others, path) = (connected().await, connected().await, path("selector-closed"));
+        let (leader, logs) = (LeaderSelector::builder(&client, &path).unwrap().build(), Logs::at(Level::WARN));
+        let (began, mut begins) = mpsc::unbounded_channel();
+        let job = move |_: Leadership| {
+            began.send(()).unwrap();
+            pending::<Result<(), io::Error>>()
+        };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(logs.hear(async move { leader.run(job, stopped).await }));
+        soon(begins.recv()).await.unwrap();
+        let waiter = running(&client, &path, "waiter");
+        queue_of(&others, &path, 2).await;
+        if is_dropped {
+            task.abort();
+            waiter.task.abort();
+        } else {
+            stop.send(()).unwrap();
+            waiter.stop.send(()).unwrap();
+        }
+        soon(client.close()).await.unwrap();
+        assert!(children(&others, &path).await.is_empty());
+        for ended in [soon(task).await, soon(waiter.task).await] {
+            match ended {
+                Err(aborted) => assert!(is_dropped && aborted.is_cancelled(), "{aborted}"),
+                Ok(ended) => ended.unwrap(),
+            }
+        }
+        assert!(logs.all().is_empty(), "{:?}", logs.all());
+    }
+}
+
+/// It fails to lead, and nobody can see it: CURATOR-15, 110, 165.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_selector_without_a_permission_logs_that_and_leads_once_it_is_repaired() {
+    let (client, path, logs) = (connected().await, path("selector-acl"), Logs::at(Level::WARN));
+    let read = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    client.create().creating_parent_containers().with_acl(read).for_path(&path, "").await.unwrap();
+    let selector = LeaderSelector::builder(&client, &path).unwrap().build();
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let job = move |_: Leadership| {
+        began.send(()).unwrap();
+        pending::<Result<(), io::Error>>()
+    };
+    let task = tokio::spawn(logs.hear(async move { selector.run(job, pending::<()>()).await }));
+    let says = "leader selector: cannot take part, and will try again";
+    until(async || logs.all().iter().any(|line| line.message == says && line.get("path") == path)).await;
+    client.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    soon(begins.recv()).await.unwrap();
+    task.abort();
+}
