@@ -15,8 +15,8 @@ use tracing::Level;
 
 use crate::leader_selector::{Ended, running, spawn};
 use crate::support::{
-    Logs, SHORT_SESSION, behind_proxy_with, children, client as connected, drop_after, free, path, queue_of, soon,
-    until,
+    Logs, SHORT_SESSION, behind_proxy, behind_proxy_with, children, client as connected, drop_after, free, path,
+    queue_of, soon, until,
 };
 
 /// A leader that runs on, as it ignores its interrupt: CURATOR-54.
@@ -94,7 +94,9 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
 /// An interrupt while the node is created leaves it behind, and all wait for it: CURATOR-62, 104, 202, 573.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_dropped_at_any_await_leaves_nothing_in_the_way() {
-    let (client, path) = (connected().await, path("selector-dropped"));
+    let ((proxy, client), path) = (behind_proxy().await, path("selector-dropped"));
+    // No answer is there at once.
+    proxy.set_delay(Duration::from_millis(2));
     for polls in 1.. {
         let selector = LeaderSelector::builder(&client, &path).unwrap().stop_on_failure().build();
         let job = |_: Leadership| async {
