@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use curator_recipes::{LeaderLatch, Leadership, client::CuratorClient};
+use curator_recipes::{LeaderLatch, LeaderObserver, Leadership, client::CuratorClient};
 use curator_test::{soon, unique_path};
 
 use super::{
     java::{JavaSession, java},
-    stage::{ours, until_children},
+    stage::{ours, until_children, until_observed},
 };
 
 /// Participants of each language.
@@ -71,7 +71,8 @@ impl Participant {
 /// Each leader leaves, and joins again at the end.
 #[tokio::test]
 async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
-    let (path, observer) = (unique_path("latch-turns"), ours().await);
+    let (path, client) = (unique_path("latch-turns"), ours().await);
+    let observer = LeaderObserver::observe_latch(&client, &path).unwrap();
     let mut queue = VecDeque::new();
     for number in 0..EACH {
         let session = java().await;
@@ -82,7 +83,7 @@ async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
     }
     for (number, participant) in queue.iter_mut().enumerate() {
         participant.join(&path).await;
-        until_children(&observer, &path, number + 1).await;
+        until_children(&client, &path, number + 1).await;
     }
     let mut latest = None;
     for _ in 0..TAKE_OVERS {
@@ -96,11 +97,12 @@ async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
             assert_eq!(other.leader(&path).await, leader.id());
             assert!(!matches!(other, Participant::Ours { latch, .. } if latch.has_leadership()));
         }
+        until_observed(&observer, leader.id()).await;
         leader.leave(&path).await;
         assert!(term.is_none_or(|term| !term.is_valid()));
-        until_children(&observer, &path, 2 * EACH - 1).await;
+        until_children(&client, &path, 2 * EACH - 1).await;
         leader.join(&path).await;
-        until_children(&observer, &path, 2 * EACH).await;
+        until_children(&client, &path, 2 * EACH).await;
         queue.push_back(leader);
     }
 }

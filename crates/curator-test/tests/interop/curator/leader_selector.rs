@@ -2,13 +2,13 @@
 
 use std::{future::pending, io};
 
-use curator_recipes::{LeaderSelector, Leadership};
+use curator_recipes::{LeaderObserver, LeaderSelector, Leadership};
 use curator_test::{soon, unique_path};
 use tokio::sync::mpsc;
 
 use super::{
     java::java,
-    stage::{ours, until_children},
+    stage::{ours, until_children, until_observed},
 };
 
 const TAKE_OVERS: usize = 20;
@@ -17,6 +17,7 @@ const TAKE_OVERS: usize = 20;
 #[tokio::test]
 async fn java_and_we_run_the_job_by_turns_and_agree_on_the_leader() {
     let (path, client, mut java) = (unique_path("selector"), ours().await, java().await);
+    let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
     assert_eq!(java.ask(&format!("select {path}")).await, "ok");
     assert_eq!(java.ask("event").await, "ok leader");
     let selector = LeaderSelector::builder(&client, &path).unwrap().id("ours").build();
@@ -35,12 +36,14 @@ async fn java_and_we_run_the_job_by_turns_and_agree_on_the_leader() {
         assert!(!selector.has_leadership());
         assert_eq!(selector.participants().await.unwrap()[1].data, b"ours");
         assert_eq!(java.ask(&format!("leader {path}")).await, java_leads);
+        until_observed(&observer, java.name()).await;
         assert_eq!(java.ask(&format!("interrupt {path}")).await, "ok");
         let term = soon(began.recv()).await.unwrap();
         assert_eq!(java.ask("event").await, "ok not-leader");
         until_children(&client, &path, 2).await;
         assert!(term.is_valid());
         assert_eq!(java.ask(&format!("leader {path}")).await, "ok ours");
+        until_observed(&observer, "ours").await;
         selector.interrupt_leadership();
         assert_eq!(java.ask("event").await, "ok leader");
         assert!(!term.is_valid());

@@ -2,8 +2,8 @@
 
 use std::{future::Future, sync::Arc};
 
-use curator_recipes::{InterProcessLock, LockGuard, client::CuratorClient};
-use curator_test::{DEFAULT_TIMEOUT, TestingServer, until};
+use curator_recipes::{InterProcessLock, LeaderObserver, LockGuard, ObservedLeader, client::CuratorClient};
+use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, until};
 use tokio::task::JoinHandle;
 
 use super::java::java;
@@ -63,6 +63,13 @@ pub(super) async fn until_watches(node: &str, session: i64) {
 /// Waits until the directory has so many children.
 pub(super) async fn until_children(client: &CuratorClient, path: &str, number: usize) {
     until(async || children(client, path).await.len() == number).await;
+}
+
+/// Waits until an observer sees the leader with this id.
+pub(super) async fn until_observed(observer: &LeaderObserver, id: &str) {
+    let mut state = observer.state();
+    let leads = |seen: &ObservedLeader| matches!(seen, ObservedLeader::Leader(leader) if leader.data == id.as_bytes());
+    soon(state.wait_for(leads)).await.unwrap();
 }
 
 /// How often each session takes the lock.
