@@ -10,6 +10,7 @@ use std::{
 };
 
 use curator_test::DEFAULT_TIMEOUT;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::LONG;
 
@@ -43,6 +44,26 @@ impl Program {
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Stops it by SIGSTOP: when this returns, it does nothing until [`resume`](Self::resume).
+    pub(crate) fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        let (_, status) = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap().unwrap();
+        assert!(status.stopped(), "{status:?}");
+    }
+
+    /// Lets it go on where it was stopped.
+    pub(crate) fn resume(&self) {
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
     }
 
     /// Waits for its end. It must have nothing to complain of.

@@ -32,6 +32,8 @@ use self::{
 
 /// A session's timeout: so long that a session ends only when a test ends it.
 const LONG: Duration = Duration::from_secs(30);
+/// A session's timeout: so short that a test can wait for its end, and long enough for a machine that is busy.
+const SHORT: Duration = Duration::from_secs(3);
 
 /// A seed for all that a test draws: that of the environment, or a new one, which is printed.
 fn seed() -> Numbers {

@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 use crate::{LONG, until_watched};
 
 pub(crate) async fn client(server: &TestingServer) -> CuratorClient {
-    connect(&server.connect_string()).await
+    connect(&server.connect_string(), LONG).await
 }
 
-async fn connect(connect_string: &str) -> CuratorClient {
+pub(crate) async fn connect(connect_string: &str, session_timeout: Duration) -> CuratorClient {
     CuratorClient::builder(connect_string)
-        .session_timeout(LONG)
+        .session_timeout(session_timeout)
         .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
         .connect()
         .await
@@ -33,7 +33,7 @@ pub(crate) struct Mortal {
 impl Mortal {
     pub(crate) async fn connect(server: &TestingServer) -> Self {
         let proxy = FaultProxy::start(server.address()).unwrap();
-        Self { client: connect(&proxy.connect_string()).await, proxy }
+        Self { client: connect(&proxy.connect_string(), LONG).await, proxy }
     }
 
     /// Ends the session on the server, without the client.

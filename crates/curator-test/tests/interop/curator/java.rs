@@ -8,9 +8,10 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
-use curator_test::{DEFAULT_TIMEOUT, SessionCredentials, TestingServer, close_session, until, within};
+use curator_test::{DEFAULT_TIMEOUT, Error, SessionCredentials, TestingServer, close_session, until, within};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{LONG, agent::Program};
@@ -70,23 +71,32 @@ impl Java {
         Self { program: Arc::new(Mutex::new(program)), answers }
     }
 
-    /// Opens a session on the server that tests share. It is so long that it ends only if a test ends it.
-    async fn open(&self) -> JavaSession {
+    /// Opens a session.
+    async fn open(&self, connect_string: &str, timeout: Duration) -> JavaSession {
         static OPENED: AtomicUsize = AtomicUsize::new(0);
-        let server = TestingServer::shared().await;
         let name = format!("java-{}", OPENED.fetch_add(1, Ordering::Relaxed));
         let mut thread = JavaThread::new(self, &name);
-        let millis = LONG.as_millis();
-        let opened = thread.tell(&format!("open {} {millis}", server.connect_string())).await;
+        let opened = thread.tell(&format!("open {connect_string} {}", timeout.as_millis())).await;
         let mut beside = JavaThread::new(self, &format!("{name}-beside"));
         assert_eq!(beside.ask(&format!("share {name}")).await, "ok");
         JavaSession { thread, beside, credentials: credentials_of(&opened) }
     }
 }
 
-/// A session in the Java process that tests share.
+/// A session in the Java process that tests share, on the server that they share. It is so long that it ends only if a test ends
+/// it.
 pub(crate) async fn java() -> JavaSession {
-    Java::shared().open().await
+    java_at(&TestingServer::shared().await.connect_string(), LONG).await
+}
+
+/// A session in the Java process that tests share.
+pub(crate) async fn java_at(connect_string: &str, timeout: Duration) -> JavaSession {
+    Java::shared().open(connect_string, timeout).await
+}
+
+/// A session in a Java process that has no other, and that may be killed or stopped.
+pub(crate) async fn java_alone_at(connect_string: &str, timeout: Duration) -> JavaSession {
+    Java::start().open(connect_string, timeout).await
 }
 
 /// From the agent's answer: id and password, in hexadecimal digits.
@@ -139,7 +149,7 @@ pub(crate) struct JavaSession {
     thread: JavaThread,
     /// Another thread with the same session.
     beside: JavaThread,
-    /// Of the first session, if the client has had several.
+    /// Of the first session, if the client has had several, or of that at the latest [`renew`](Self::renew).
     credentials: SessionCredentials,
 }
 
@@ -190,12 +200,38 @@ impl JavaSession {
     pub(crate) async fn end(&self) {
         close_session(TestingServer::shared().await.address(), &self.credentials).await.unwrap();
     }
+
+    /// Whether the server has ended its session. If not, this ends it.
+    pub(crate) async fn was_over(&self) -> bool {
+        let closed = close_session(TestingServer::shared().await.address(), &self.credentials).await;
+        matches!(closed, Err(Error::NoSession(_)))
+    }
+
+    /// Notes the client's present session.
+    pub(crate) async fn renew(&mut self) {
+        self.credentials = credentials_of(&self.thread.tell("session").await);
+    }
+
+    /// Kills its process.
+    pub(crate) fn kill(&self) {
+        self.thread.java.program.lock().unwrap().kill();
+    }
+
+    /// Stops its process.
+    pub(crate) fn stop(&self) {
+        self.thread.java.program.lock().unwrap().stop();
+    }
+
+    /// Lets its process go on.
+    pub(crate) fn resume(&self) {
+        self.thread.java.program.lock().unwrap().resume();
+    }
 }
 
 impl Drop for JavaSession {
     fn drop(&mut self) {
         // A process that has ended takes no command, and that is a panic.
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && !self.thread.java.program.lock().unwrap().has_ended() {
             self.thread.send("close");
             self.beside.send("close");
         }

@@ -1,5 +1,6 @@
 //! Java Curator: its locks beside ours, and its own recipes against a server.
 
+mod failover;
 mod java;
 mod killed;
 mod kinds;
@@ -9,6 +10,7 @@ mod multi_lock;
 mod mutex;
 mod read_write;
 mod recipes;
+mod replica;
 mod revocation;
 mod semaphore;
 mod stage;
