@@ -4,6 +4,7 @@ mod failover;
 mod java;
 mod killed;
 mod kinds;
+mod latch_cost;
 mod leader_latch;
 mod leader_selector;
 mod multi_lock;
