@@ -326,8 +326,8 @@ impl LeaderSelector {
         self.mutex.is_acquired_in_this_process()
     }
 
-    /// Lists all participants, in all processes, in the order in which they will lead. The first one
-    /// [owns](Participant::owns) leadership; the id of each is its [data](Participant::data).
+    /// Lists all participants, in all processes, in the order in which they will lead, each with its [id](Participant::id). The leader
+    /// [owns](Participant::owns); if it leaves while the list is read, none of those listed does.
     ///
     /// # Errors
     ///
