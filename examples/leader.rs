@@ -77,7 +77,8 @@ async fn tell() -> Result<(), Failure> {
     let mut observed = observer.state();
     let observing = tokio::spawn(async move {
         while observed.changed().await.is_ok() {
-            match &*observed.borrow_and_update() {
+            let observed = observed.borrow_and_update().clone();
+            match observed {
                 ObservedLeader::Leader(leader) => println!("observer: {} leads", leader.id()),
                 ObservedLeader::NoLeader => println!("observer: nobody leads"),
                 _ => println!("observer: who leads is not known"),
@@ -134,9 +135,12 @@ async fn tell() -> Result<(), Failure> {
         drop(replica.process.stdin.take());
         tokio::time::timeout(DEFAULT_TIMEOUT, replica.process.wait()).await??;
     }
-    if observer.leader().await?.is_some() {
-        return Err("somebody leads although everybody has left".into());
-    }
+    let nobody = async {
+        observer.state().wait_for(|state| *state == ObservedLeader::NoLeader).await.map(drop)?;
+        Ok::<_, Failure>(())
+    };
+    tokio::time::timeout(DEFAULT_TIMEOUT, nobody).await??;
+    println!("Everybody has left, and nobody leads.");
     drop(observer);
     client.close().await?;
     observing.await?;

@@ -247,7 +247,7 @@ fn leader() {
         {
             assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
         }
-        for seen in ["observer: a leads", "observer: b leads", "observer: c leads", "observer: nobody leads"] {
+        for seen in ["observer: a leads", "observer: b leads", "observer: c leads", "and nobody leads."] {
             assert!(printed.contains(seen), "no {seen:?} in: {printed}");
         }
         assert!(printed.contains("Never did two lead at once."), "{printed}");

@@ -162,16 +162,13 @@ impl Janitor {
         self.ledger.idle().await;
     }
 
-    /// Waits until the deletes below `dir` that are pending now are done.
-    ///
-    /// # Errors
-    ///
-    /// One that the server refuses, of now or of before.
+    /// Waits until the deletes below `dir` that are pending now are done or given up. Returns those of living sessions that the
+    /// server refuses, of now and of before, oldest first.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn wait_until_gone_below(&self, dir: &ZPath) -> Result<(), PendingDelete> {
+    pub async fn wait_until_gone_below(&self, dir: &ZPath) -> Vec<PendingDelete> {
         self.ledger.gone_below(dir).await
     }
 

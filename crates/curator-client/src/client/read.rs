@@ -53,7 +53,7 @@ impl CuratorClient {
 
     /// Reads a node's stat, and sets a one-shot watch for its creation, its deletion, or the next change of its data.
     ///
-    /// It watches a node that does not exist, too.
+    /// The node need not exist.
     ///
     /// # Errors
     ///

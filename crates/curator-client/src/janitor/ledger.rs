@@ -91,7 +91,7 @@ impl Ledger {
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    pub(super) async fn gone_below(&self, dir: &ZPath) -> Result<(), PendingDelete> {
+    pub(super) async fn gone_below(&self, dir: &ZPath) -> Vec<PendingDelete> {
         let is_below = |delete: &PendingDelete| {
             let below = delete.path.strip_prefix(dir.as_str());
             below.is_some_and(|below| dir.is_root() || below.starts_with('/'))
@@ -112,7 +112,9 @@ impl Ledger {
             // The sender lives in `self`, so the channel cannot be closed while this waits.
             let _ = count.changed().await;
         }
-        self.deletes().into_iter().find(|delete| delete.given_up && is_below(delete)).map_or(Ok(()), Err)
+        let mut entries = self.lock();
+        entries.refused.prune();
+        entries.refused.of_sessions().filter(|delete| is_below(delete)).cloned().collect()
     }
 
     pub(super) fn add(&self, path: String, session: Option<Session>) -> u64 {

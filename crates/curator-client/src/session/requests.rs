@@ -102,7 +102,7 @@ impl Session {
 
     /// Reads a node's stat, and sets a watch for its creation, its deletion, or the next change of its data.
     ///
-    /// It watches a node that does not exist, too.
+    /// The node need not exist.
     pub fn watch_exists(&self, path: &ZPath) -> Request<(Option<Stat>, Watch)> {
         self.send("watch", path, |link| link.watch_exists(path))
     }

@@ -7,7 +7,7 @@ use curator_client::{ConnectionState, CuratorClient, Error as ClientError, Recip
 use tokio::sync::watch;
 
 use super::leadership::Leadership;
-use super::left_queue;
+use super::leaving::wait_until_left;
 use super::state::LeaderState;
 use crate::error::{Error, Result};
 use crate::lock::InterProcessMutex;
@@ -50,10 +50,10 @@ pub(super) struct Reporter {
 
 impl Reporter {
     fn report_term(&self, term: Leadership) {
-        term.log_begin(&self.client);
         let token = term.fencing_token();
-        self.reports.send_modify(|report| (report.term, report.error) = (Some(term), None));
+        self.reports.send_modify(|report| (report.term, report.error) = (Some(term.clone()), None));
         self.report_state(LeaderState::Leader { token });
+        term.log_begin(&self.client);
     }
 
     fn report_no_term(&self, state: LeaderState) {
@@ -272,7 +272,7 @@ impl Campaign {
     /// Waits until no node of this participant is left in the queue, after its release had this result.
     async fn wait_until_left(&self, released: Result<()>) -> Result<()> {
         let mut connection = self.client.connection_states();
-        let mut left = pin!(left_queue(&self.client, self.path()));
+        let mut left = pin!(wait_until_left(&self.client, self.path(), self.mutex.driver()));
         let left = loop {
             self.reporter.report_no_term(self.state_without_term());
             tokio::select! {
@@ -282,8 +282,8 @@ impl Campaign {
             }
         };
         match released {
-            // Confirmed by now; or there was no term, which is what the caller wants.
-            Ok(()) | Err(Error::ReleasePending { .. } | Error::Lost(_)) => left,
+            // Confirmed or permitted by now; or there was no term, which is what the caller wants.
+            Ok(()) | Err(Error::ReleasePending { .. } | Error::ReleaseRefused { .. } | Error::Lost(_)) => left,
             refused => refused,
         }
     }

@@ -1,4 +1,4 @@
-//! The head of a queue, as someone sees it who does not stand in it.
+//! The head of a queue, read and watched by a client that is not in it.
 
 use curator_client::{CuratorClient, Error as ClientError, Session, Watch, WatchEvent, ZPath};
 use curator_protocol::StandardLockInternalsDriver;
@@ -17,7 +17,7 @@ pub(super) struct QueueHead {
     driver: StandardLockInternalsDriver,
     /// The first two nodes of the last list, unless they are known to be deleted. Whoever joined since comes after them.
     first: Vec<Listed>,
-    watch: Option<Watch>,
+    watch: Option<(Session, Watch)>,
 }
 
 impl QueueHead {
@@ -25,10 +25,15 @@ impl QueueHead {
         Self { client: client.clone(), dir, driver, first: Vec::new(), watch: None }
     }
 
-    /// Waits until the watch has fired; returns at once if there is none.
+    /// Waits until the watch has fired, or its session is over; returns at once if there is none.
     pub(super) async fn changed(&mut self) {
-        let Some(watch) = &mut self.watch else { return };
-        let event = watch.fired().await;
+        let Some((session, watch)) = &mut self.watch else { return };
+        // The connection of a session that is over may look open for a while.
+        let event = tokio::select! {
+            biased;
+            _ = session.ended() => WatchEvent::SessionEnded,
+            event = watch.fired() => event,
+        };
         self.watch = None;
         if event == WatchEvent::Deleted && !self.first.is_empty() {
             self.first.remove(0);
@@ -44,7 +49,7 @@ impl QueueHead {
             while let Some(head) = self.first.first_mut() {
                 match session.watch_data(&head.path).await {
                     Ok((data, stat, watch)) => {
-                        self.watch = Some(watch);
+                        self.watch = Some((session, watch));
                         head.owns = true;
                         return Ok(Some(head.participant(data, &stat)));
                     }
@@ -58,8 +63,8 @@ impl QueueHead {
                     continue;
                 }
             }
-            if let Some(watch) = self.watch_nobody(&session).await? {
-                self.watch = Some(watch);
+            if let Some(watch) = self.watch_empty_queue(&session).await? {
+                self.watch = Some((session, watch));
                 return Ok(None);
             }
         }
@@ -72,7 +77,7 @@ impl QueueHead {
     }
 
     /// A watch that fires when someone joins; `None` if someone has.
-    async fn watch_nobody(&mut self, session: &Session) -> Result<Option<Watch>> {
+    async fn watch_empty_queue(&mut self, session: &Session) -> Result<Option<Watch>> {
         let Some((children, watch)) = unless_missing(session.watch_children(&self.dir).await)? else {
             let (stat, watch) = session.watch_exists(&self.dir).await?;
             return Ok(stat.is_none().then_some(watch));

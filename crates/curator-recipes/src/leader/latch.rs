@@ -194,7 +194,7 @@ impl LeaderLatch {
         self.mutex.participants().await
     }
 
-    /// Reads who leads; `None` if there is no participant. A list, and one node. Who asks often, observes: see
+    /// Reads who leads; `None` if there is no participant. A list, and one node. To follow changes, use a
     /// [`LeaderObserver`](super::LeaderObserver).
     ///
     /// # Errors
@@ -215,8 +215,8 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit the deletion; those of
-    /// [`leadership`](Self::leadership).
+    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit the deletion, of its node or of that of another
+    /// participant of this client on the path; those of [`leadership`](Self::leadership).
     ///
     /// # Cancel safety
     ///

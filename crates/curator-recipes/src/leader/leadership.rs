@@ -40,7 +40,7 @@ impl Leadership {
     }
 
     /// For a job that is asked to end when this becomes true.
-    pub(super) fn until_shutdown(mut self, shutdown: watch::Receiver<bool>) -> Self {
+    pub(super) fn with_shutdown(mut self, shutdown: watch::Receiver<bool>) -> Self {
         self.shutdown = Some(shutdown);
         self
     }
@@ -85,11 +85,11 @@ impl Leadership {
         self.loss.clone().await
     }
 
-    /// Waits until the [`shutdown`](super::LeaderSelector::run) of its selector's run has completed: a job that can go on for long ends
-    /// by itself then, within the [grace period](super::LeaderSelectorBuilder::grace_period).
+    /// Waits until the run of its selector begins to shut down: its [`shutdown`](super::LeaderSelector::run) future has completed. A job
+    /// that can go on for long ends by itself then, within the [grace period](super::LeaderSelectorBuilder::grace_period).
     ///
-    /// The term of a latch has no shutdown, so this never completes: whoever [closes](super::LeaderLatch::close) the latch ends the
-    /// work first.
+    /// It completes only during the term. A task that the job has spawned waits for [`lost`](Self::lost), too. The term of a latch has
+    /// no shutdown, so this never completes: end the work before you [close](super::LeaderLatch::close) the latch.
     ///
     /// # Cancel safety
     ///

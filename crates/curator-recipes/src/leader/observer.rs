@@ -5,7 +5,7 @@ use std::pin::pin;
 use curator_client::{CuratorClient, NodePath, RecipeSupport as _, ZPath};
 use curator_protocol::StandardLockInternalsDriver;
 use futures_core::Stream;
-use futures_util::stream;
+use futures_util::{poll, stream};
 use tokio::sync::watch;
 
 use super::head::QueueHead;
@@ -20,7 +20,7 @@ use crate::lock::Participant;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObservedLeader {
-    /// Nobody knows: there is no connection, or the session is suspended; nothing has been read yet, or the read fails (see
+    /// Not known: there is no connection, or the session is suspended; nothing has been read yet, or the read fails (see
     /// [`LeaderObserver::last_error`]); or the observer has ended.
     Unknown,
     /// There is no participant.
@@ -43,7 +43,8 @@ pub enum ObservedLeader {
 /// let observer = LeaderObserver::observe_latch(&client, "/leaders/reports")?;
 /// let mut state = observer.state();
 /// while state.changed().await.is_ok() {
-///     match &*state.borrow_and_update() {
+///     // A clone: the observer waits while its value is borrowed.
+///     match state.borrow_and_update().clone() {
 ///         ObservedLeader::Leader(leader) => println!("{} leads", leader.id()),
 ///         ObservedLeader::NoLeader => println!("nobody leads"),
 ///         _ => println!("no connection"),
@@ -55,17 +56,20 @@ pub enum ObservedLeader {
 ///
 /// # Guarantees
 ///
-/// - *Never backwards*: a leader is reported after a leader with a lower [token](Participant::fencing_token), or with the same one. That
-///   holds also when a new session is connected to a server that lags behind.
+/// - *Never backwards*: no leader is reported after one with a higher [token](Participant::fencing_token), also when a new session is
+///   connected to a server that lags behind.
 /// - *Unknown while disconnected*: the last leader is not shown as the present one.
 /// - Leaders that come and go between two reads are left out. An observer watches one node, the leader's: however many
 ///   participants join behind it, nothing is sent.
 ///
 /// # Caveats
 ///
-/// It shows what the servers show. The leader itself may already know that its term is over, or that its session may be; and while the
-/// report was on its way, another one may have been elected. A participant that wants to act as the leader asks
+/// It shows what the servers show. A leader that is cut off stops before the servers know it; and while the report was on its way,
+/// another participant may have been elected. A participant that wants to act as the leader asks
 /// [`LeaderLatch::has_leadership`](super::LeaderLatch::has_leadership), and sends its token with each write.
+///
+/// An observer, a receiver or a stream of it keeps the client open. One that is started when the leader was asked to resign by
+/// [`revoke`](crate::revoke) shows the id `__REVOKE__`.
 ///
 /// An ensemble that was restored from an old backup has lower tokens than it had before: the observer then reports
 /// [`Unknown`](ObservedLeader::Unknown), with an error that says so. Start another one.
@@ -86,7 +90,8 @@ impl LeaderObserver {
     /// Observes who leads among the [`LeaderLatch`](super::LeaderLatch)es at `path`, also those of Java. Waits for nothing, and
     /// works before there is a connection.
     ///
-    /// It does not count the nodes of selectors and locks: on their path it reports that nobody leads.
+    /// It does not count the nodes of selectors and locks: on their path it reports that nobody leads, and lists the path after each
+    /// change.
     ///
     /// # Errors
     ///
@@ -147,7 +152,8 @@ impl LeaderObserver {
     }
 
     /// Who leads, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if the leader was
-    /// ever known. A slow reader sees the latest state only.
+    /// ever known. A slow reader sees the latest state only. Do not hold a borrowed value while you print or wait: the observer's
+    /// task waits for it.
     ///
     /// When the client closes, it is [`Unknown`](ObservedLeader::Unknown), and the channel is closed. In a forked child it no longer
     /// changes.
@@ -242,13 +248,17 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 }
             }
         };
-        match read.and_then(|first| in_order(&mut latest, first, &reporter.path)) {
+        match read.and_then(|first| check_order(&mut latest, first, &reporter.path)) {
             Ok(first) => {
                 retrier.reset();
                 reporter.errors.send_replace(None);
                 let leader = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
-                reporter.report(&leader);
                 let mut changed = pin!(head.changed());
+                // An answer that was read late may be of a session that is over.
+                if poll!(&mut changed).is_ready() {
+                    continue;
+                }
+                reporter.report(&leader);
                 loop {
                     tokio::select! {
                         biased;
@@ -262,15 +272,17 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 tracing::debug!(client = reporter.client.name(), path = %reporter.path, %error, "who leads cannot be read");
                 reporter.errors.send_replace(Some(error));
                 reporter.report(&ObservedLeader::Unknown);
-                // If the client closes, so does this task.
-                let _ = retrier.again().await;
+                if retrier.again().await.is_err() {
+                    // The client closes, and this task with it.
+                    std::future::pending::<()>().await;
+                }
             }
         }
     }
 }
 
 /// The leader that was read, unless one with a higher token was reported before.
-fn in_order(
+fn check_order(
     latest: &mut Option<Participant>,
     mut first: Option<Participant>,
     path: &ZPath,
@@ -319,7 +331,7 @@ mod tests {
     fn a_leader_with_a_lower_token_is_refused_and_a_revoked_one_keeps_its_id() {
         let path = ZPath::on_server("/leaders").unwrap();
         let mut latest = None;
-        let mut read = |first: Option<Participant>| in_order(&mut latest, first, &path);
+        let mut read = |first: Option<Participant>| check_order(&mut latest, first, &path);
         assert_eq!(read(None).unwrap(), None);
         let seven = participant(7, "a");
         assert_eq!(read(Some(seven.clone())).unwrap(), Some(seven.clone()));

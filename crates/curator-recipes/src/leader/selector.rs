@@ -10,8 +10,9 @@ use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, Re
 use futures_util::future::{FusedFuture as _, FutureExt as _};
 use tokio::sync::watch;
 
+use super::SELECTOR_NAME;
 use super::leadership::Leadership;
-use super::{SELECTOR_NAME, left_queue};
+use super::leaving::wait_until_left;
 use crate::debug::debug_line;
 use crate::engine::task::panic_message;
 use crate::error::{Error, Result};
@@ -133,6 +134,18 @@ pub enum LeaderSelectorError<E> {
     Selector(#[from] Error),
 }
 
+/// Logs the end of a term, also if the run is dropped.
+struct LoggedTerm<'a> {
+    client: &'a CuratorClient,
+    term: Leadership,
+}
+
+impl Drop for LoggedTerm<'_> {
+    fn drop(&mut self) {
+        self.term.log_end(self.client);
+    }
+}
+
 /// What became of the job of a term: it is done, has failed, or has panicked. `None` if it was dropped, because the term was lost or
 /// interrupted, or the grace period was over.
 type JobEnd<E> = Option<Result<Result<(), E>, String>>;
@@ -211,8 +224,9 @@ impl LeaderSelector {
             let began = Instant::now();
             let leadership = Leadership::new(guard.hold(), guard.loss());
             leadership.log_begin(&client);
-            let end = self.term(leadership.clone(), &mut job, shutdown.as_mut()).await;
-            leadership.log_end(&client);
+            let logged = LoggedTerm { client: &client, term: leadership.clone() };
+            let end = self.term(leadership, &mut job, shutdown.as_mut()).await;
+            drop(logged);
             let is_short = began.elapsed() < SHORT_TERM;
             if !is_short {
                 pause = PAUSES.0;
@@ -274,7 +288,7 @@ impl LeaderSelector {
     {
         let mut interrupted = self.interrupts.subscribe();
         let stopping = watch::Sender::new(false);
-        let leadership = leadership.until_shutdown(stopping.subscribe());
+        let leadership = leadership.with_shutdown(stopping.subscribe());
         // The call of the job may panic, too.
         let job = AssertUnwindSafe(async { job(leadership.clone()).await }).catch_unwind();
         let mut running = pin!(leadership.run(job));
@@ -304,7 +318,7 @@ impl LeaderSelector {
         let client = self.mutex.client();
         tokio::select! {
             biased;
-            left = left_queue(client, self.path()) => Ok(left?),
+            left = wait_until_left(client, self.path(), self.mutex.driver()) => Ok(left?),
             // The deletion goes on in the background.
             () = client.sleep_until(Deadline::after(client.close_timeout())) => Ok(()),
         }
@@ -340,7 +354,7 @@ impl LeaderSelector {
         self.mutex.participants().await
     }
 
-    /// Reads who leads; `None` if there is no participant. A list, and one node. Who asks often, observes: see
+    /// Reads who leads; `None` if there is no participant. A list, and one node. To follow changes, use a
     /// [`LeaderObserver`](super::LeaderObserver).
     ///
     /// # Errors

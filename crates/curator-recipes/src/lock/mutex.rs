@@ -213,6 +213,10 @@ impl InterProcessMutex {
         self.inner.internals().participants().await
     }
 
+    pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {
+        self.inner.internals().driver()
+    }
+
     /// Reads who is first in the queue. A list, and one node.
     pub(crate) async fn first_participant(&self) -> Result<Option<Participant>> {
         self.inner.internals().first_participant().await

@@ -28,7 +28,7 @@ pub struct Participant {
     pub session_id: i64,
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
-    /// The token that its hold has, if it owns the lock, or will have.
+    /// The token that its hold has or will have. A waiter of a semaphore or a semaphore mutex gets another one with its lease.
     pub fencing_token: FencingToken,
     /// Its data: by default the address of its client.
     pub data: Vec<u8>,

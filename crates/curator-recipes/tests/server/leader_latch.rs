@@ -431,6 +431,20 @@ async fn a_participant_that_may_not_delete_its_node_says_so() {
 }
 
 #[tokio::test]
+async fn a_refused_delete_of_something_else_keeps_no_latch_from_leaving() {
+    let (client, path) = (connected().await, path("latch-other"));
+    let latch = latch(&client, &path);
+    leads(&latch).await;
+    let other = format!("{path}/other");
+    client.create().creating_parent_containers().for_path(format!("{other}/child"), "").await.unwrap();
+    client.janitor().delete(&client.resolve(&other).unwrap());
+    until(async || client.janitor().pending_deletes().iter().any(|delete| delete.given_up)).await;
+    soon(latch.resign()).await.unwrap();
+    leads(&latch).await;
+    soon(latch.close()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_refused_delete_that_is_permitted_since_is_done_by_the_next_command() {
     let (client, path) = (connected().await, path("latch-permitted"));
     let no_delete = [Acl::new(Permission::READ | Permission::CREATE | Permission::ADMIN, AuthId::anyone())];

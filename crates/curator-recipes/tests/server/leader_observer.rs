@@ -6,13 +6,13 @@ use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, 
 use curator_recipes::{
     Error, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, ObservedLeader, Participant, revoke,
 };
-use curator_test::{OpCode, TestingServer};
+use curator_test::{Direction, OpCode, TestingServer};
 use futures_util::StreamExt as _;
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, end_session, path,
-    queue_of, server_at, soon, unplug, until, without_probes,
+    proxy, queue_of, server_at, soon, unplug, until, without_probes,
 };
 
 fn latch(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
@@ -166,6 +166,37 @@ async fn while_the_session_is_suspended_the_leader_is_unknown() {
     is(&observer, ObservedLeader::Unknown).await;
     proxy.release_held();
     is(&observer, ObservedLeader::Leader(leader)).await;
+}
+
+/// The connection of the lost session looks open for a while, and its watch has not fired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_leader_of_before_is_not_reported_again_in_a_new_session() {
+    let (one, other, its, path) = (proxy().await, proxy().await, connected().await, path("observed-lost"));
+    let servers = format!("{},{}", one.connect_string(), other.connect_string());
+    let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
+    let (first, second) = (latch(&its, &path, "first"), latch(&its, &path, "second"));
+    queue_of(&its, &path, 2).await;
+    let observer = observer(&client, &path);
+    let before = soon(observer.leader()).await.unwrap().unwrap();
+    let mut changes = observer.changes();
+    assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(before.clone())));
+    let used = if one.connections() > 0 { &one } else { &other };
+    used.black_hole(Direction::Both);
+    for latch in [&first, &second] {
+        if latch.has_leadership() {
+            soon(latch.resign()).await.unwrap();
+            break;
+        }
+    }
+    let next = soon(async {
+        loop {
+            match changes.next().await.unwrap() {
+                ObservedLeader::Leader(leader) => break leader,
+                none => assert_eq!(none, ObservedLeader::Unknown),
+            }
+        }
+    });
+    assert!(next.await.fencing_token > before.fencing_token);
 }
 
 #[tokio::test]

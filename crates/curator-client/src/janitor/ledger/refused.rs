@@ -55,6 +55,10 @@ impl Refused {
         of_sessions.chain(self.of_no_session.iter().map(|(id, delete)| (*id, delete)))
     }
 
+    pub(super) fn of_sessions(&self) -> impl Iterator<Item = &PendingDelete> {
+        self.of_sessions.values().map(|(_, delete)| delete)
+    }
+
     pub(super) fn of(&self, session: &Session) -> Vec<PendingDelete> {
         let of_it = self.of_sessions.values().filter(|(owner, _)| owner.is_same(session));
         of_it.map(|(_, delete)| delete.clone()).collect()

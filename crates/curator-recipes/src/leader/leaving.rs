@@ -1,0 +1,58 @@
+//! Leaving the queue: waits until the nodes that were given up are gone.
+
+use curator_client::{CuratorClient, PendingDelete, RecipeSupport as _, ZPath};
+use curator_protocol::LockInternalsDriver;
+
+use crate::engine::refused::is_stuck;
+use crate::error::{Error, Result};
+
+/// What the janitor puts after the beginning of a name that it does not know yet.
+const UNKNOWN_NUMBER: char = '…';
+
+/// Waits until no node that this client has given up is left in the queue of `driver` in this directory, or the client closes.
+///
+/// # Errors
+///
+/// [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit the deletion of a node.
+pub(super) async fn wait_until_left(
+    client: &CuratorClient,
+    dir: &ZPath,
+    driver: &dyn LockInternalsDriver,
+) -> Result<()> {
+    let (mut retrier, mut has_looked) = (client.persistent_retrier(), false);
+    loop {
+        let refused = tokio::select! {
+            biased;
+            _ = client.closing() => return Ok(()),
+            refused = client.janitor().wait_until_gone_below(dir) => refused,
+        };
+        let mut refused = refused.into_iter().filter_map(|delete| in_queue(delete, dir, driver)).peekable();
+        if refused.peek().is_none() {
+            return Ok(());
+        }
+        // It was looked at, and is not refused any more; or nobody could be asked.
+        if std::mem::replace(&mut has_looked, true) && retrier.again().await.is_err() {
+            return Ok(());
+        }
+        let Ok(session) = client.try_session() else { continue };
+        let refusals = client.janitor().refusals(&session);
+        for (path, cause) in refused {
+            let is_known = driver.sequence(path.name()).is_some();
+            if !is_known || is_stuck(&path, &session, &refusals).await {
+                return Err(Error::ReleaseRefused { path, cause });
+            }
+        }
+    }
+}
+
+/// The path of the node, if it belongs to the queue, and why it cannot be deleted.
+fn in_queue(
+    delete: PendingDelete,
+    dir: &ZPath,
+    driver: &dyn LockInternalsDriver,
+) -> Option<(ZPath, curator_client::Error)> {
+    let path = ZPath::on_server(&delete.path).ok()?;
+    let numbered = path.name().replace(UNKNOWN_NUMBER, "0000000000");
+    let is_its = path.parent().is_some_and(|parent| parent == *dir) && driver.sequence(&numbered).is_some();
+    is_its.then_some((path, delete.last_error?))
+}
