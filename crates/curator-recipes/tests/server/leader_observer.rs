@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};
+use curator_recipes::client::{Acl, AuthId, ConnectionState, CuratorClient, Error as ClientError, Permission};
 use curator_recipes::{
     Error, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, ObservedLeader, Participant, revoke,
 };
@@ -180,14 +180,19 @@ async fn the_leader_of_before_is_not_reported_again_in_a_new_session() {
     let before = soon(observer.leader()).await.unwrap().unwrap();
     let mut changes = observer.changes();
     assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(before.clone())));
-    let used = if one.connections() > 0 { &one } else { &other };
+    let (used, spare) = if one.connections() > 0 { (&one, &other) } else { (&other, &one) };
+    // The session cannot be resumed over the other connection before it is lost.
+    spare.refuse(true).unwrap();
     used.black_hole(Direction::Both);
+    let mut connection = client.connection_states();
+    assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
     for latch in [&first, &second] {
         if latch.has_leadership() {
             soon(latch.resign()).await.unwrap();
             break;
         }
     }
+    spare.refuse(false).unwrap();
     let next = soon(async {
         loop {
             match changes.next().await.unwrap() {
