@@ -73,7 +73,7 @@
 //! | I know Java Curator: what is it here? | [`guide::from_curator`] |
 //! | What does each lock send, and what does Java Curator do differently? | [`guide::locks`] and a page for each lock |
 //! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
-//! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold |
+//! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold; of leaders at `info` the begin and end of each term, and at `warn` what keeps a selector from leading |
 //! | How do I test my own service? | [`guide::testing`] |
 //!
 //! # Features
