@@ -1,6 +1,6 @@
 //! Leaving the queue: waits until the nodes that were given up are gone.
 
-use curator_client::{CuratorClient, PendingDelete, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, ZPath};
 use curator_protocol::LockInternalsDriver;
 
 use crate::engine::refused::is_stuck;
@@ -26,7 +26,8 @@ pub(super) async fn wait_until_left(
             _ = client.closing() => return Ok(()),
             refused = client.janitor().wait_until_gone_below(dir) => refused,
         };
-        let mut refused = refused.into_iter().filter_map(|delete| in_queue(delete, dir, driver)).peekable();
+        let mut refused =
+            refused.into_iter().filter_map(|delete| in_queue(&delete.path, delete.last_error, dir, driver)).peekable();
         if refused.peek().is_none() {
             return Ok(());
         }
@@ -47,12 +48,39 @@ pub(super) async fn wait_until_left(
 
 /// The path of the node, if it belongs to the queue, and why it cannot be deleted.
 fn in_queue(
-    delete: PendingDelete,
+    path: &str,
+    error: Option<ClientError>,
     dir: &ZPath,
     driver: &dyn LockInternalsDriver,
-) -> Option<(ZPath, curator_client::Error)> {
-    let path = ZPath::on_server(&delete.path).ok()?;
+) -> Option<(ZPath, ClientError)> {
+    let path = ZPath::on_server(path).ok()?;
     let numbered = path.name().replace(UNKNOWN_NUMBER, "0000000000");
     let is_its = path.parent().is_some_and(|parent| parent == *dir) && driver.sequence(&numbered).is_some();
-    is_its.then_some((path, delete.last_error?))
+    is_its.then_some((path, error?))
+}
+
+#[cfg(test)]
+mod tests {
+    use curator_protocol::StandardLockInternalsDriver;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_nodes_of_the_queue_count_also_one_whose_name_is_not_known_yet() {
+        // An error, and a delete that is still pending and has none.
+        let refused = CuratorClient::builder("127.0.0.1:1").start().unwrap().check_connected().unwrap_err();
+        let (dir, driver) = (ZPath::on_server("/a/b").unwrap(), StandardLockInternalsDriver::with_lock_name("latch-"));
+        let counts = |path: &str, error: Option<ClientError>| {
+            in_queue(path, error, &dir, &driver).map(|(path, _)| path.to_string())
+        };
+        for path in ["/a/b/_c_1-latch-0000000007", "/a/b/_c_1-latch-…"] {
+            assert_eq!(counts(path, Some(refused.clone())).as_deref(), Some(path));
+            assert_eq!(counts(path, None), None);
+        }
+        for path in
+            ["/a/b/c/_c_1-latch-0000000007", "/a/_c_1-latch-0000000007", "/a/b/_c_1-lock-0000000007", "/a/b/c", "/"]
+        {
+            assert_eq!(counts(path, Some(refused.clone())), None, "{path}");
+        }
+    }
 }
