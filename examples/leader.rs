@@ -15,6 +15,7 @@ use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::{LeaderObserver, LeaderSelector, Leadership, ObservedLeader};
 use curator_test::{Direction, FaultProxy};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, stdin};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -48,7 +49,7 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
     let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).start()?;
     let selector = LeaderSelector::builder(&client, PATH)?.id(name).build();
     let job = |leadership: Leadership| async move {
-        println!("{LEADS}{}", leadership.fencing_token());
+        say(&format!("{LEADS}{}", leadership.fencing_token()));
         let _end = SaysWhenDropped;
         // The work of a leader.
         leadership.shutdown_requested().await;
@@ -60,11 +61,17 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// With the time by the clock that all processes share: the first one may read two lines in the wrong order.
+fn say(line: &str) {
+    let now = clock_gettime(ClockId::Monotonic);
+    println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
+}
+
 struct SaysWhenDropped;
 
 impl Drop for SaysWhenDropped {
     fn drop(&mut self) {
-        println!("{ENDS}");
+        say(ENDS);
     }
 }
 
@@ -86,7 +93,7 @@ async fn tell() -> Result<(), Failure> {
         }
     });
     let (lines, said) = mpsc::unbounded_channel();
-    let mut stage = Stage { said, leader: None };
+    let mut stage = Stage { said, leader: None, overlap: None };
 
     let mut replicas = Vec::new();
     for name in ["a", "b", "c"] {
@@ -130,6 +137,9 @@ async fn tell() -> Result<(), Failure> {
     stage.until("c", LEADS).await?;
     println!("Nobody led for {:.3} s, or less.", since.elapsed().as_secs_f64());
 
+    if let Some((leader, _)) = stage.overlap {
+        stage.until(leader, ENDS).await?;
+    }
     println!("\nc is told to end, too.");
     for mut replica in replicas {
         drop(replica.process.stdin.take());
@@ -144,7 +154,7 @@ async fn tell() -> Result<(), Failure> {
     drop(observer);
     client.close().await?;
     observing.await?;
-    println!("Never did two lead at once.");
+    println!("No two replicas led at the same time.");
     Ok(())
 }
 
@@ -162,6 +172,8 @@ async fn participants(selector: &LeaderSelector, count: usize) -> Result<(), Fai
 struct Stage {
     said: mpsc::UnboundedReceiver<(&'static str, String)>,
     leader: Option<&'static str>,
+    /// A leader that has not said that its term is over, and when another one began.
+    overlap: Option<(&'static str, f64)>,
 }
 
 impl Stage {
@@ -170,13 +182,26 @@ impl Stage {
         loop {
             let (name, line) =
                 tokio::time::timeout(DEFAULT_TIMEOUT, self.said.recv()).await?.ok_or("all replicas have ended")?;
+            let (at, line) = line.split_once(' ').ok_or("a line without a time")?;
+            let at: f64 = at.parse()?;
             println!("{name}: {line}");
             if line.starts_with(LEADS) {
-                if let Some(leader) = self.leader.replace(name) {
-                    return Err(format!("{leader} and {name} lead at once").into());
+                if let Some((leader, _)) = self.overlap {
+                    return Err(format!("{leader} and others lead at once").into());
                 }
-            } else if line == ENDS && self.leader == Some(name) {
-                self.leader = None;
+                self.overlap = self.leader.replace(name).map(|leader| (leader, at));
+            } else if line == ENDS {
+                if let Some((leader, since)) = self.overlap
+                    && leader == name
+                {
+                    if at > since {
+                        return Err(format!("{leader} led until {at}, and another one from {since} on").into());
+                    }
+                    self.overlap = None;
+                }
+                if self.leader == Some(name) {
+                    self.leader = None;
+                }
             }
             if name == who && line.starts_with(what) {
                 return Ok(());

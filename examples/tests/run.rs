@@ -250,6 +250,6 @@ fn leader() {
         for seen in ["observer: a leads", "observer: b leads", "observer: c leads", "and nobody leads."] {
             assert!(printed.contains(seen), "no {seen:?} in: {printed}");
         }
-        assert!(printed.contains("Never did two lead at once."), "{printed}");
+        assert!(printed.contains("No two replicas led at the same time."), "{printed}");
     }
 }

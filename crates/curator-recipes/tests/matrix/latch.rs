@@ -246,10 +246,15 @@ impl Scene {
         let mut last = None;
         while !all.is_empty() {
             let (term, first, _) = select_all(all.iter().map(|one| Box::pin(one.latch.leadership()))).await;
-            let Ok(term) = term else {
+            let is_leaving = self.course.phase == Phase::TakeOver && all[first].who != ACTOR;
+            let term = match term {
+                Ok(term) => term,
                 // It was about to leave when the fault struck.
-                all.remove(first);
-                continue;
+                Err(Error::RecipeClosed { .. }) if is_leaving => {
+                    all.remove(first);
+                    continue;
+                }
+                Err(error) => panic!("participant {}: {error}", all[first].who),
             };
             if self.terms.has_ended(all[first].who, &term) {
                 term.lost().await;

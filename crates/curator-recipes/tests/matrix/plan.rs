@@ -76,8 +76,9 @@ impl Sent {
         let mut gaps: Vec<_> =
             found.iter().filter_map(|(cell, requests)| Some(format!("{cell}: no {}", missing(requests)?))).collect();
         let kinds = Kind::STRUCK.into_iter().filter(|kind| kind.stands_for_recovery());
-        let uncut = kinds.filter(|kind| !found.iter().any(|(cell, _)| cell.course.kind == *kind));
-        gaps.extend(uncut.map(|kind| format!("{}: its acquire is not cut", kind.name())));
+        let subjects = kinds.map(Kind::name).chain(["leader latch"]);
+        let uncut = subjects.filter(|subject| !found.iter().any(|(cell, _)| cell.course.subject() == *subject));
+        gaps.extend(uncut.map(|subject| format!("{subject}: its acquire is not cut")));
         gaps
     }
 

@@ -10,7 +10,7 @@ pub(crate) struct Operation {
     /// is sent several times: `4 looks at the nodes of the path`. `(look)` is sent to [old servers](Self::pipelines)
     /// only. `the event` and `nothing` are not requests.
     pub(crate) sends: &'static str,
-    /// Requests and round trips of Curator 5.9. No test counts them: those of the table `cycles` were measured by hand,
+    /// Requests and round trips of Curator 5.9. No test here counts them: those of the table `cycles` were measured by hand,
     /// and the bench counts them too, except the read lock of a writer; those of its leader latch are counted by
     /// an interop test, but that of `leader()`, which is read in its source.
     pub(crate) curator: Option<(u64, u64)>,

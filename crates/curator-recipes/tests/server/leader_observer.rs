@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use crate::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, end_session, path,
-    proxy, queue_of, server_at, soon, unplug, until, without_probes,
+    proxy, queue_of, server_at, soon, unplug, until, until_watched, without_probes,
 };
 
 fn latch(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
@@ -148,8 +148,10 @@ async fn while_there_is_no_connection_the_leader_is_unknown() {
     let before = client.session().await.unwrap();
     end_session(&proxy).await;
     soon(before.ended()).await;
+    let its_new = async || client.try_session().is_ok_and(|session| !session.is_same(&before));
+    until(its_new).await;
+    until_watched(client.try_session().unwrap().id(), leader.path.as_str()).await;
     is(&observer, ObservedLeader::Leader(leader)).await;
-    // It is watched in the new session.
     soon(second.close()).await.unwrap();
     is(&observer, ObservedLeader::NoLeader).await;
 }
@@ -214,6 +216,11 @@ async fn a_leader_that_is_revoked_keeps_its_id() {
     let mut state = observer.state();
     state.mark_unchanged();
     revoke(&client, guard.node()).await.unwrap();
+    // It has read the node since, and the answers have come.
+    for _ in 0..5 {
+        client.check_exists("/").await.unwrap();
+    }
+    assert!(!state.has_changed().unwrap(), "{:?}", state.borrow());
     guard.release().await.unwrap();
     soon(state.changed()).await.unwrap();
     assert_eq!(*state.borrow(), ObservedLeader::NoLeader, "after {leader:?}");
@@ -259,12 +266,12 @@ async fn nothing_is_left_of_an_observer_that_is_dropped() {
     };
     assert!(is_watched().await);
     // A receiver keeps it going, and a clone.
-    let (state, clone) = (observer.state(), observer.clone());
+    let (mut state, clone) = (observer.state(), observer.clone());
     drop(observer);
-    drop(state);
     soon(first.resign()).await.unwrap();
     let is_new = |value: &ObservedLeader| matches!(value, ObservedLeader::Leader(leader) if leader.path != node);
-    soon(clone.state().wait_for(is_new)).await.unwrap();
+    soon(state.wait_for(is_new)).await.unwrap();
+    drop(state);
     let node_now = soon(clone.leader()).await.unwrap().unwrap().path;
     drop(clone);
     until(async || {
@@ -275,7 +282,7 @@ async fn nothing_is_left_of_an_observer_that_is_dropped() {
 }
 
 #[tokio::test]
-async fn it_begins_before_its_servers_and_ends_with_its_client() {
+async fn it_begins_before_its_client_is_connected_and_ends_with_it() {
     let server = TestingServer::shared().await;
     let path = path("observed-closed");
     let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();

@@ -52,7 +52,8 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
 }
 
 /// An interrupt that comes at the end of a job, or a second one, ends the run or the next term: CURATOR-73, 518, 671.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+// On one thread: all interrupts come before the next term.
+#[tokio::test]
 async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_term() {
     let (client, path) = (connected().await, path("selector-interrupts"));
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
