@@ -49,7 +49,7 @@ pub(crate) fn certain(run: &Run, hold: &Hold) -> Option<u64> {
     Some(believed(hold)?.min(run.struck(hold.key)))
 }
 
-/// The same, if nobody had deleted its node.
+/// As [`certain`], but an operator's delete of the node is ignored.
 fn believed(hold: &Hold) -> Option<u64> {
     Some(hold.valid?.min(hold.invalid.unwrap_or(u64::MAX)).min(hold.releasing.unwrap_or(u64::MAX)))
 }

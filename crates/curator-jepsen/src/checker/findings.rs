@@ -216,7 +216,7 @@ pub struct Aftermath {
     pub overlaps: u64,
     /// Those that have begun while another leader had not yet noticed that an operator had deleted its node.
     pub without_node: u64,
-    /// The longest time for which nobody certainly led.
+    /// The longest interval without a certain leader.
     pub leaderless: Duration,
 }
 

@@ -68,9 +68,9 @@
 //!
 //! # Leaders
 //!
-//! The terms of leaders are holds. [`Aftermath`] also has the longest time after each strike for which nobody certainly led: the
-//! conductor's `Nemesis` and `Finishing` bound it. A term of which no true answer is known is none, and the last term before a
-//! loss ends with its last true answer; so that time is never too short, and too long by about the time between two samples.
+//! The terms of leaders are holds. [`Aftermath`] also contains the longest interval without a certain leader after each strike; the
+//! conductor's events `Nemesis` and `Finishing` delimit it. A term that was never found valid does not count, and the last term
+//! before a loss ends when it was last found valid. So the interval is never too short, and too long by about the sampling interval.
 //!
 //! # Cost
 //!

@@ -43,7 +43,7 @@ pub(crate) fn aftermaths<'a>(
     aftermaths
 }
 
-/// Until when somebody has certainly led after each term and all before it.
+/// For each term, the latest end of it and of all terms before it.
 fn reached(terms: &[Span<'_>]) -> Vec<u64> {
     let mut reached = 0;
     let latest = terms.iter().map(|term| {
@@ -53,7 +53,7 @@ fn reached(terms: &[Span<'_>]) -> Vec<u64> {
     latest.collect()
 }
 
-/// The longest time of this strike for which nobody led. The terms are in the order of their begin.
+/// The longest interval without a leader during this strike. The terms are sorted by start.
 fn leaderless(terms: &[Span<'_>], reached: &[u64], strike: &Strike) -> u64 {
     let first = terms.partition_point(|term| term.start < strike.from);
     let before = first.checked_sub(1).map_or(0, |last| reached[last]);

@@ -36,7 +36,7 @@ impl Held {
         if let Self::Term(term) = self { Some(term) } else { None }
     }
 
-    /// Whose it is, within this process. A term is its own owner: nobody enters it again.
+    /// Its owner within this process. Each term has a separate one: a term is not reentrant.
     pub(super) fn owner(&self) -> String {
         let of_term = self.term().map(|term| format!("term {}", term.leadership.fencing_token()));
         of_term.or_else(|| self.guards().next().map(|guard| guard.owner().to_string())).unwrap_or_default()
@@ -61,7 +61,7 @@ impl Held {
     /// Runs some work while all of it is held, and drops the work when a part is lost.
     pub(super) async fn run(&self, work: impl Future<Output = ()> + Send) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(work);
-        // Each guard has a node of its own to watch. The sampler tells of the loss.
+        // Each guard watches its own node. The sampler records a loss.
         for guard in self.guards() {
             work = Box::pin(async move { drop(guard.run(work).await) });
         }
