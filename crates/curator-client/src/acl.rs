@@ -89,7 +89,7 @@ pub fn digest_id(user: &str, password: &str) -> AuthId {
 }
 
 /// The ACLs of a client's nodes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Acls {
     pub(crate) default: Arc<[Acl]>,
     /// `None` if all nodes have the default.

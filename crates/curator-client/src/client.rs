@@ -13,9 +13,10 @@ mod read;
 mod recipe_support;
 mod retry;
 mod transaction;
+mod watching;
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
 
@@ -25,6 +26,7 @@ pub use self::delete::DeleteBuilder;
 pub use self::health::{ClientHealth, ConnectionFailure};
 pub use self::recipe_support::RecipeSupport;
 pub use self::transaction::Transaction;
+pub use self::watching::WatchingClient;
 use crate::acl::{Acl, Acls};
 use crate::closing::Closing;
 use crate::error::{Error, Result};
@@ -85,6 +87,8 @@ struct Inner {
     acls: Acls,
     lock_data: Arc<LockData>,
     extensions: Extensions,
+    /// The client with the second session, once a recipe needs it.
+    watching: Mutex<Option<CuratorClient>>,
 }
 
 impl Drop for Inner {
@@ -134,7 +138,12 @@ impl CuratorClient {
     /// Closing continues when the future is dropped.
     pub async fn close(&self) -> Result<()> {
         self.inner.closing.begin();
-        self.inner.closing.finished().await
+        let watching = self.close_watching();
+        let closed = self.inner.closing.finished().await;
+        match watching {
+            Some(watching) => closed.and(watching.inner.closing.finished().await),
+            None => closed,
+        }
     }
 
     /// Waits until [`close`](Self::close) is called on any clone, or the client ends otherwise. Returns what all calls return from

@@ -125,7 +125,7 @@ mod zk;
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};
 pub use crate::client::{
     ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, RecipeSupport,
-    Transaction,
+    Transaction, WatchingClient,
 };
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
@@ -149,13 +149,14 @@ pub use crate::retry_policy::{
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use crate::sasl::SaslOptions;
-pub use crate::session::{HeldNode, Request, Session, Turn};
+pub use crate::session::{HeldNode, Request, Session, Turn, WatchingSession};
 pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};
 pub use crate::timer::Deadline;
 #[cfg(feature = "tls")]
 pub use crate::tls::{InvalidTlsOptions, TlsOptions, TlsText};
 pub use crate::tls::{TlsFailure, TlsProblem};
+pub use crate::zk::recursive_watch::{RecursiveWatch, TreeEvent};
 pub use crate::zk::watch::{Watch, WatchEvent};
 
 /// The example of the README compiles.

@@ -11,7 +11,7 @@ use crate::sasl::SaslOptions;
 use crate::tls::TlsOptions;
 
 /// How a client opens its sessions, and what limits their requests.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SessionOptions {
     /// The client's name, for the log.
     pub(crate) name: Arc<str>,

@@ -5,6 +5,7 @@ mod held_nodes;
 mod open;
 mod requests;
 mod turns;
+mod watching;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +19,7 @@ pub(crate) use self::open::OpenFailure;
 pub use self::requests::Request;
 pub use self::turns::Turn;
 use self::turns::Turns;
+pub use self::watching::WatchingSession;
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
 use crate::options::SessionOptions;
@@ -25,6 +27,7 @@ use crate::path::ZPath;
 use crate::session_lease::SessionLease;
 use crate::timer::Timer;
 use crate::zk::link::Link;
+use crate::zk::recursive_watch::Removals;
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
@@ -52,7 +55,6 @@ pub struct Session {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     epoch: u64,
     session_id: i64,
@@ -71,6 +73,7 @@ struct Inner {
     /// How many connections there have been.
     connections: AtomicU64,
     held_nodes: Arc<HeldNodes>,
+    removals: Arc<Removals>,
 }
 
 impl std::fmt::Debug for Session {
@@ -101,6 +104,7 @@ impl Session {
                 turns: Arc::default(),
                 connections: AtomicU64::new(1),
                 held_nodes: Arc::default(),
+                removals: Arc::default(),
             }),
         }
     }
@@ -347,7 +351,9 @@ impl Session {
     /// Returns the session's connection, over which the session can be closed properly. Dropping it does that too.
     pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
         self.end_for_all(end);
-        self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.inner.removals.abandon();
+        link
     }
 
     fn end_for_all(&self, end: SessionEnd) {

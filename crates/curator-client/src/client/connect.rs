@@ -1,11 +1,12 @@
 //! How a client comes to its first session.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::builder::CuratorClientBuilder;
+use super::builder::{CuratorClientBuilder, ValidOptions};
 use super::{CuratorClient, Inner};
 use crate::clock::ClockInstant;
 use crate::closing::Closing;
@@ -60,44 +61,10 @@ impl CuratorClientBuilder {
         if reactor::has_forked() {
             return Err(Error::Forked);
         }
-        let (options, timer) = (client.options, Timer::new(tokio::runtime::Handle::current()));
+        let runtime = Handle::current();
         // Panics here, and not in a task, if the runtime has no timers.
         drop(tokio::time::sleep(Duration::ZERO));
-        let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name, PACE)));
-        let (session_options, for_sessions) = (Arc::clone(&options), Arc::clone(&journal));
-        let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), for_sessions));
-        let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));
-        let lock_data = Arc::new(LockData::new(client.lock_data));
-        let (janitor, queue) = Janitor::new(&options.name);
-        let mut worker = JoinSet::new();
-        worker.spawn(InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))));
-        let drained = drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
-        let supervisor = Supervisor {
-            options: Arc::clone(&options),
-            timer: timer.clone(),
-            closing: closing.clone(),
-            sessions: Arc::clone(&sessions),
-            states: Arc::clone(&states),
-            journal: Arc::clone(&journal),
-            lock_data: Arc::clone(&lock_data),
-        };
-        journal.started(&options.servers);
-        // The client owns this task: it ends with `close`, or when the last handle is dropped.
-        tokio::spawn(InProcess::new(Box::pin(supervisor.run(drained, worker))));
-        let inner = Inner {
-            options,
-            timer,
-            closing,
-            sessions,
-            states,
-            journal,
-            janitor,
-            retry_policy: client.retry_policy,
-            acls: client.acls,
-            lock_data,
-            extensions: Extensions::default(),
-        };
-        Ok(CuratorClient { inner: Arc::new(inner), root: client.root })
+        Ok(start(client, &runtime))
     }
 
     /// Creates a client and waits for its first session. The client lives on the runtime on which this is called.
@@ -127,6 +94,47 @@ impl CuratorClientBuilder {
         client.first_session().await?;
         Ok(client)
     }
+}
+
+/// Starts the tasks of a client on `runtime`.
+pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
+    let (options, timer) = (client.options, Timer::new(runtime.clone()));
+    let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name, PACE)));
+    let (session_options, for_sessions) = (Arc::clone(&options), Arc::clone(&journal));
+    let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), for_sessions));
+    let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));
+    let lock_data = Arc::new(LockData::new(client.lock_data));
+    let (janitor, queue) = Janitor::new(&options.name);
+    let mut worker = JoinSet::new();
+    worker.spawn_on(InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))), runtime);
+    let drained = drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
+    let supervisor = Supervisor {
+        options: Arc::clone(&options),
+        timer: timer.clone(),
+        closing: closing.clone(),
+        sessions: Arc::clone(&sessions),
+        states: Arc::clone(&states),
+        journal: Arc::clone(&journal),
+        lock_data: Arc::clone(&lock_data),
+    };
+    journal.started(&options.servers);
+    // The client owns this task: it ends with `close`, or when the last handle is dropped.
+    runtime.spawn(InProcess::new(Box::pin(supervisor.run(drained, worker))));
+    let inner = Inner {
+        options,
+        timer,
+        closing,
+        sessions,
+        states,
+        journal,
+        janitor,
+        retry_policy: client.retry_policy,
+        acls: client.acls,
+        lock_data,
+        extensions: Extensions::default(),
+        watching: Mutex::default(),
+    };
+    CuratorClient { inner: Arc::new(inner), root: client.root }
 }
 
 impl CuratorClient {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::CuratorClient;
 use super::containers::create_with_parents;
+use super::watching::WatchingClient;
 use crate::acl::Acl;
 use crate::error::Result;
 use crate::node::containers::{missing_parents, transact_with_containers};
@@ -62,6 +63,13 @@ pub trait RecipeSupport: Sealed {
     /// A [mark](crate::ProtectionId) in its name is left out.
     #[must_use]
     fn acl_for(&self, path: &ZPath) -> Arc<[Acl]>;
+
+    /// The client's second session, for recursive watches; opened by the first call.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`](crate::Error::Closed), or how the client has ended otherwise.
+    fn watching_client(&self) -> Result<WatchingClient>;
 
     /// Creates a node in `session`, with its missing parents as containers: in one transaction, if any are missing. Retries
     /// nothing.
@@ -153,6 +161,10 @@ impl RecipeSupport for CuratorClient {
         let name = ProtectionId::strip(path.name());
         let unmarked = if name == path.name() { None } else { path.parent().and_then(|dir| dir.child(name).ok()) };
         acls.of(unmarked.as_ref().unwrap_or(path))
+    }
+
+    fn watching_client(&self) -> Result<WatchingClient> {
+        self.watching()
     }
 
     async fn create_with_containers(&self, session: &Session, node: &NodeSpec) -> Result<Created> {

@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    fn send<T: Send + 'static>(
+    pub(super) fn send<T: Send + 'static>(
         &self,
         operation: &'static str,
         path: &ZPath,

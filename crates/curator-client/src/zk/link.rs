@@ -14,12 +14,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use zookeeper_client::{Acl as ZkAcl, Acls, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError};
+use zookeeper_client::{Acl as ZkAcl, Acls, AddWatchMode, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError};
 
 pub(crate) use self::diagnosis::Diagnosis;
 pub(crate) use self::hosts::ConnectFailure;
 pub(crate) use self::open::SessionKey;
 use super::data::{from_acl, from_stat, to_acl};
+use super::recursive_watch::{RecursiveWatch, Removals, requested};
 use super::start::start;
 use super::task::{LinkEnd, SessionTask};
 use super::watch::Watch;
@@ -143,6 +144,12 @@ impl Link {
             let (children, watcher) = client.list_and_watch_children(path.as_str()).await?;
             Ok((children, Watch::new(watcher, task)))
         })
+    }
+
+    pub(crate) fn watch_recursive(&self, path: &ZPath, removals: &Arc<Removals>) -> Answer<RecursiveWatch> {
+        let (client, path) = (self.client.clone(), path.clone());
+        let watcher = start(async move { client.watch(path.as_str(), AddWatchMode::PersistentRecursive).await });
+        requested(watcher, &self.task, removals)
     }
 
     pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {

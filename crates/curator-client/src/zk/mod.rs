@@ -31,7 +31,8 @@
 //! | it does not say why it cannot begin with GSSAPI | `ticket.rs`: looks for the ticket first |
 //! | a TTL of less than a millisecond becomes no TTL at all | [`link`]: refused |
 //! | dropping the last handle closes the session only in the background | `connection.rs`: `close` waits for the server's confirmation |
-//! | a one-shot watch removes a persistent one on the same path (ZOOKEEPER-4466) | one-shot watches only |
+//! | it uses freed memory when a persistent watcher is dropped while events are on the way, and a watch is set on their path | [`recursive_watch`]: an answered request between the removal and the next watch, in a session without one-shot watches |
+//! | a persistent watcher panics when it is polled after the end of its connection, and is not set again on the next one | [`recursive_watch`]: any session event is its last |
 //! | its event loop (`async-io`) never works in a process that had no descriptor left at its first use | [`reactor`]: started when there are enough |
 //! | `Client::lock` leaks its node when cancelled | not used |
 
@@ -42,6 +43,7 @@ mod in_place;
 pub(crate) mod link;
 mod multi;
 pub(crate) mod reactor;
+pub(crate) mod recursive_watch;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 mod sasl;
 mod sockets;

@@ -1,0 +1,72 @@
+//! The second session of a client, for recursive watches.
+
+use std::sync::{Arc, PoisonError};
+
+use super::CuratorClient;
+use super::builder::ValidOptions;
+use super::connect::start;
+use crate::error::Result;
+use crate::options::SessionOptions;
+use crate::session::WatchingSession;
+use crate::state::ConnectionStates;
+
+/// The second session of a client, which has the recursive watches of all caches; made by
+/// [`RecipeSupport::watching_client`](crate::RecipeSupport::watching_client). Clones are handles to it.
+///
+/// It is opened when it is first asked for, and closed with the client. It creates no nodes, so nothing depends on its end.
+#[derive(Debug, Clone)]
+pub struct WatchingClient {
+    client: CuratorClient,
+}
+
+impl WatchingClient {
+    /// The current session, once it has a connection; waits for that no longer than the connection timeout.
+    ///
+    /// # Errors
+    ///
+    /// [`NotConnected`](crate::Error::NotConnected), [`Closed`](crate::Error::Closed).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn session(&self) -> Result<WatchingSession> {
+        Ok(WatchingSession::new(self.client.session().await?))
+    }
+
+    /// A stream of every transition of this session's connection; the first item is its current state.
+    #[must_use]
+    pub fn connection_states(&self) -> ConnectionStates {
+        self.client.connection_states()
+    }
+}
+
+impl CuratorClient {
+    /// The client with the second session, started by the first call.
+    pub(super) fn watching(&self) -> Result<WatchingClient> {
+        let mut watching = self.inner.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = &*watching {
+            return Ok(WatchingClient { client: client.clone() });
+        }
+        if self.inner.closing.has_begun() {
+            return Err(self.inner.closing.error());
+        }
+        let options = SessionOptions { name: format!("{} (caches)", self.name()).into(), ..(*self.inner.options).clone() };
+        let another = ValidOptions {
+            options: Arc::new(options),
+            retry_policy: Arc::clone(&self.inner.retry_policy),
+            acls: self.inner.acls.clone(),
+            lock_data: None,
+            root: self.root.clone(),
+        };
+        let client = start(another, self.runtime());
+        *watching = Some(client.clone());
+        Ok(WatchingClient { client })
+    }
+
+    /// Starts to close the second session, if there is one; returns its client.
+    pub(super) fn close_watching(&self) -> Option<CuratorClient> {
+        let watching = self.inner.watching.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        watching.inner.closing.begin();
+        Some(watching)
+    }
+}

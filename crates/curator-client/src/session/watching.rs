@@ -1,0 +1,70 @@
+//! A session for recursive watches, in which no one-shot watches are set.
+
+use super::Session;
+use crate::error::Result;
+use crate::operation::{ReadOperation, ReadResult};
+use crate::path::ZPath;
+use crate::zk::recursive_watch::RecursiveWatch;
+
+/// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same session.
+///
+/// It has no one-shot watches: on servers older than 3.9, a one-shot watch ends a recursive one on the same path
+/// (ZOOKEEPER-4466), and the client crate is not safe with both. Requests are those of a [`Session`].
+#[derive(Debug, Clone)]
+pub struct WatchingSession {
+    session: Session,
+}
+
+impl WatchingSession {
+    pub(crate) fn new(session: Session) -> Self {
+        Self { session }
+    }
+
+    /// Sets a watch on a node and everything below it; the node need not exist. Waits until other watches of the session are set or
+    /// removed. Needs ZooKeeper 3.6 or newer.
+    ///
+    /// One request, and another one before it if a watch was removed since the last.
+    ///
+    /// # Errors
+    ///
+    /// [`Unimplemented`](crate::Error::Unimplemented) when the server has no recursive watches; those of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the watch is removed as soon as it is set.
+    pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
+        let removals = &self.session.inner.removals;
+        let setting = removals.setting().await;
+        setting.settle(async || self.sync(path).await).await?;
+        self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await
+    }
+
+    /// Waits until the watches that were dropped are removed from the server.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped removal is completed by the next one, or before the next watch is set.
+    pub async fn remove_dropped_watches(&self) -> Result<()> {
+        self.session.inner.removals.setting().await.settle(async || self.sync(&ZPath::root()).await).await
+    }
+
+    /// See [`Session::read_all`].
+    pub fn read_all(&self, operations: Vec<ReadOperation>) -> super::Request<Vec<Result<ReadResult>>> {
+        self.session.read_all(operations)
+    }
+
+    /// See [`Session::sync`].
+    pub fn sync(&self, path: &ZPath) -> super::Request<()> {
+        self.session.sync(path)
+    }
+
+    /// The size of the largest request in bytes.
+    #[must_use]
+    pub fn max_request_size(&self) -> usize {
+        self.session.inner.options.max_request_size
+    }
+}

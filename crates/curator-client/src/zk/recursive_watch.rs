@@ -1,0 +1,246 @@
+//! Recursive watches: each reports every change at a node and below it, until its connection ends.
+//!
+//! The client crate uses freed memory when a recursive watcher is dropped while events are on the way to it, and a watch is then set
+//! on one of their paths (`docs/upstream.md`). So in one session, watches are set and removed one after another, and between a
+//! removal and the next watch stands an answered request: when its answer is there, so are all events from before the removal
+//! ([ADR 0043](../../../../docs/adr/0043-a-separate-session-for-recursive-watches.md)).
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use zookeeper_client::{Error as ZkError, EventType, PersistentWatcher, WatchedEvent};
+
+use super::task::{CountedWatch, SessionTask};
+use crate::path::ZPath;
+
+/// What a [`RecursiveWatch`] saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TreeEvent {
+    /// This node was created.
+    Created(ZPath),
+    /// This node was deleted.
+    Deleted(ZPath),
+    /// The data of this node changed.
+    DataChanged(ZPath),
+    /// The watch is gone because its connection has ended, and anything may have happened since. Set a new one, then read all again.
+    Interrupted,
+}
+
+/// A watch on a node and everything below it, whether or not the node exists.
+///
+/// Events arrive in the order in which the server made the changes, and before the answer to any request that shows one of them.
+/// An event that was taken out may be older than what a later answer shows: read the node again.
+#[must_use = "a watch that is dropped is removed from the server"]
+pub struct RecursiveWatch {
+    /// `None` once its connection has ended. The crate panics if it is polled then.
+    watcher: Option<PersistentWatcher>,
+    task: SessionTask,
+    removals: Arc<Removals>,
+    _counted: CountedWatch,
+}
+
+impl RecursiveWatch {
+    fn new(watcher: PersistentWatcher, task: SessionTask, removals: Arc<Removals>) -> Self {
+        let _counted = task.count_watch();
+        Self { watcher: Some(watcher), task, removals, _counted }
+    }
+
+    /// Waits for the next event. After [`Interrupted`](TreeEvent::Interrupted), later calls return it again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> TreeEvent {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// As [`next`](Self::next), for a hand-written future.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
+        let Some(watcher) = &mut self.watcher else { return Poll::Ready(TreeEvent::Interrupted) };
+        // The crate panics if its task is gone. Without the task there is no event; and the end of the task wakes this one.
+        let event = match self.task.while_alive(|| pin!(watcher.changed()).poll(cx)) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(event)) => translate(event),
+            Err(_) => TreeEvent::Interrupted,
+        };
+        if event == TreeEvent::Interrupted {
+            self.give_up();
+        }
+        Poll::Ready(event)
+    }
+
+    fn give_up(&mut self) {
+        if let Some(watcher) = self.watcher.take() {
+            self.removals.add(watcher);
+        }
+    }
+}
+
+impl Drop for RecursiveWatch {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+impl std::fmt::Debug for RecursiveWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecursiveWatch").field("is_interrupted", &self.watcher.is_none()).finish_non_exhaustive()
+    }
+}
+
+/// Any session event ends the watch: the crate reports a lost connection so, and the links of a session never reconnect.
+fn translate(event: WatchedEvent) -> TreeEvent {
+    let Ok(path) = ZPath::on_server(&event.path) else { return TreeEvent::Interrupted };
+    match event.event_type {
+        EventType::NodeCreated => TreeEvent::Created(path),
+        EventType::NodeDeleted => TreeEvent::Deleted(path),
+        EventType::NodeDataChanged => TreeEvent::DataChanged(path),
+        // A recursive watch reports no changes of children.
+        EventType::NodeChildrenChanged | EventType::Session => TreeEvent::Interrupted,
+    }
+}
+
+/// Orders the removals of one session's recursive watches among the requests that set them.
+#[derive(Default)]
+pub(crate) struct Removals {
+    /// Locked while a watch is being set.
+    setting: tokio::sync::Mutex<()>,
+    unwanted: Mutex<Unwanted>,
+    /// Whether a watch was removed since the last answered request.
+    unconfirmed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Unwanted {
+    watchers: Vec<PersistentWatcher>,
+    /// Requests that set watches, whose callers do not wait for the answers.
+    requested: Vec<Answer>,
+}
+
+type Answer = BoxFuture<'static, Result<RecursiveWatch, ZkError>>;
+
+/// The right to set a watch.
+pub(crate) struct Setting<'a> {
+    removals: &'a Arc<Removals>,
+    guard: Option<tokio::sync::MutexGuard<'a, ()>>,
+}
+
+impl Removals {
+    /// Waits until no watch is being set.
+    pub(crate) async fn setting(self: &Arc<Self>) -> Setting<'_> {
+        Setting { removals: self, guard: Some(self.setting.lock().await) }
+    }
+
+    /// The session is over: nothing is asked of its connection any more.
+    pub(crate) fn abandon(&self) {
+        let unwanted = std::mem::take(&mut *self.unwanted());
+        drop(unwanted);
+    }
+
+    fn add(&self, watcher: PersistentWatcher) {
+        self.unwanted().watchers.push(watcher);
+        if let Ok(guard) = self.setting.try_lock() {
+            self.remove(guard);
+        }
+    }
+
+    /// Removes the unwanted watches, unless a watch is still being set.
+    fn remove(&self, setting: tokio::sync::MutexGuard<'_, ()>) {
+        let mut unwanted = self.unwanted();
+        if !unwanted.requested.is_empty() {
+            return;
+        }
+        let watchers = std::mem::take(&mut unwanted.watchers);
+        drop(unwanted);
+        if !watchers.is_empty() {
+            self.unconfirmed.store(true, Ordering::Release);
+        }
+        // This writes to the connection.
+        drop(watchers);
+        drop(setting);
+    }
+
+    fn unwanted(&self) -> MutexGuard<'_, Unwanted> {
+        self.unwanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Setting<'_> {
+    /// Removes the watches that are not wanted any more. `confirm` sends a request and waits for its answer.
+    pub(crate) async fn settle<E>(&self, confirm: impl AsyncFn() -> Result<(), E>) -> Result<(), E> {
+        loop {
+            let next = self.removals.unwanted().requested.pop();
+            let Some(answer) = next else { break };
+            // A watch that was set after all joins the unwanted ones.
+            drop(Requested { answer: Some(answer), removals: Arc::downgrade(self.removals) }.await);
+        }
+        let watchers = std::mem::take(&mut self.removals.unwanted().watchers);
+        if !watchers.is_empty() {
+            self.removals.unconfirmed.store(true, Ordering::Release);
+        }
+        drop(watchers);
+        if self.removals.unconfirmed.load(Ordering::Acquire) {
+            confirm().await?;
+            self.removals.unconfirmed.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Setting<'_> {
+    fn drop(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            self.removals.remove(guard);
+        }
+    }
+}
+
+/// An answer that the session keeps if nothing waits for it: the watch may be set all the same.
+struct Requested {
+    answer: Option<Answer>,
+    removals: Weak<Removals>,
+}
+
+impl Future for Requested {
+    type Output = Result<RecursiveWatch, ZkError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(answer) = &mut self.answer else { return Poll::Pending };
+        let polled = answer.poll_unpin(cx);
+        if polled.is_ready() {
+            self.answer = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Requested {
+    fn drop(&mut self) {
+        if let (Some(answer), Some(removals)) = (self.answer.take(), self.removals.upgrade()) {
+            removals.unwanted().requested.push(answer);
+        }
+    }
+}
+
+/// The answer to a request that sets a watch.
+pub(super) fn requested(
+    watcher: BoxFuture<'static, Result<PersistentWatcher, ZkError>>,
+    task: &SessionTask,
+    removals: &Arc<Removals>,
+) -> Answer {
+    let (task, removals) = (task.clone(), Arc::downgrade(removals));
+    // What is kept has no handle to its keeper.
+    let for_watch = Weak::clone(&removals);
+    let answer = async move {
+        let watcher = watcher.await?;
+        let removals = for_watch.upgrade().ok_or(ZkError::ClientClosed)?;
+        Ok(RecursiveWatch::new(watcher, task, removals))
+    };
+    Requested { answer: Some(answer.boxed()), removals }.boxed()
+}
