@@ -9,34 +9,43 @@ use tokio::sync::watch;
 
 use crate::error::Error;
 
+/// The error of a recipe that has a task: what its calls return once the task has ended. With [`From`] it is that of a client
+/// whose runtime has dropped the task.
+pub(crate) trait TaskError: From<curator_client::Error> + Clone + Send + Sync + 'static {
+    /// A panic has ended the task of the recipe at `path`.
+    fn panicked(path: ZPath, message: String) -> Self;
+}
+
+impl TaskError for Error {
+    fn panicked(path: ZPath, message: String) -> Self {
+        Self::RecipePanicked { path, message }
+    }
+}
+
 /// A task on the client's runtime. Clones are handles to the same task, which none of them keeps running.
 ///
 /// The rules are in `docs/adr/0040`: the task owns no handle of its recipe, and ends when the recipe's command channel closes.
 #[derive(Debug, Clone)]
-pub(crate) struct RecipeTask {
+pub(crate) struct RecipeTask<E = Error> {
     client: CuratorClient,
     /// How it has ended. Closed without a value if its runtime has ended.
-    end: watch::Receiver<Option<Error>>,
+    end: watch::Receiver<Option<E>>,
 }
 
-impl RecipeTask {
+impl<E: TaskError> RecipeTask<E> {
     /// Starts `work` for the recipe at `path`. What it returns is what the recipe's calls return from then on.
-    pub(crate) fn start(
-        client: &CuratorClient,
-        path: ZPath,
-        work: impl Future<Output = Error> + Send + 'static,
-    ) -> Self {
+    pub(crate) fn start(client: &CuratorClient, path: ZPath, work: impl Future<Output = E> + Send + 'static) -> Self {
         let (ended, end) = watch::channel(None);
         client.runtime().spawn(async move {
             let done = AssertUnwindSafe(work).catch_unwind().await;
-            let error = done.unwrap_or_else(|panic| Error::RecipePanicked { path, message: panic_message(panic) });
+            let error = done.unwrap_or_else(|panic| E::panicked(path, panic_message(panic)));
             ended.send_replace(Some(error));
         });
         Self { client: client.clone(), end }
     }
 
     /// Waits until the task has ended, and returns why.
-    pub(crate) async fn ended(&self) -> Error {
+    pub(crate) async fn ended(&self) -> E {
         let mut end = self.end.clone();
         if let Ok(end) = end.wait_for(Option::is_some).await
             && let Some(error) = &*end
