@@ -99,6 +99,7 @@
 // Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod cache;
 mod debug;
 pub mod driver;
 mod engine;
@@ -115,6 +116,9 @@ mod wait;
 
 pub use curator_client as client;
 
+pub use crate::cache::{
+    CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot,
+};
 #[doc(inline)]
 pub use crate::driver::ParticipantKind;
 pub use crate::error::{Error, LockLost, LossReason, Result};

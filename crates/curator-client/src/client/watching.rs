@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use super::CuratorClient;
 use super::builder::ValidOptions;
 use super::connect::start;
+use super::recipe_support::RecipeSupport as _;
 use crate::error::Result;
 use crate::options::SessionOptions;
 use crate::session::WatchingSession;
@@ -31,6 +32,12 @@ impl WatchingClient {
     /// Nothing is lost when the future is dropped.
     pub async fn session(&self) -> Result<WatchingSession> {
         Ok(WatchingSession::new(self.client.session().await?))
+    }
+
+    /// Whether there is a connection over which the session was confirmed recently.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.client.check_connected().is_ok()
     }
 
     /// A stream of every transition of this session's connection; the first item is its current state.

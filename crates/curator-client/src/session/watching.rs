@@ -35,7 +35,7 @@ impl WatchingSession {
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
         let removals = &self.session.inner.removals;
         let setting = removals.setting().await;
-        setting.settle(async || self.sync(path).await).await?;
+        setting.settle(|| self.sync(path)).await?;
         self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await
     }
 
@@ -49,7 +49,7 @@ impl WatchingSession {
     ///
     /// A dropped removal is completed by the next one, or before the next watch is set.
     pub async fn remove_dropped_watches(&self) -> Result<()> {
-        self.session.inner.removals.setting().await.settle(async || self.sync(&ZPath::root()).await).await
+        self.session.inner.removals.setting().await.settle(|| self.sync(&ZPath::root())).await
     }
 
     /// See [`Session::read_all`].

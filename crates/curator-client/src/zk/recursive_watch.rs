@@ -173,7 +173,10 @@ impl Removals {
 
 impl Setting<'_> {
     /// Removes the watches that are not wanted any more. `confirm` sends a request and waits for its answer.
-    pub(crate) async fn settle<E>(&self, confirm: impl AsyncFn() -> Result<(), E>) -> Result<(), E> {
+    pub(crate) async fn settle<E, F>(&self, confirm: impl FnOnce() -> F) -> Result<(), E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
         loop {
             let next = self.removals.unwanted().requested.pop();
             let Some(answer) = next else { break };

@@ -1,0 +1,120 @@
+//! The options of a cache.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_client::{CuratorClient, Error as ClientError, ZPath};
+
+use super::CuratorCache;
+use super::error::CacheError;
+use super::live::Limits;
+use super::scope::{Filter, Scope};
+use crate::debug::debug_line;
+
+/// Configures and starts a [`CuratorCache`].
+///
+/// After Curator's `CuratorCacheBuilder` and its options.
+#[must_use = "nothing happens before `start`"]
+pub struct CuratorCacheBuilder {
+    pub(super) client: CuratorClient,
+    root: ZPath,
+    max_depth: usize,
+    filter: Option<Filter>,
+    pub(super) with_data: bool,
+    pub(super) limits: Limits,
+    pub(super) event_capacity: usize,
+    pub(super) resync_every: Option<Duration>,
+}
+
+debug_line!(CuratorCacheBuilder, |builder| path: builder.root);
+
+/// A ring of events is allocated at once.
+const MAX_EVENTS: usize = 1 << 20;
+
+impl CuratorCacheBuilder {
+    pub(super) fn new(client: &CuratorClient, root: ZPath) -> Self {
+        Self {
+            client: client.clone(),
+            root,
+            max_depth: usize::MAX,
+            filter: None,
+            with_data: true,
+            limits: Limits { nodes: 1_000_000, bytes: 1 << 30 },
+            event_capacity: 1_024,
+            resync_every: None,
+        }
+    }
+
+    /// Sets how many levels below the root the cache reaches: 0 for the node alone, 1 for the node and its children, and so on. No
+    /// limit by default.
+    ///
+    /// The server sends the events of deeper nodes too, which are ignored here. To follow one node above many, use
+    /// [`Config`](crate::Config).
+    pub fn max_depth(mut self, levels: usize) -> Self {
+        self.max_depth = levels;
+        self
+    }
+
+    /// Leaves out the nodes for which `belongs` returns `false`, and everything below them. It is asked with paths on the server, of
+    /// nodes below the root, often more than once for a node, and must always give the same answer. It runs in the cache's
+    /// task and must not block. If it panics, the cache ends.
+    pub fn filter(mut self, belongs: impl Fn(&ZPath) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Arc::new(belongs));
+        self
+    }
+
+    /// Keeps no data, only stats. They are read all the same, as ZooKeeper reads stats in batches only together with data.
+    pub fn without_data(mut self) -> Self {
+        self.with_data = false;
+        self
+    }
+
+    /// Sets how many nodes the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. Defaults to 1,000,000.
+    pub fn max_nodes(mut self, nodes: usize) -> Self {
+        self.limits.nodes = nodes;
+        self
+    }
+
+    /// Sets how many bytes of data the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. Defaults to 1 GiB.
+    /// The memory for paths and stats comes on top: some 400 bytes for each node.
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.limits.bytes = bytes;
+        self
+    }
+
+    /// Sets how many events a consumer may be behind before it gets [`Resync`](super::CacheEvent::Resync). From 1 to
+    /// 1,048,576, rounded up to a power of two. Defaults to 1,024. While there is a consumer, so many events are kept in memory.
+    pub fn event_capacity(mut self, events: usize) -> Self {
+        self.event_capacity = events;
+        self
+    }
+
+    /// Reads everything again in this interval. Never by default: every change is followed by its event. It finds nodes whose
+    /// permissions have changed, of which there is no event. At least a millisecond.
+    pub fn resync_every(mut self, interval: Duration) -> Self {
+        self.resync_every = Some(interval);
+        self
+    }
+
+    /// Starts the cache: its task reads the nodes in the background, and follows their changes. Waits for nothing, and works before
+    /// there is a connection, and before the root exists.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOption`](ClientError::InvalidOption).
+    pub fn start(self) -> Result<CuratorCache, CacheError> {
+        if !(1..=MAX_EVENTS).contains(&self.event_capacity) {
+            return Err(invalid("event capacity", self.event_capacity, "1 to 1048576"));
+        }
+        if let Some(interval) = self.resync_every.filter(|interval| *interval < Duration::from_millis(1)) {
+            return Err(invalid("resync interval", format!("{interval:?}"), "at least 1 ms"));
+        }
+        let (root, max_depth, filter) = (self.root.clone(), self.max_depth, self.filter.clone());
+        Ok(CuratorCache::started(self, Scope { root, max_depth, filter }))
+    }
+}
+
+fn invalid(option: &'static str, value: impl Display, expected: &'static str) -> CacheError {
+    ClientError::InvalidOption { option, value: value.to_string(), expected }.into()
+}

@@ -1,0 +1,341 @@
+//! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads again what changes.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_client::{
+    ConnectionState, ConnectionStates, CuratorClient, Deadline, Error, ReadResult, RecipeSupport as _, RecursiveWatch,
+    Request, Result, TreeEvent, WatchingClient, WatchingSession, ZPath,
+};
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+
+use super::batches::{Batch, Batches, Wanted, reads, want};
+use super::error::CacheError;
+use super::publisher::Publisher;
+use super::tree::{Found, Listing, Next, Tree};
+use crate::engine::follow::Followed;
+
+/// Requests that are sent before the first of them is answered.
+const IN_FLIGHT: usize = 4;
+/// Changed nodes that are remembered one by one. If there are more, everything is read again.
+const CHANGED: usize = 65_536;
+
+/// What a cache is asked to do.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Command {
+    pub(super) is_closed: bool,
+    /// How many calls have asked to catch up.
+    pub(super) catch_up: u64,
+}
+
+/// How much a cache may hold.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) nodes: usize,
+    pub(super) bytes: usize,
+}
+
+/// A cache in its task.
+pub(super) struct LiveTree {
+    pub(super) client: CuratorClient,
+    pub(super) watching: WatchingClient,
+    pub(super) connection: ConnectionStates,
+    pub(super) tree: Tree,
+    pub(super) limits: Limits,
+    pub(super) publisher: Arc<Publisher>,
+    pub(super) commands: watch::Receiver<Command>,
+    /// Up to which call the cache has caught up.
+    pub(super) caught_up: watch::Sender<u64>,
+    pub(super) resync_every: Option<Duration>,
+    pub(super) link: Option<Watched>,
+    pub(super) batches: Batches,
+    /// What remains of reading everything.
+    pub(super) scan: Wanted,
+    /// What events have named.
+    pub(super) changed: Wanted,
+    pub(super) phase: Phase,
+    pub(super) resync_at: Option<Deadline>,
+}
+
+/// A watch, and the session that it belongs to.
+pub(super) struct Watched {
+    pub(super) session: WatchingSession,
+    watch: RecursiveWatch,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Everything is read, and changes are noted.
+    Scanning,
+    /// What has changed meanwhile is read.
+    Settling,
+    /// Changes are read.
+    Following,
+}
+
+/// Why the reads of a round are not all applied.
+enum Stopped {
+    /// The connection has ended, and its watch with it.
+    Interrupted,
+    Failed(Error),
+}
+
+impl Followed for LiveTree {
+    /// Why the cache cannot go on, if it cannot.
+    type State = Option<CacheError>;
+
+    async fn changed(&mut self) {
+        while !self.is_due() {
+            let resync = self.resync_at.map(|at| self.client.sleep_until(at));
+            let resync = async {
+                match resync {
+                    Some(time) => time.await,
+                    None => std::future::pending().await,
+                }
+            };
+            let mut commands = self.commands.clone();
+            tokio::select! {
+                biased;
+                () = self.notice() => {}
+                Ok(()) = commands.changed() => self.commands.mark_unchanged(),
+                () = resync => self.rescan(),
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<Self::State> {
+        let session = self.watch().await?;
+        let asked = self.commands.borrow_and_update().catch_up;
+        let catches_up = self.phase == Phase::Following && asked > *self.caught_up.borrow();
+        let round = async {
+            if catches_up {
+                self.answer(session.sync(&self.tree.scope.root)).await?;
+            }
+            self.round(&session).await
+        };
+        let is_complete = match round.await {
+            Ok(is_complete) => is_complete,
+            Err(Stopped::Interrupted) => return Ok(None),
+            Err(Stopped::Failed(error)) => return Err(error),
+        };
+        if let Some(error) = self.too_large() {
+            return Ok(Some(error));
+        }
+        self.phase = match self.phase {
+            Phase::Scanning if !self.scan.is_empty() => Phase::Scanning,
+            Phase::Scanning if !self.changed.is_empty() => Phase::Settling,
+            // Not until nothing has changed: that may never be.
+            _ => Phase::Following,
+        };
+        if self.phase == Phase::Following && self.watching.is_connected() {
+            self.publisher.current();
+        }
+        if catches_up && is_complete {
+            self.caught_up.send_replace(asked);
+        }
+        Ok(None)
+    }
+
+    fn failed(&mut self, error: &Error) {
+        self.publisher.errors.send_replace(Some(error.clone().into()));
+    }
+}
+
+impl LiveTree {
+    /// Whether there is something to read.
+    fn is_due(&self) -> bool {
+        let is_asked = self.commands.borrow().catch_up > *self.caught_up.borrow();
+        let is_idle = self.phase == Phase::Following && self.changed.is_empty();
+        self.link.is_none() || !is_idle || is_asked
+    }
+
+    /// The session, with a watch on the whole tree. If it is new, everything has to be read.
+    async fn watch(&mut self) -> Result<WatchingSession> {
+        if let Some(link) = &self.link {
+            return Ok(link.session.clone());
+        }
+        let session = self.watching.session().await?;
+        // Of connections before this one.
+        while let Some(Some(_)) = self.connection.next().now_or_never() {}
+        let watch = session.watch_recursive(&self.tree.scope.root).await?;
+        self.link = Some(Watched { session: session.clone(), watch });
+        self.rescan();
+        Ok(session)
+    }
+
+    /// Everything has to be read: the root, and all nodes that are known. The others follow from listings.
+    fn rescan(&mut self) {
+        self.phase = Phase::Scanning;
+        for place in self.tree.nodes.keys() {
+            want(&mut self.scan, place.0.clone(), Listing::IfChanged);
+        }
+        let is_first = self.tree.nodes.is_empty() && self.tree.scope.max_depth > 0;
+        let listing = if is_first { Listing::Now } else { Listing::IfChanged };
+        want(&mut self.scan, self.tree.scope.root.clone(), listing);
+        self.resync_at = self.resync_every.map(Deadline::after);
+    }
+
+    /// What is being read in this phase.
+    fn wanted(&mut self) -> &mut Wanted {
+        if self.phase == Phase::Scanning { &mut self.scan } else { &mut self.changed }
+    }
+
+    /// Reads what is wanted now, and notes what is to be read next. Returns whether all of it is applied: what needs its parent first
+    /// is not.
+    async fn round(&mut self, session: &WatchingSession) -> Result<bool, Stopped> {
+        let mut wanted = std::mem::take(self.wanted());
+        let mut in_flight = VecDeque::new();
+        let mut is_complete = true;
+        loop {
+            while in_flight.len() < IN_FLIGHT && !wanted.is_empty() {
+                let batch = self.batches.take(&mut wanted, &self.tree, session.max_request_size());
+                let request = session.read_all(reads(&batch));
+                in_flight.push_back((batch, request));
+            }
+            let Some((batch, request)) = in_flight.pop_front() else { return Ok(is_complete) };
+            let answers = match self.answer(request).await {
+                Ok(answers) => self.apply(&batch, answers),
+                Err(stopped) => Err(stopped),
+            };
+            self.publisher.publish(&mut self.tree);
+            match answers {
+                Ok(is_applied) => is_complete &= is_applied,
+                Err(stopped) => {
+                    let unread = in_flight.into_iter().flat_map(|(batch, _)| batch);
+                    let unread = batch.into_iter().chain(unread);
+                    for (path, listing) in unread.chain(wanted.into_iter().map(|(place, listing)| (place.0, listing))) {
+                        want(self.wanted(), path, listing);
+                    }
+                    return Err(stopped);
+                }
+            }
+            if self.too_large().is_some() {
+                return Ok(is_complete);
+            }
+        }
+    }
+
+    /// Waits for an answer, and notes the events that arrive with it: when the answer is there, so are all events from before.
+    async fn answer<T>(&mut self, request: Request<T>) -> Result<T, Stopped> {
+        let mut request = pin!(request);
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut request => break answer,
+                () = self.notice() => {}
+            }
+        };
+        while let Some(event) = self.link.as_mut().and_then(|link| link.watch.next().now_or_never()) {
+            self.note(event);
+        }
+        // Without the watch, the answer may have come over another connection.
+        if self.link.is_none() {
+            return Err(Stopped::Interrupted);
+        }
+        answer.map_err(Stopped::Failed)
+    }
+
+    /// Applies the answers to the reads of a batch. Returns whether none of them needs its parent first.
+    fn apply(&mut self, batch: &Batch, answers: Vec<Result<ReadResult>>) -> Result<bool, Stopped> {
+        let mut answers = answers.into_iter();
+        let (mut nodes, mut bytes, mut is_complete) = (0, 0, true);
+        for (path, listing) in batch {
+            let found = match answers.next() {
+                Some(Ok(ReadResult::Data { data, stat })) => {
+                    (nodes, bytes) = (nodes + 1, bytes + data.len());
+                    Found::Node(data, stat)
+                }
+                Some(Err(Error::NoNode { .. })) => Found::NoNode,
+                Some(Err(Error::NoAuth { .. })) => Found::Denied,
+                Some(Err(error)) => return Err(Stopped::Failed(error)),
+                _ => return Err(Stopped::Interrupted),
+            };
+            match self.tree.found(path, found, *listing) {
+                Next::List => want(self.wanted(), path.clone(), Listing::Now),
+                Next::ParentFirst => {
+                    is_complete = false;
+                    for node in path.parent().into_iter().chain([path.clone()]) {
+                        want(&mut self.changed, node, Listing::IfNew);
+                    }
+                }
+                Next::Nothing => {}
+            }
+            if *listing == Listing::Now
+                && let Some(Ok(ReadResult::Children(names))) = answers.next()
+            {
+                for child in self.tree.listed(path, &names) {
+                    want(self.wanted(), child, Listing::IfNew);
+                }
+            }
+        }
+        self.batches.learn(nodes, bytes);
+        Ok(is_complete)
+    }
+
+    /// Waits for an event of the watch, or a change of the connection.
+    async fn notice(&mut self) {
+        let Self { link, connection, .. } = self;
+        let event = async {
+            match link {
+                Some(link) => link.watch.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            event = event => self.note(event),
+            Some(state) = connection.next() => match state {
+                ConnectionState::Connected | ConnectionState::Reconnected => {
+                    if self.link.is_some() && self.phase == Phase::Following {
+                        self.publisher.current();
+                    }
+                }
+                _ => self.publisher.stale(),
+            },
+            // The client closes, and this task with it.
+            else => std::future::pending().await,
+        }
+    }
+
+    fn note(&mut self, event: TreeEvent) {
+        match event {
+            TreeEvent::DataChanged(path) => self.note_change(path),
+            TreeEvent::Created(path) | TreeEvent::Deleted(path) => {
+                // Its stat has changed, of which there is no event.
+                if let Some(parent) = path.parent().filter(|_| self.tree.scope.contains(&path)) {
+                    self.note_change(parent);
+                }
+                self.note_change(path);
+            }
+            _ => {
+                self.link = None;
+                self.publisher.stale();
+            }
+        }
+        if self.changed.len() > CHANGED {
+            self.changed.clear();
+            self.rescan();
+        }
+    }
+
+    fn note_change(&mut self, path: ZPath) {
+        if self.tree.scope.contains(&path) {
+            want(&mut self.changed, path, Listing::IfNew);
+        }
+    }
+
+    fn too_large(&self) -> Option<CacheError> {
+        let (nodes, bytes) = (self.tree.nodes.size(), self.tree.bytes);
+        let too_large = |what, limit| Some(CacheError::TooLarge { path: self.tree.scope.root.clone(), what, limit });
+        if nodes > self.limits.nodes {
+            too_large("nodes", self.limits.nodes)
+        } else if bytes > self.limits.bytes {
+            too_large("bytes", self.limits.bytes)
+        } else {
+            None
+        }
+    }
+}

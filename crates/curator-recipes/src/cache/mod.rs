@@ -1,0 +1,234 @@
+//! Live copies of nodes: a node, its children, or a whole subtree.
+
+mod batches;
+mod builder;
+mod error;
+mod events;
+mod live;
+mod place;
+mod publisher;
+mod scope;
+mod snapshot;
+mod task;
+mod tree;
+
+use std::sync::Arc;
+
+use curator_client::{CuratorClient, NodePath, ZPath};
+use tokio::sync::{broadcast, watch};
+
+pub use self::builder::CuratorCacheBuilder;
+pub use self::error::CacheError;
+pub use self::events::{CacheEvent, CacheEvents};
+use self::live::Command;
+use self::scope::Scope;
+pub use self::snapshot::{CacheState, CachedNode, Lookup, Snapshot};
+use crate::debug::debug_line;
+use crate::engine::task::RecipeTask;
+
+type Result<T> = std::result::Result<T, CacheError>;
+
+/// A live copy of a node and what is below it: all of it, or as many levels as you want.
+///
+/// Curator's `CuratorCache`, and what its `NodeCache`, `PathChildrenCache` and `TreeCache` did. It creates nothing on the servers. A
+/// task on the client's runtime keeps the copy up to date: through outages of any length, lost sessions, and a root that is missing,
+/// deleted and made again.
+///
+/// ```no_run
+/// use curator_recipes::client::CuratorClient;
+/// use curator_recipes::{CacheEvent, CuratorCache};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let shards = CuratorCache::builder(&client, "/shards")?.max_depth(1).start()?;
+/// let snapshot = shards.ready().await?;
+/// println!("{} shards", snapshot.children(shards.path()).count());
+/// let mut events = shards.events();
+/// while let Some(event) = events.next().await {
+///     match event {
+///         CacheEvent::Created(shard) => println!("{} came", shard.path().name()),
+///         CacheEvent::Changed { new, .. } => println!("{} changed", new.path().name()),
+///         CacheEvent::Deleted(shard) => println!("{} went", shard.path().name()),
+///         CacheEvent::Resync(snapshot) => println!("start over with {} nodes", snapshot.len()),
+///         _ => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - *Nothing missed*: when it is [current](CacheState::Current), it has all changes whose events have arrived. States that
+///   follow each other fast may be merged, also a node that is created and deleted at once.
+/// - *Never backwards*: no node is shown older than before, also over a server that lags behind.
+/// - A node that was replaced by another one is seen, even if both have the same version.
+/// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is that of slow consumers.
+///
+/// # Caveats
+///
+/// It is behind the servers by the time that an event and a read take, and by an outage; [`state`](Self::state) says whether it is
+/// current. Before you write what depends on it, compare versions in the write.
+///
+/// Nodes that may not be read show as [`Denied`](Lookup::Denied). A permission that changes is noticed at the next event of the node, after
+/// a reconnect, or by [`resync_every`](CuratorCacheBuilder::resync_every); servers since 3.8.4 and 3.9.2 send no events of nodes that may not be read.
+///
+/// All caches of a client share a second session with the ensemble, which the first of them opens: on servers older than 3.9,
+/// other watches of the same session would end theirs. It needs ZooKeeper 3.6.
+///
+/// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when no handle, receiver or stream of
+/// it is left.
+#[derive(Clone)]
+pub struct CuratorCache {
+    client: CuratorClient,
+    scope: Arc<Scope>,
+    commands: Arc<watch::Sender<Command>>,
+    caught_up: watch::Receiver<u64>,
+    snapshots: watch::Receiver<Snapshot>,
+    states: watch::Receiver<CacheState>,
+    errors: watch::Receiver<Option<CacheError>>,
+    /// Weak: the channel closes with the task.
+    events: broadcast::WeakSender<CacheEvent>,
+    task: RecipeTask<CacheError>,
+}
+
+debug_line!(CuratorCache, |cache| path: cache.path(), state: *cache.states.borrow());
+
+impl CuratorCache {
+    /// Makes a cache of the node at `path` and everything below it. Nothing is sent before
+    /// [`start`](CuratorCacheBuilder::start).
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<CuratorCacheBuilder> {
+        Ok(CuratorCacheBuilder::new(client, client.resolve(path)?))
+    }
+
+    /// Waits until the cache is [current](CacheState::Current), and returns its nodes. Returns at once if it is.
+    ///
+    /// # Errors
+    ///
+    /// Why the cache has ended. Nothing else: the wait goes on through outages; see [`last_error`](Self::last_error).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn ready(&self) -> Result<Snapshot> {
+        let mut snapshots = self.snapshots.clone();
+        let ready = async {
+            let ready = snapshots.wait_for(|snapshot| snapshot.state == CacheState::Current).await;
+            ready.map(|snapshot| snapshot.clone())
+        };
+        let ready = tokio::select! {
+            biased;
+            ready = ready => ready,
+            // In a forked child there is no task.
+            error = self.client.closing() => return Err(error.into()),
+        };
+        match ready {
+            Ok(snapshot) => Ok(snapshot),
+            Err(_) => Err(self.task.ended().await),
+        }
+    }
+
+    /// What the cache knows about a path now. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn get(&self, path: impl NodePath) -> Result<Lookup> {
+        let path = self.client.resolve(path)?;
+        Ok(self.snapshots.borrow().get(&path))
+    }
+
+    /// The children of a node now, ordered by name. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn children(&self, path: impl NodePath) -> Result<Vec<CachedNode>> {
+        let path = self.client.resolve(path)?;
+        Ok(self.snapshot().children(&path).cloned().collect())
+    }
+
+    /// All nodes now. Costs a few reference counts.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshots.borrow().clone()
+    }
+
+    /// Whether the cache is current, and its changes. A slow reader sees the latest state only. When the cache has ended, it is
+    /// [`Ended`](CacheState::Ended), and the channel is closed. In a forked child it no longer changes.
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<CacheState> {
+        self.states.clone()
+    }
+
+    /// The changes, for one consumer; any number of them may be open.
+    pub fn events(&self) -> CacheEvents {
+        CacheEvents::new(self.snapshots.clone(), self.events.upgrade().as_ref())
+    }
+
+    /// Waits until the cache has everything that was written before this call, by this client or by any other, as far as the write
+    /// was answered. Returns the nodes.
+    ///
+    /// Two round trips, or one if nothing has changed. While the cache is not current, it waits until it is.
+    ///
+    /// # Errors
+    ///
+    /// Why the cache has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn caught_up(&self) -> Result<Snapshot> {
+        let mut number = 0;
+        self.commands.send_modify(|command| {
+            command.catch_up += 1;
+            number = command.catch_up;
+        });
+        let mut caught_up = self.caught_up.clone();
+        let caught_up = tokio::select! {
+            biased;
+            caught_up = caught_up.wait_for(|done| *done >= number) => caught_up.map(drop),
+            error = self.client.closing() => return Err(error.into()),
+        };
+        match caught_up {
+            Ok(()) => Ok(self.snapshot()),
+            Err(_) => Err(self.task.ended().await),
+        }
+    }
+
+    /// Why the cache is not current, or why it has ended; `None` while it is current.
+    #[must_use]
+    pub fn last_error(&self) -> Option<CacheError> {
+        self.errors.borrow().clone()
+    }
+
+    /// Ends the cache for all handles, and waits until its watch is removed from the server, for at most the client's close timeout.
+    /// Closing again is harmless. What is cached stays readable.
+    ///
+    /// # Errors
+    ///
+    /// Why the cache had ended before, if it was neither closed nor its client.
+    ///
+    /// # Cancel safety
+    ///
+    /// Closing continues when the future is dropped.
+    pub async fn close(&self) -> Result<()> {
+        self.commands.send_modify(|command| command.is_closed = true);
+        let end = tokio::select! {
+            biased;
+            end = self.task.ended() => end,
+            error = self.client.closing() => error.into(),
+        };
+        if end.is_closed() { Ok(()) } else { Err(end) }
+    }
+
+    /// The path of the root on the server, including chroot and namespace.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        &self.scope.root
+    }
+}

@@ -1,0 +1,80 @@
+//! Which nodes belong to a cache.
+
+use std::sync::Arc;
+
+use curator_client::ZPath;
+
+/// The root of a cache, how far it reaches below that, and what it leaves out.
+#[derive(Clone)]
+pub(super) struct Scope {
+    pub(super) root: ZPath,
+    /// 0: the root alone.
+    pub(super) max_depth: usize,
+    pub(super) filter: Option<Filter>,
+}
+
+/// Whether a node belongs to the cache. What is below a node that does not is left out too.
+pub(super) type Filter = Arc<dyn Fn(&ZPath) -> bool + Send + Sync>;
+
+impl Scope {
+    /// How many levels `path` is below the root; `None` if it is not there at all.
+    fn depth(&self, path: &ZPath) -> Option<usize> {
+        let root = if self.root.is_root() { "" } else { self.root.as_str() };
+        match path.as_str().strip_prefix(root)? {
+            "" | "/" => Some(0),
+            below => below.starts_with('/').then(|| below.matches('/').count()),
+        }
+    }
+
+    pub(super) fn contains(&self, path: &ZPath) -> bool {
+        if self.depth(path).is_none_or(|depth| depth > self.max_depth) {
+            return false;
+        }
+        let Some(filter) = &self.filter else { return true };
+        // From the top down, as the filter decides about what is below a node.
+        let mut nodes = path.ancestors().chain([path.clone()]).filter(|node| self.depth(node).is_some_and(|depth| depth > 0));
+        nodes.all(|node| filter(&node))
+    }
+
+    /// Whether the children of a node of the cache belong to it too.
+    pub(super) fn goes_below(&self, path: &ZPath) -> bool {
+        self.depth(path).is_some_and(|depth| depth < self.max_depth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> ZPath {
+        ZPath::on_server(text).unwrap()
+    }
+
+    fn contained(scope: &Scope, paths: &[&str]) -> Vec<bool> {
+        paths.iter().map(|text| scope.contains(&path(text))).collect()
+    }
+
+    #[test]
+    fn the_depth_counts_from_the_root_of_the_cache() {
+        let scope = Scope { root: path("/a"), max_depth: 1, filter: None };
+        assert_eq!(contained(&scope, &["/a", "/a/b", "/a/b/c", "/ab", "/", "/b"]), [true, true, false, false, false, false]);
+        assert_eq!(["/a", "/a/b", "/b"].map(|text| scope.goes_below(&path(text))), [true, false, false]);
+        let all = Scope { root: ZPath::root(), max_depth: usize::MAX, filter: None };
+        assert_eq!(contained(&all, &["/", "/a", "/a/b/c"]), [true; 3]);
+        let top = Scope { root: ZPath::root(), max_depth: 1, filter: None };
+        assert_eq!(contained(&top, &["/", "/a", "/a/b"]), [true, true, false]);
+    }
+
+    #[test]
+    fn the_filter_decides_about_everything_below_a_node_and_never_about_the_root() {
+        let filter: Filter = Arc::new(|path| path.name() != "hidden");
+        for root in ["/hidden", "/"] {
+            let scope = Scope { root: path(root), max_depth: usize::MAX, filter: Some(Arc::clone(&filter)) };
+            let below = |rest: &str| path(&format!("{}{rest}", root.trim_end_matches('/')));
+            assert!(scope.contains(&path(root)));
+            assert!(scope.contains(&below("/a")) && scope.contains(&below("/a/b")));
+            assert!(!scope.contains(&below("/a/hidden")) && !scope.contains(&below("/a/hidden/b")));
+            assert!(!scope.contains(&below("/hidden/hidden")));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The nodes of a cache at one moment.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Instant;
+
+use curator_client::{Stat, ZPath};
+use rpds::RedBlackTreeMapSync;
+
+use super::place::Place;
+use super::scope::Scope;
+
+/// The nodes of a cache; clones share them.
+pub(super) type Nodes = RedBlackTreeMapSync<Place, Entry>;
+
+/// What a cache knows of a node.
+#[derive(Debug, Clone)]
+pub(super) enum Entry {
+    Present(CachedNode),
+    /// It may not be read.
+    Denied,
+}
+
+impl Entry {
+    pub(super) fn node(&self) -> Option<&CachedNode> {
+        match self {
+            Self::Present(node) => Some(node),
+            Self::Denied => None,
+        }
+    }
+}
+
+/// A node as a cache has read it. Clones share it.
+///
+/// Curator's `ChildData`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CachedNode {
+    inner: Arc<Inner>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Inner {
+    path: ZPath,
+    data: Arc<[u8]>,
+    stat: Stat,
+}
+
+impl CachedNode {
+    pub(super) fn new(path: ZPath, data: Arc<[u8]>, stat: Stat) -> Self {
+        Self { inner: Arc::new(Inner { path, data, stat }) }
+    }
+
+    /// The same node with another stat.
+    pub(super) fn with_stat(&self, stat: Stat) -> Self {
+        Self::new(self.inner.path.clone(), Arc::clone(&self.inner.data), stat)
+    }
+
+    /// The path on the server, including chroot and namespace. The last part is its [`name`](ZPath::name).
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        &self.inner.path
+    }
+
+    /// The data; empty if the cache was started [without data](super::CuratorCacheBuilder::without_data).
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.inner.data
+    }
+
+    /// The stat, as it was when the node was read. `pzxid`, `cversion` and `num_children` are kept up to date while the children
+    /// belong to the cache too.
+    #[must_use]
+    pub fn stat(&self) -> &Stat {
+        &self.inner.stat
+    }
+}
+
+impl fmt::Debug for CachedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { path, data, stat } = &*self.inner;
+        f.debug_struct("CachedNode")
+            .field("path", path)
+            .field("bytes", &data.len())
+            .field("version", &stat.version)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a cache knows about a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lookup {
+    /// The node.
+    Present(CachedNode),
+    /// There is no such node.
+    Absent,
+    /// The node, or one above it, may not be read by this client.
+    Denied,
+    /// Not known: it is not loaded yet, or it does not belong to this cache.
+    Unknown,
+}
+
+impl Lookup {
+    /// The node, if it is present.
+    #[must_use]
+    pub fn node(self) -> Option<CachedNode> {
+        match self {
+            Self::Present(node) => Some(node),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a cache is up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheState {
+    /// Not everything is loaded yet.
+    Loading,
+    /// It has everything, and follows the changes. It can be behind the servers by the time that an event takes to arrive; see
+    /// [`caught_up`](crate::CuratorCache::caught_up).
+    Current,
+    /// It was current until then: there has been no confirmed connection since, or what has changed meanwhile is being read.
+    Stale {
+        /// When the client noticed it: at most about a sixth of the session timeout after the last answer.
+        since: Instant,
+    },
+    /// It was closed, has failed, or its client has ended.
+    Ended,
+}
+
+/// The nodes of a cache at one moment. Taking one, and cloning it, costs a few reference counts, however many nodes there are.
+///
+/// Each node is as the server had it, but not all at the same moment: ZooKeeper cannot read a tree at once.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub(super) nodes: Nodes,
+    pub(super) scope: Arc<Scope>,
+    pub(super) state: CacheState,
+    /// Whether everything was loaded once.
+    pub(super) is_loaded: bool,
+}
+
+impl Snapshot {
+    pub(super) fn empty(scope: &Arc<Scope>) -> Self {
+        let (nodes, scope) = (Nodes::new_sync(), Arc::clone(scope));
+        Self { nodes, scope, state: CacheState::Loading, is_loaded: false }
+    }
+
+    /// What the cache knew about a path. To look by text, use [`CuratorCache::get`](crate::CuratorCache::get).
+    #[must_use]
+    pub fn get(&self, path: &ZPath) -> Lookup {
+        match self.nodes.get(&Place(path.clone())) {
+            Some(Entry::Present(node)) => return Lookup::Present(node.clone()),
+            Some(Entry::Denied) => return Lookup::Denied,
+            None => {}
+        }
+        let is_denied = |node: ZPath| matches!(self.nodes.get(&Place(node)), Some(Entry::Denied));
+        if path.ancestors().any(is_denied) || is_denied(ZPath::root()) {
+            return Lookup::Denied;
+        }
+        if self.is_loaded && self.scope.contains(path) { Lookup::Absent } else { Lookup::Unknown }
+    }
+
+    /// The children of a node, ordered by name. Takes time for the children alone, however many other nodes there are.
+    pub fn children(&self, parent: &ZPath) -> impl Iterator<Item = &CachedNode> {
+        children(&self.nodes, parent).filter_map(|(_, entry)| entry.node())
+    }
+
+    /// All nodes, parents before their children.
+    pub fn iter(&self) -> impl Iterator<Item = &CachedNode> {
+        self.nodes.values().filter_map(Entry::node)
+    }
+
+    /// The first node behind `last`, in the order of [`iter`](Self::iter).
+    pub(super) fn next_after(&self, last: Option<&CachedNode>) -> Option<&CachedNode> {
+        let start = last.map_or(Bound::Unbounded, |node| Bound::Excluded(Place(node.path().clone())));
+        self.nodes.range((start, Bound::Unbounded)).find_map(|(_, entry)| entry.node())
+    }
+
+    /// The number of nodes, including those that may not be read.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.size()
+    }
+
+    /// Whether there is no node.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Whether the cache was up to date.
+    #[must_use]
+    pub fn state(&self) -> CacheState {
+        self.state
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("root", &self.scope.root)
+            .field("state", &self.state)
+            .field("nodes", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The children of a node, ordered by name.
+pub(super) fn children<'a>(nodes: &'a Nodes, parent: &ZPath) -> impl Iterator<Item = (&'a Place, &'a Entry)> + use<'a> {
+    let parent = parent.clone();
+    // No name comes before this one: control characters are not allowed.
+    let first = parent.child(" ").map_or_else(|_| Bound::Unbounded, |child| Bound::Included(Place(child)));
+    let children = nodes.range((first, Bound::Unbounded));
+    children.take_while(move |(place, _)| place.is_child_of(&parent))
+}

@@ -1,0 +1,138 @@
+//! The task of a cache: runs it until it is closed, and removes its watch.
+
+use std::sync::Arc;
+
+use curator_client::{Deadline, Error as ClientError, RecipeSupport as _, WatchingSession};
+use tokio::sync::{broadcast, watch};
+
+use super::batches::{Batches, Wanted};
+use super::builder::CuratorCacheBuilder;
+use super::error::CacheError;
+use super::live::{Command, LiveTree, Phase};
+use super::publisher::Publisher;
+use super::scope::Scope;
+use super::snapshot::{CacheState, Snapshot};
+use super::tree::Tree;
+use super::CuratorCache;
+use crate::engine::follow::Follower;
+use crate::engine::task::RecipeTask;
+
+impl CuratorCache {
+    pub(super) fn started(options: CuratorCacheBuilder, scope: Scope) -> Self {
+        let scope = Arc::new(scope);
+        let (client, path) = (options.client.clone(), scope.root.clone());
+        let (commands, commanded) = watch::channel(Command::default());
+        let (caught_up, catches_up) = watch::channel(0);
+        let (snapshots, snapshot) = watch::channel(Snapshot::empty(&scope));
+        let (states, state) = watch::channel(CacheState::Loading);
+        let (errors, error) = watch::channel(None);
+        let (events, _) = broadcast::channel(options.event_capacity);
+        let (weak_events, publisher) = (events.downgrade(), Publisher { snapshots, states, events, errors });
+        let work = run(options, Arc::clone(&scope), Arc::new(publisher), commanded, caught_up);
+        let task = RecipeTask::start(&client, path, work);
+        Self {
+            client,
+            scope,
+            commands: Arc::new(commands),
+            caught_up: catches_up,
+            snapshots: snapshot,
+            states: state,
+            errors: error,
+            events: weak_events,
+            task,
+        }
+    }
+}
+
+async fn run(
+    options: CuratorCacheBuilder,
+    scope: Arc<Scope>,
+    publisher: Arc<Publisher>,
+    mut commands: watch::Receiver<Command>,
+    caught_up: watch::Sender<u64>,
+) -> CacheError {
+    let client = options.client.clone();
+    let watching = match client.watching_client() {
+        Ok(watching) => watching,
+        Err(error) => return error.into(),
+    };
+    let live = LiveTree {
+        client: client.clone(),
+        connection: watching.connection_states(),
+        watching,
+        tree: Tree::new(&scope, options.with_data),
+        limits: options.limits,
+        publisher: Arc::clone(&publisher),
+        commands: commands.clone(),
+        caught_up,
+        resync_every: options.resync_every,
+        link: None,
+        batches: Batches::new(),
+        scan: Wanted::new(),
+        changed: Wanted::new(),
+        phase: Phase::Scanning,
+        resync_at: None,
+    };
+    let mut live = Follower::new(&client, live);
+    let closed = async {
+        if commands.wait_for(|command| command.is_closed).await.is_err() {
+            // No handle is left, but receivers or streams may be.
+            std::future::pending().await
+        }
+    };
+    let error = tokio::select! {
+        biased;
+        error = client.closing() => error.into(),
+        () = closed => CacheError::Closed { path: scope.root.clone() },
+        () = publisher.unused() => CacheError::Closed { path: scope.root.clone() },
+        error = follow(&mut live, &scope) => error,
+    };
+    publisher.errors.send_replace(Some(error.clone()));
+    tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache ends");
+    let session = live.node.link.take().map(|link| link.session);
+    drop(live);
+    // This ends the cache for its users.
+    drop(publisher);
+    if let Some(session) = session {
+        remove_watch(&session, &client).await;
+    }
+    error
+}
+
+/// Keeps the cache up to date, until it cannot go on.
+async fn follow(live: &mut Follower<LiveTree>, scope: &Scope) -> CacheError {
+    let client = live.node.client.clone();
+    let mut retrier = client.persistent_retrier();
+    loop {
+        match live.next().await {
+            Ok(None) => retrier.reset(),
+            Ok(Some(error)) => {
+                tracing::warn!(client = client.name(), %error, "a cache has ended");
+                return error;
+            }
+            Err(cause @ ClientError::Unimplemented { .. }) => {
+                let error = CacheError::WatchesRefused { path: scope.root.clone(), cause };
+                tracing::warn!(client = client.name(), %error, "a cache has ended");
+                return error;
+            }
+            Err(error) => {
+                tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache cannot read");
+                if retrier.again().await.is_err() {
+                    // The client closes, and this task with it.
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+}
+
+/// Waits until the watch of a cache that has ended is removed from the server.
+async fn remove_watch(session: &WatchingSession, client: &curator_client::CuratorClient) {
+    tokio::select! {
+        biased;
+        _ = client.closing() => {}
+        // What fails is gone with its connection, or is removed before the next watch is set.
+        _ = session.remove_dropped_watches() => {}
+        () = client.sleep_until(Deadline::after(client.close_timeout())) => {}
+    }
+}
