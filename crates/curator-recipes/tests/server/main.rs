@@ -10,6 +10,8 @@
 mod acl;
 mod acquire_failed;
 mod bad_input;
+mod cache;
+mod cache_faults;
 mod cancel;
 mod cancellation_token;
 mod contract;

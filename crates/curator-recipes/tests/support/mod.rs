@@ -17,6 +17,7 @@ mod log;
 mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
+mod replay;
 mod row;
 mod status;
 mod still_waits;
@@ -46,6 +47,7 @@ pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::log::Line;
 pub(crate) use self::logs::Logs;
 pub(crate) use self::numbers::Numbers;
+pub(crate) use self::replay::Replay;
 pub(crate) use self::row::Row;
 pub(crate) use self::status::status;
 pub(crate) use self::still_waits::{round_trips, still_waits};

@@ -1,0 +1,323 @@
+//! Caches without a fault: what they load, which changes they report and in which order, and what that costs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, ZPath};
+use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CuratorCache, CuratorCacheBuilder, Lookup};
+use curator_test::OpCode;
+
+use crate::support::{Replay, behind_proxy, client as connected, owner, path, soon, until};
+
+pub(crate) fn cache(client: &CuratorClient, path: &str) -> CuratorCacheBuilder {
+    CuratorCache::builder(client, path).unwrap()
+}
+
+pub(crate) async fn create(client: &CuratorClient, path: &str, data: &[u8]) {
+    client.create().creating_parent_containers().for_path(path, data).await.unwrap();
+}
+
+/// A tree: the root, `a`, `a/x`, `a/y`, `b`, each with its name as data.
+pub(crate) async fn planted(client: &CuratorClient, name: &str) -> String {
+    let root = path(name);
+    for below in ["", "/a", "/a/x", "/a/y", "/b"] {
+        create(client, &format!("{root}{below}"), below.as_bytes()).await;
+    }
+    root
+}
+
+/// The names below the root, and the data.
+pub(crate) fn shown(cache: &CuratorCache) -> BTreeMap<String, String> {
+    let (snapshot, root) = (cache.snapshot(), cache.path());
+    let below = |path: &ZPath| path.strip_prefix(root).unwrap().to_string();
+    snapshot.iter().map(|node| (below(node.path()), String::from_utf8(node.data().to_vec()).unwrap())).collect()
+}
+
+fn names(cache: &CuratorCache) -> Vec<String> {
+    shown(cache).into_keys().collect()
+}
+
+/// The next event, as a word and the path below the root.
+pub(crate) async fn next(events: &mut CacheEvents, root: &str) -> String {
+    let below = |path: &ZPath| path.as_str().strip_prefix(root).unwrap().to_owned();
+    match soon(events.next()).await.unwrap() {
+        CacheEvent::Created(node) => format!("+{}", below(node.path())),
+        CacheEvent::Changed { old, new } => {
+            let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
+            format!("{} {}>{}", below(new.path()), text(old.data()), text(new.data()))
+        }
+        CacheEvent::Deleted(node) => format!("-{}", below(node.path())),
+        CacheEvent::Ready => "ready".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+async fn all(events: &mut CacheEvents, root: &str, count: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    for _ in 0..count {
+        found.push(next(events, root).await);
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
+    let (client, its) = (connected().await, connected().await);
+    let root = planted(&its, "cache").await;
+    let cache = cache(&client, &root).start().unwrap();
+    let mut events = cache.events();
+    let snapshot = soon(cache.ready()).await.unwrap();
+    assert_eq!((snapshot.len(), snapshot.state()), (5, CacheState::Current));
+    assert_eq!(names(&cache), ["/", "/a", "/a/x", "/a/y", "/b"]);
+    let mut loaded = all(&mut events, &root, 6).await;
+    assert_eq!(loaded.pop().as_deref(), Some("ready"));
+    assert!(loaded.starts_with(&["+".to_owned()]), "{loaded:?}");
+
+    let at = |below: &str| format!("{root}{below}");
+    let Lookup::Present(x) = cache.get(at("/a/x")).unwrap() else { panic!("it was loaded") };
+    assert_eq!((x.data(), x.stat().num_children), (&b"/a/x"[..], 0));
+    assert_eq!(cache.get(at("/c")).unwrap(), Lookup::Absent);
+    assert_eq!(cache.get("/elsewhere").unwrap(), Lookup::Unknown);
+    let children: Vec<_> = cache.children(at("/a")).unwrap().iter().map(|it| it.path().name().to_owned()).collect();
+    assert_eq!(children, ["x", "y"]);
+    assert_eq!(cache.children(&root).unwrap().len(), 2);
+
+    its.set_data(at("/a/x"), "new", None).await.unwrap();
+    assert_eq!(next(&mut events, &root).await, "/a/x /a/x>new");
+    create(&its, &at("/c"), b"").await;
+    assert_eq!(next(&mut events, &root).await, "+/c");
+    assert!(snapshot.get(&client.resolve(at("/c")).unwrap()) == Lookup::Absent, "a snapshot does not change");
+    its.delete().for_path(at("/b")).await.unwrap();
+    assert_eq!(next(&mut events, &root).await, "-/b");
+    its.delete().deleting_children_if_needed().for_path(&root).await.unwrap();
+    let gone = all(&mut events, &root, 5).await;
+    assert_eq!(gone.last().map(String::as_str), Some("-"));
+    assert!(gone.iter().position(|it| it == "-/a/y") < gone.iter().position(|it| it == "-/a"), "{gone:?}");
+    assert!(cache.snapshot().is_empty() && *cache.state().borrow() == CacheState::Current);
+    // The root is made again.
+    create(&its, &at("/new"), b"").await;
+    assert_eq!(all(&mut events, &root, 2).await, ["+", "+/new"]);
+    cache.close().await.unwrap();
+    assert_eq!((events.next().await, *cache.state().borrow()), (None, CacheState::Ended));
+    assert_eq!(names(&cache), ["/", "/new"], "what is cached stays readable");
+    assert!(matches!(cache.ready().await, Err(CacheError::Closed { .. })));
+    assert!(matches!(cache.caught_up().await, Err(CacheError::Closed { .. })));
+    cache.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_missing_root_is_an_empty_cache_and_appears_later() {
+    let (client, its, root) = (connected().await, connected().await, path("cache-missing"));
+    let cache = cache(&client, &root).start().unwrap();
+    assert!(soon(cache.ready()).await.unwrap().is_empty());
+    assert_eq!(cache.get(&root).unwrap(), Lookup::Absent);
+    let mut events = cache.events();
+    assert_eq!(next(&mut events, &root).await, "ready");
+    create(&its, &format!("{root}/a/b"), b"").await;
+    assert_eq!(all(&mut events, &root, 3).await, ["+", "+/a", "+/a/b"]);
+}
+
+#[tokio::test]
+async fn a_consumer_that_comes_later_begins_with_what_there_is() {
+    let client = connected().await;
+    let root = planted(&client, "cache-late").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut events = cache.events();
+    assert_eq!(all(&mut events, &root, 6).await, ["+", "+/a", "+/b", "+/a/x", "+/a/y", "ready"]);
+    client.set_data(format!("{root}/b"), "1", None).await.unwrap();
+    assert_eq!(next(&mut events, &root).await, "/b /b>1");
+}
+
+#[tokio::test]
+async fn depth_and_filter_bound_what_is_cached() {
+    let client = connected().await;
+    let root = planted(&client, "cache-bounded").await;
+    for (depth, expected) in [(0, &["/"][..]), (1, &["/", "/a", "/b"]), (2, &["/", "/a", "/a/x", "/a/y", "/b"])] {
+        let cache = cache(&client, &root).max_depth(depth).start().unwrap();
+        soon(cache.ready()).await.unwrap();
+        assert_eq!(names(&cache), expected);
+        create(&client, &format!("{root}/new{depth}/deeper"), b"").await;
+        soon(cache.caught_up()).await.unwrap();
+        let is_new = names(&cache).iter().filter(|name| name.starts_with("/new")).count();
+        assert_eq!(is_new, depth.min(2), "at depth {depth}");
+        client.delete().deleting_children_if_needed().for_path(format!("{root}/new{depth}")).await.unwrap();
+        soon(cache.caught_up()).await.unwrap();
+        assert_eq!(names(&cache), expected);
+    }
+    let filtered = cache(&client, &root).filter(|path| path.name() != "a").start().unwrap();
+    soon(filtered.ready()).await.unwrap();
+    create(&client, &format!("{root}/b/a"), b"").await;
+    create(&client, &format!("{root}/b/c"), b"").await;
+    soon(filtered.caught_up()).await.unwrap();
+    assert_eq!(names(&filtered), ["/", "/b", "/b/c"]);
+    assert_eq!(filtered.get(format!("{root}/a/x")).unwrap(), Lookup::Unknown);
+}
+
+#[tokio::test]
+async fn without_data_only_stats_are_kept() {
+    let client = connected().await;
+    let root = planted(&client, "cache-stats").await;
+    let cache = cache(&client, &root).without_data().start().unwrap();
+    let mut events = cache.events();
+    soon(cache.ready()).await.unwrap();
+    all(&mut events, &root, 6).await;
+    client.set_data(format!("{root}/b"), "longer", None).await.unwrap();
+    assert_eq!(next(&mut events, &root).await, "/b >");
+    let b = cache.get(format!("{root}/b")).unwrap().node().unwrap();
+    assert_eq!((b.data(), b.stat().data_length, b.stat().version), (&b""[..], 6, 1));
+}
+
+#[tokio::test]
+async fn what_this_client_has_written_is_there_after_catching_up() {
+    let client = connected().await;
+    let root = planted(&client, "cache-own").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    for round in 0..100 {
+        let node = format!("{root}/a/own");
+        client.create().for_path(&node, round.to_string()).await.unwrap();
+        let snapshot = soon(cache.caught_up()).await.unwrap();
+        let found = snapshot.get(&client.resolve(&node).unwrap()).node().unwrap();
+        assert_eq!(found.data(), round.to_string().as_bytes());
+        let parent = snapshot.get(&client.resolve(format!("{root}/a")).unwrap()).node().unwrap();
+        assert_eq!(parent.stat().num_children, 3);
+        client.delete().for_path(&node).await.unwrap();
+        assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 5);
+    }
+}
+
+/// The second consumer is served while the first one reads nothing.
+#[tokio::test]
+async fn a_slow_consumer_resyncs_and_stops_no_other() {
+    let client = connected().await;
+    let root = planted(&client, "cache-slow").await;
+    let cache = cache(&client, &root).event_capacity(8).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let (mut slow, mut fast) = (cache.events(), cache.events());
+    let (mut slowly, mut replay) = (Replay::default(), Replay::default());
+    for _ in 0..6 {
+        slowly.apply(soon(slow.next()).await.unwrap());
+    }
+    for round in 0..100 {
+        client.set_data(format!("{root}/b"), round.to_string(), None).await.unwrap();
+        let snapshot = soon(cache.caught_up()).await.unwrap();
+        replay.until(&mut fast, &snapshot).await;
+    }
+    assert_eq!(replay.resyncs, 0);
+    slowly.until(&mut slow, &cache.snapshot()).await;
+    assert_eq!(slowly.resyncs, 1);
+    client.set_data(format!("{root}/b"), "last", None).await.unwrap();
+    assert_eq!(next(&mut slow, &root).await, "/b 99>last", "it goes on after the snapshot");
+}
+
+#[tokio::test]
+async fn nodes_that_may_not_be_read_show_as_denied_until_they_may_be() {
+    let (client, owner) = (connected().await, owner().await);
+    let root = planted(&owner, "cache-denied").await;
+    let node = format!("{root}/a");
+    let acl = |who: AuthId| vec![Acl::new(Permission::ALL, who)];
+    owner.set_acl(&node, &acl(AuthId::authed()), None).await.unwrap();
+    let cache = cache(&client, &root).resync_every(Duration::from_millis(50)).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    assert_eq!(names(&cache), ["/", "/b"]);
+    for denied in [&node, &format!("{node}/x")] {
+        assert_eq!(cache.get(denied).unwrap(), Lookup::Denied);
+    }
+    let mut events = cache.events();
+    all(&mut events, &root, 3).await;
+    owner.set_acl(&node, &acl(AuthId::anyone()), None).await.unwrap();
+    assert_eq!(all(&mut events, &root, 3).await, ["+/a", "+/a/x", "+/a/y"]);
+    owner.set_acl(&node, &acl(AuthId::authed()), None).await.unwrap();
+    let mut gone = all(&mut events, &root, 3).await;
+    assert_eq!(gone.pop().as_deref(), Some("-/a"));
+    // The event of a node that may not be read is not sent: the resync notices that it has gone.
+    owner.delete().deleting_children_if_needed().for_path(&node).await.unwrap();
+    until(async || cache.get(&node).unwrap() == Lookup::Absent).await;
+}
+
+#[tokio::test]
+async fn a_cache_that_finds_too_much_says_so_and_ends() {
+    let client = connected().await;
+    let root = planted(&client, "cache-limits").await;
+    let few = cache(&client, &root).max_nodes(4).start().unwrap();
+    let error = soon(few.ready()).await.unwrap_err();
+    assert!(matches!(error, CacheError::TooLarge { what: "nodes", limit: 4, .. }), "{error}");
+    assert!(few.last_error().unwrap().to_string().ends_with("found more than 4 nodes"));
+    assert_eq!(*few.state().borrow(), CacheState::Ended);
+    assert!(matches!(few.close().await, Err(CacheError::TooLarge { .. })));
+    let small = cache(&client, &root).max_nodes(5).max_bytes(12).start().unwrap();
+    assert_eq!(soon(small.ready()).await.unwrap().len(), 5);
+    client.set_data(format!("{root}/b"), "larger", None).await.unwrap();
+    let mut state = small.state();
+    soon(state.wait_for(|state| *state == CacheState::Ended)).await.unwrap();
+    assert!(matches!(small.last_error(), Some(CacheError::TooLarge { what: "bytes", limit: 12, .. })));
+}
+
+#[tokio::test]
+async fn invalid_options_are_refused_and_name_the_value() {
+    let client = connected().await;
+    for (builder, text) in [
+        (cache(&client, "/a").event_capacity(0), "invalid event capacity 0: expected 1 to 1048576"),
+        (cache(&client, "/a").event_capacity(usize::MAX), "expected 1 to 1048576"),
+        (cache(&client, "/a").resync_every(Duration::ZERO), "invalid resync interval 0ns: expected at least 1 ms"),
+    ] {
+        let error = builder.start().unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+    assert!(matches!(CuratorCache::builder(&client, "a"), Err(CacheError::Client(ClientError::InvalidPath(_)))));
+    let cache = cache(&client, &path("cache-invalid")).start().unwrap();
+    cache.get("x/").unwrap_err();
+    cache.children("").unwrap_err();
+}
+
+#[tokio::test]
+async fn a_filter_that_panics_ends_its_cache_alone() {
+    let client = connected().await;
+    let root = planted(&client, "cache-panic").await;
+    let other = cache(&client, &root).start().unwrap();
+    let broken = cache(&client, &root).filter(|_| panic!("on purpose")).start().unwrap();
+    let error = soon(broken.ready()).await.unwrap_err();
+    assert!(matches!(&error, CacheError::Panicked { message, .. } if message == "on purpose"), "{error}");
+    soon(other.ready()).await.unwrap();
+    client.set_data(format!("{root}/b"), "1", None).await.unwrap();
+    soon(other.caught_up()).await.unwrap();
+    assert_eq!(shown(&other)["/b"], "1");
+}
+
+/// Loading 10,000 leaves of one directory, and nothing for what does not change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
+    let (proxy, client) = behind_proxy().await;
+    let root = path("cache-leaves");
+    create(&client, &root, b"").await;
+    for batch in 0..10 {
+        let mut transaction = client.transaction();
+        for leaf in 0..1_000 {
+            let leaf = format!("{root}/leaf-{:05}", batch * 1_000 + leaf);
+            transaction = transaction.create(leaf, [b'.'; 100], CreateMode::Persistent).unwrap();
+        }
+        transaction.commit().await.unwrap();
+    }
+    proxy.reset_counts();
+    let cache = cache(&client, &root).start().unwrap();
+    assert_eq!(soon(cache.ready()).await.unwrap().len(), 10_001);
+    let counts = proxy.requests();
+    let (loads, others) = (counts[&OpCode::MultiRead], counts.get(&OpCode::GetData));
+    assert!(loads < 50 && others.is_none() && counts[&OpCode::AddWatch] == 1, "{counts:?}");
+    let mut events = cache.events();
+    let mut replay = Replay::default();
+    replay.until(&mut events, &cache.snapshot()).await;
+    proxy.reset_counts();
+    client.set_data(format!("{root}/leaf-00007"), "new", None).await.unwrap();
+    until(async || shown(&cache)["/leaf-00007"] == "new").await;
+    assert_eq!(proxy.requests().get(&OpCode::MultiRead), Some(&1), "a change is one request");
+    proxy.reset_counts();
+    proxy.cut();
+    let mut state = cache.state();
+    soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    soon(cache.ready()).await.unwrap();
+    let counts = proxy.requests();
+    assert!(counts[&OpCode::MultiRead] < 50 && counts[&OpCode::AddWatch] == 1, "{counts:?}");
+    soon(cache.close()).await.unwrap();
+}

@@ -1,0 +1,1 @@
+//! Caches under faults.

@@ -1,0 +1,78 @@
+//! Replays the events of a cache, and checks that each fits what came before.
+
+use std::collections::BTreeMap;
+
+use curator_recipes::client::ZPath;
+use curator_recipes::{CacheEvent, CacheEvents, CachedNode, Snapshot};
+
+use super::soon;
+
+/// What a consumer of a cache's events has after them.
+#[derive(Default)]
+pub(crate) struct Replay {
+    pub(crate) nodes: BTreeMap<ZPath, CachedNode>,
+    /// The last state that was reported of each node that ever was.
+    latest: BTreeMap<ZPath, (i64, i64)>,
+    pub(crate) resyncs: usize,
+    pub(crate) readies: usize,
+}
+
+impl Replay {
+    pub(crate) fn apply(&mut self, event: CacheEvent) {
+        match event {
+            CacheEvent::Created(node) => {
+                self.forward(&node);
+                let path = node.path().clone();
+                let is_below = |other: &ZPath| path.strip_prefix(other).is_some() || other.strip_prefix(&path).is_some();
+                if let Some(root) = self.nodes.keys().next().filter(|root| is_below(root)) {
+                    let parent = path.parent().filter(|_| path != *root);
+                    assert!(parent.is_none_or(|parent| self.nodes.contains_key(&parent)), "{path} came before its parent");
+                }
+                assert_eq!(self.nodes.insert(path.clone(), node), None, "{path} was created twice");
+            }
+            CacheEvent::Changed { old, new } => {
+                self.forward(&new);
+                let path = new.path().clone();
+                let had = self.nodes.insert(path.clone(), new).expect("it was created");
+                assert_eq!((had.data(), had.stat().mzxid), (old.data(), old.stat().mzxid), "{path}: another node before");
+            }
+            CacheEvent::Deleted(node) => {
+                let had = self.nodes.remove(node.path()).expect("it was created");
+                assert_eq!(had.stat().czxid, node.stat().czxid);
+                let below = self.nodes.keys().find(|path| path.parent().as_ref() == Some(node.path()));
+                assert_eq!(below, None, "{} went before its child", node.path());
+            }
+            CacheEvent::Resync(snapshot) => {
+                self.resyncs += 1;
+                snapshot.iter().for_each(|node| self.forward(node));
+                self.nodes = snapshot.iter().map(|node| (node.path().clone(), node.clone())).collect();
+            }
+            CacheEvent::Ready => self.readies += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// No node may be older than it was.
+    fn forward(&mut self, node: &CachedNode) {
+        let now = (node.stat().czxid, node.stat().mzxid);
+        let before = self.latest.insert(node.path().clone(), now);
+        assert!(before.is_none_or(|before| before <= now), "{}: {now:?} after {before:?}", node.path());
+    }
+
+    /// Replays until the nodes are those of the snapshot.
+    pub(crate) async fn until(&mut self, events: &mut CacheEvents, snapshot: &Snapshot) {
+        while !self.is(snapshot) {
+            self.apply(soon(events.next()).await.expect("the cache has ended"));
+        }
+    }
+
+    pub(crate) fn is(&self, snapshot: &Snapshot) -> bool {
+        let state = |node: &CachedNode| (node.path().clone(), node.stat().czxid, node.stat().mzxid, node.data().to_vec());
+        if self.nodes.len() != snapshot.len() {
+            return false;
+        }
+        let mut expected: Vec<_> = snapshot.iter().map(state).collect();
+        expected.sort();
+        self.nodes.values().map(state).eq(expected)
+    }
+}
