@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{EmbeddedServer, sessions::Millis};
+use super::{EmbeddedServer, sessions::Millis, watches::Modes};
 use crate::error::Error;
 
 /// Settings for an [`EmbeddedServer`].
@@ -27,6 +27,10 @@ pub(crate) struct Settings {
     pub(crate) extended_types: bool,
     pub(crate) stats_in_transactions: bool,
     pub(crate) multi_read: bool,
+    pub(crate) add_watch: bool,
+    pub(crate) persistent_watches: bool,
+    pub(crate) watch_modes: Modes,
+    pub(crate) zxids_in_events: bool,
 }
 
 impl Default for Settings {
@@ -40,6 +44,10 @@ impl Default for Settings {
             extended_types: true,
             stats_in_transactions: true,
             multi_read: true,
+            add_watch: true,
+            persistent_watches: true,
+            watch_modes: Modes::All,
+            zxids_in_events: true,
         }
     }
 }
@@ -97,6 +105,39 @@ impl EmbeddedServerBuilder {
     /// `Unimplemented` and close the connection.
     pub fn multi_read(mut self, known: bool) -> Self {
         self.settings.multi_read = known;
+        self
+    }
+
+    /// Whether the server knows `addWatch`, which sets persistent watches, and `setWatches2`, which sets them again. Defaults to
+    /// true. Servers before 3.6 do not know them: they answer `Unimplemented` and close the connection.
+    pub fn add_watch(mut self, known: bool) -> Self {
+        self.settings.add_watch = known;
+        self
+    }
+
+    /// Whether the server's watch manager supports persistent watches. Defaults to true. That of a server with
+    /// `zookeeper.watchManagerName=org.apache.zookeeper.server.watch.WatchManagerOptimized` does not: it answers `addWatch` with
+    /// `MarshallingError`, and the connection stays open.
+    pub fn persistent_watches(mut self, supported: bool) -> Self {
+        self.settings.persistent_watches = supported;
+        self
+    }
+
+    /// Whether watches of several modes (one-shot, persistent, recursive) of one connection on one path stay side by side. Defaults
+    /// to true. Servers before 3.9 keep only the mode of the last request (ZOOKEEPER-4466), separately for data and for children:
+    ///
+    /// - A one-shot watch takes the place of a persistent or recursive one. A recursive one then reports nothing below its path
+    ///   any more, and neither is left when the one-shot fires or is removed.
+    /// - A recursive watch is one on data and on children, and takes the place of a one-shot watch on children, which never fires.
+    /// - `removeWatches` of data or of children removes a watch of any mode, and cannot name the persistent modes.
+    pub fn watch_modes_together(mut self, kept: bool) -> Self {
+        self.settings.watch_modes = if kept { Modes::All } else { Modes::Last };
+        self
+    }
+
+    /// Whether an event has the zxid of its transaction. Defaults to true. Servers before 3.9 send -1 (ZOOKEEPER-4655).
+    pub fn zxids_in_events(mut self, sent: bool) -> Self {
+        self.settings.zxids_in_events = sent;
         self
     }
 

@@ -25,9 +25,20 @@ pub(crate) enum WatcherKind {
     PersistentRecursive,
 }
 
+/// How many modes a connection's watches on one path can have.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Modes {
+    /// Each of them, side by side.
+    #[default]
+    All,
+    /// That of the last request, as before ZooKeeper 3.9 (ZOOKEEPER-4466).
+    Last,
+}
+
 /// All watches of a server. They belong to connections, and end with them.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
+    modes: Modes,
     /// On nodes: their existence and their data.
     pub(crate) data: Table,
     pub(crate) children: Table,
@@ -36,13 +47,16 @@ pub(crate) struct Watches {
 /// Watches of one sort, indexed both ways.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
+    modes: Modes,
     by_path: BTreeMap<String, BTreeMap<ConnectionId, BTreeSet<Mode>>>,
     by_connection: BTreeMap<ConnectionId, BTreeSet<String>>,
 }
 
 impl WatcherKind {
-    pub(crate) fn of_number(number: i32) -> Option<Self> {
+    /// Before there were several modes, there were no kinds for them either.
+    pub(crate) fn of_number(number: i32, modes: Modes) -> Option<Self> {
         match number {
+            4 | 5 if modes == Modes::Last => None,
             1 => Some(Self::Children),
             2 => Some(Self::Data),
             3 => Some(Self::Any),
@@ -54,17 +68,31 @@ impl WatcherKind {
 }
 
 impl Watches {
-    /// What `addWatch` does.
+    pub(crate) fn new(modes: Modes) -> Self {
+        let table = || Table { modes, ..Table::default() };
+        Self { modes, data: table(), children: table() }
+    }
+
+    pub(crate) fn modes(&self) -> Modes {
+        self.modes
+    }
+
+    /// What `addWatch` does. Before 3.9, a recursive watch is one on children too, although it reports none of their changes
+    /// (ZOOKEEPER-4475).
     pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode) {
         self.data.add(path, connection, mode);
-        if mode != Mode::PersistentRecursive {
+        if mode != Mode::PersistentRecursive || self.modes == Modes::Last {
             self.children.add(path, connection, mode);
         }
     }
 
-    /// Whether there is such a watch.
+    /// Whether there is such a watch. Before 3.9, one of any connection.
     pub(crate) fn contains(&self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
+        let (children, data) = (self.children.is_watched(path), self.data.is_watched(path));
         match kind {
+            WatcherKind::Children if self.modes == Modes::Last => children,
+            WatcherKind::Data if self.modes == Modes::Last => data,
+            WatcherKind::Any if self.modes == Modes::Last => children || data,
             WatcherKind::Children => self.children.has(path, connection, Some(Mode::Standard)),
             WatcherKind::Data => self.data.has(path, connection, Some(Mode::Standard)),
             WatcherKind::Persistent => self.data.has(path, connection, Some(Mode::Persistent)),
@@ -75,9 +103,10 @@ impl Watches {
 
     /// Returns whether there was such a watch.
     pub(crate) fn remove(&mut self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
+        let standard = (self.modes == Modes::All).then_some(Mode::Standard);
         match kind {
-            WatcherKind::Children => self.children.remove(path, connection, Some(Mode::Standard)),
-            WatcherKind::Data => self.data.remove(path, connection, Some(Mode::Standard)),
+            WatcherKind::Children => self.children.remove(path, connection, standard),
+            WatcherKind::Data => self.data.remove(path, connection, standard),
             WatcherKind::PersistentRecursive => self.data.remove(path, connection, Some(Mode::PersistentRecursive)),
             WatcherKind::Persistent | WatcherKind::Any => {
                 let mode = (kind == WatcherKind::Persistent).then_some(Mode::Persistent);
@@ -96,11 +125,11 @@ impl Watches {
     /// The connections to notify of an event, each once. Their one-shot watches are used up.
     pub(crate) fn trigger(&mut self, kind: EventKind, path: &str) -> BTreeSet<ConnectionId> {
         match kind {
-            EventKind::NodeCreated | EventKind::NodeDataChanged => self.data.trigger(path),
-            EventKind::NodeChildrenChanged => self.children.trigger(path),
+            EventKind::NodeCreated | EventKind::NodeDataChanged => self.data.trigger(path, kind),
+            EventKind::NodeChildrenChanged => self.children.trigger(path, kind),
             EventKind::NodeDeleted => {
-                let mut told = self.data.trigger(path);
-                told.append(&mut self.children.trigger(path));
+                let mut told = self.data.trigger(path, kind);
+                told.append(&mut self.children.trigger(path, kind));
                 told
             }
         }
@@ -114,7 +143,11 @@ impl Watches {
 
 impl Table {
     pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode) {
-        self.by_path.entry(path.to_owned()).or_default().entry(connection).or_default().insert(mode);
+        let modes = self.by_path.entry(path.to_owned()).or_default().entry(connection).or_default();
+        if self.modes == Modes::Last {
+            modes.clear();
+        }
+        modes.insert(mode);
         self.by_connection.entry(connection).or_default().insert(path.to_owned());
     }
 
@@ -133,6 +166,10 @@ impl Table {
 
     pub(crate) fn count(&self) -> usize {
         self.by_path.values().map(BTreeMap::len).sum()
+    }
+
+    fn is_watched(&self, path: &str) -> bool {
+        self.by_path.contains_key(path)
     }
 
     /// Without a mode: any.
@@ -162,15 +199,20 @@ impl Table {
         }
     }
 
-    fn trigger(&mut self, path: &str) -> BTreeSet<ConnectionId> {
-        let at = self.by_path.get(path).map(|watchers| watchers.keys().copied().collect::<BTreeSet<_>>());
-        let mut told = at.unwrap_or_default();
+    fn trigger(&mut self, path: &str, kind: EventKind) -> BTreeSet<ConnectionId> {
+        let reports = |mode: &Mode| *mode != Mode::PersistentRecursive || kind != EventKind::NodeChildrenChanged;
+        let watchers = self.by_path.get(path).into_iter().flatten();
+        let mut told: BTreeSet<_> =
+            watchers.filter(|(_, modes)| modes.iter().any(reports)).map(|(connection, _)| *connection).collect();
         for connection in told.clone() {
             self.remove(path, connection, Some(Mode::Standard));
         }
         for ancestor in path::ancestors(path) {
             let above = self.by_path.get(ancestor).into_iter().flatten();
-            told.extend(above.filter(|(_, modes)| modes.contains(&Mode::PersistentRecursive)).map(|(id, _)| *id));
+            let is_recursive = |modes: &BTreeSet<Mode>| {
+                modes.contains(&Mode::PersistentRecursive) && reports(&Mode::PersistentRecursive)
+            };
+            told.extend(above.filter(|(_, modes)| is_recursive(modes)).map(|(connection, _)| *connection));
         }
         told
     }
@@ -188,5 +230,61 @@ impl Table {
                 self.by_connection.remove(&connection);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: ConnectionId = 1;
+
+    /// A server's watches with these on one path, in turn.
+    fn with(modes: Modes, watches: &[Mode]) -> Watches {
+        let mut all = Watches::new(modes);
+        watches.iter().for_each(|mode| match mode {
+            Mode::Standard => all.data.add("/a", ONE, Mode::Standard),
+            stays => all.add("/a", ONE, *stays),
+        });
+        all
+    }
+
+    #[test]
+    fn before_3_9_a_one_shot_takes_the_place_of_a_recursive_watch() {
+        for (modes, stays) in [(Modes::All, true), (Modes::Last, false)] {
+            let mut watches = with(modes, &[Mode::PersistentRecursive, Mode::Standard]);
+            assert_eq!(!watches.trigger(EventKind::NodeDataChanged, "/a/b").is_empty(), stays);
+            assert!(!watches.trigger(EventKind::NodeDataChanged, "/a").is_empty());
+            assert_eq!(!watches.trigger(EventKind::NodeDataChanged, "/a").is_empty(), stays);
+        }
+    }
+
+    #[test]
+    fn before_3_9_the_removal_of_a_one_shot_removes_the_persistent_watch() {
+        for (modes, stays) in [(Modes::All, true), (Modes::Last, false)] {
+            let mut watches = with(modes, &[Mode::Persistent, Mode::Standard]);
+            assert!(watches.remove("/a", ONE, WatcherKind::Data));
+            assert_eq!(!watches.trigger(EventKind::NodeDataChanged, "/a").is_empty(), stays);
+            assert!(!watches.trigger(EventKind::NodeChildrenChanged, "/a").is_empty());
+        }
+    }
+
+    #[test]
+    fn before_3_9_a_recursive_watch_silences_one_on_children() {
+        for (modes, fires) in [(Modes::All, true), (Modes::Last, false)] {
+            let mut watches = with(modes, &[]);
+            watches.children.add("/a", ONE, Mode::Standard);
+            watches.add("/a", ONE, Mode::PersistentRecursive);
+            assert_eq!(!watches.trigger(EventKind::NodeChildrenChanged, "/a").is_empty(), fires);
+            assert!(!watches.trigger(EventKind::NodeCreated, "/a/b").is_empty());
+        }
+    }
+
+    #[test]
+    fn a_replaced_watch_is_counted_once_and_goes_with_its_connection() {
+        let mut watches = with(Modes::Last, &[Mode::Persistent, Mode::Standard, Mode::PersistentRecursive]);
+        assert_eq!(watches.count(), 2);
+        watches.forget(ONE);
+        assert_eq!((watches.count(), watches.data.connections()), (0, 0));
     }
 }

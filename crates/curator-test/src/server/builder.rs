@@ -46,8 +46,9 @@ impl TestingServerBuilder {
 
     /// A system property of the server's JVM, such as `zookeeper.extendedTypesEnabled`.
     ///
-    /// The embedded server has no JVM. It knows this one, `jute.maxbuffer`, `znode.container.checkIntervalMs` and
-    /// `zookeeper.nio.sessionlessCnxnTimeout`, ignores those about disks or logs, and refuses any other at the start.
+    /// The embedded server has no JVM. It knows this one, `jute.maxbuffer`, `znode.container.checkIntervalMs`,
+    /// `zookeeper.nio.sessionlessCnxnTimeout` and `zookeeper.watchManagerName`, ignores those about disks or logs, and refuses any
+    /// other at the start.
     pub fn system_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.system.insert(key.into(), value.into());
         self

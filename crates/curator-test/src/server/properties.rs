@@ -41,6 +41,7 @@ struct Known {
     container_check: Option<Duration>,
     sessionless: Option<Duration>,
     extended_types: bool,
+    optimized_watches: bool,
 }
 
 /// An embedded server with these settings.
@@ -54,8 +55,11 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
     }
     let known = Known::read(settings)?;
     let (min, max) = known.session_timeouts()?;
-    let mut builder =
-        EmbeddedServer::builder().tick_time(known.tick).session_timeouts(min, max).extended_types(known.extended_types);
+    let mut builder = EmbeddedServer::builder()
+        .tick_time(known.tick)
+        .session_timeouts(min, max)
+        .extended_types(known.extended_types)
+        .persistent_watches(!known.optimized_watches);
     if let Some(bytes) = known.max_frame {
         builder = builder.max_frame(bytes);
     }
@@ -99,6 +103,7 @@ impl Known {
                 self.sessionless = Some(Duration::from_millis(number::<u32>(key, value)?.into()));
             }
             "zookeeper.extendedTypesEnabled" => self.extended_types = flag(key, value)?,
+            "zookeeper.watchManagerName" => self.optimized_watches = is_optimized(key, value)?,
             _ if WITHOUT_EFFECT.contains(&plain) => {}
             _ => match FIXED.iter().find(|(fixed, _)| *fixed == plain) {
                 Some((_, only)) if *only == value => {}
@@ -135,6 +140,15 @@ fn timeout(key: &str, value: &str) -> Result<Option<Duration>, Error> {
 
 fn flag(key: &str, value: &str) -> Result<bool, Error> {
     value.trim().parse().map_err(|_| refused(key, value, "`true` or `false` is expected"))
+}
+
+/// Whether a watch manager is the one without persistent watches.
+fn is_optimized(key: &str, value: &str) -> Result<bool, Error> {
+    match value.strip_prefix("org.apache.zookeeper.server.watch.") {
+        Some("WatchManager") => Ok(false),
+        Some("WatchManagerOptimized") => Ok(true),
+        _ => Err(refused(key, value, "one of ZooKeeper's watch managers is expected")),
+    }
 }
 
 fn refused(key: &str, value: &str, problem: impl Into<String>) -> Error {
@@ -175,6 +189,7 @@ mod tests {
             ("jute.maxbuffer", "4096"),
             ("znode.container.checkIntervalMs", "50"),
             ("zookeeper.nio.sessionlessCnxnTimeout", "300"),
+            ("zookeeper.watchManagerName", "org.apache.zookeeper.server.watch.WatchManagerOptimized"),
         ];
         let known = read(&config, &system).unwrap();
         let expected = Known {
@@ -185,6 +200,7 @@ mod tests {
             container_check: Some(Duration::from_millis(50)),
             sessionless: Some(Duration::from_millis(300)),
             extended_types: true,
+            optimized_watches: true,
         };
         assert_eq!(known, expected);
         assert_eq!(known.session_timeouts().unwrap(), (Duration::from_millis(300), Duration::from_secs(5)));
@@ -217,7 +233,12 @@ mod tests {
 
     #[test]
     fn a_value_that_cannot_be_is_refused() {
-        for (key, value) in [("tickTime", "none"), ("maxSessionTimeout", "-2"), ("extendedTypesEnabled", "yes")] {
+        for (key, value) in [
+            ("tickTime", "none"),
+            ("maxSessionTimeout", "-2"),
+            ("extendedTypesEnabled", "yes"),
+            ("watchManagerName", "WatchManagerOptimized"),
+        ] {
             let text = refusal(key, &[(key, value)], &[]);
             assert!(text.contains(value) && text.contains("expected"), "{text}");
         }

@@ -7,7 +7,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use curator_test::{Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session, four_letter_word};
+use curator_test::{
+    EmbeddedServer, Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session, four_letter_word,
+};
 use tokio::runtime;
 
 use crate::{client::Client, jute::Reader, transcript::Transcript};
@@ -15,9 +17,16 @@ use crate::{client::Client, jute::Reader, transcript::Transcript};
 /// A server that belongs to one scenario as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Server {
-    server: Arc<TestingServer>,
+    running: Running,
     #[expect(dead_code, reason = "held")]
     turn: Option<MutexGuard<'static, ()>>,
+}
+
+#[derive(Debug)]
+enum Running {
+    Testing(Arc<TestingServer>),
+    /// An embedded one whose settings make it behave like this release.
+    Like(&'static str, EmbeddedServer),
 }
 
 impl Server {
@@ -26,7 +35,8 @@ impl Server {
         static TURN: Mutex<()> = Mutex::new(());
         static COMMON: OnceLock<Arc<TestingServer>> = OnceLock::new();
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { server: COMMON.get_or_init(|| start(TestingServer::builder())).clone(), turn: Some(turn) }
+        let server = COMMON.get_or_init(|| start(TestingServer::builder())).clone();
+        Self { running: Running::Testing(server), turn: Some(turn) }
     }
 
     /// One where nobody has been.
@@ -36,21 +46,31 @@ impl Server {
 
     /// One with other settings.
     pub(crate) fn with(settings: TestingServerBuilder) -> Self {
-        Self { server: start(settings), turn: None }
+        Self { running: Running::Testing(start(settings)), turn: None }
+    }
+
+    /// An embedded one whose watches are those of 3.8.
+    pub(crate) fn with_watches_of_3_8() -> Self {
+        let server = EmbeddedServer::builder().watch_modes_together(false).zxids_in_events(false).start();
+        Self { running: Running::Like("3.8.0", server.unwrap_or_else(|e| panic!("{e}"))), turn: None }
     }
 
     /// One with a node whose next sequential child gets this number.
     pub(crate) fn with_create_counter(path: &str, counter: i32) -> Self {
-        let server = Self::own();
+        let testing = start(TestingServer::builder());
+        let server = Self { running: Running::Testing(testing.clone()), turn: None };
         let mut client = server.open();
         client.call(&format!("create {path:?} \"\" persistent"));
         client.call("closeSession");
-        block_on(server.server.set_create_counters(&[path], counter));
+        block_on(testing.set_create_counters(&[path], counter));
         server
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.server.address()
+        match &self.running {
+            Running::Testing(server) => server.address(),
+            Running::Like(_, server) => server.address(),
+        }
     }
 
     /// The answer to a four-letter word.
@@ -64,7 +84,11 @@ impl Server {
         i64::from_str_radix(&zxid, 16).unwrap_or_else(|_| panic!("{zxid} is no zxid"))
     }
 
+    /// Its release, or the one that it imitates.
     pub(crate) fn version(&self) -> String {
+        if let Running::Like(release, _) = &self.running {
+            return (*release).to_owned();
+        }
         self.srvr("Zookeeper version: ").split(['-', ',', ' ']).next().unwrap_or_default().to_owned()
     }
 

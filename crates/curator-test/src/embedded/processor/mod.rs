@@ -71,7 +71,7 @@ impl Processor {
             settings,
             tree: DataTree::new(settings.extended_types),
             sessions: Sessions::new(first_session, seed, settings.tick()),
-            watches: Watches::default(),
+            watches: Watches::new(settings.watch_modes),
             connections: BTreeMap::new(),
             zxid: 0,
             packets: Packets::default(),

@@ -27,7 +27,11 @@ impl Processor {
         let connection = self.connections.get_mut(&id)?;
         (connection.last_xid, connection.last_op) = (xid, op);
         let session = connection.session?;
-        let is_known = self.settings.multi_read || op != OpCode::MultiRead;
+        let is_known = match op {
+            OpCode::MultiRead => self.settings.multi_read,
+            OpCode::AddWatch | OpCode::SetWatches2 => self.settings.add_watch,
+            _ => true,
+        };
         let request = is_known.then(|| Request::parse(op, &payload[8..])).flatten();
         let path = request.as_ref().and_then(|request| request.as_ref().ok()?.path().map(str::to_owned));
         let info = RequestInfo::new(op, path, session.id);
@@ -86,10 +90,7 @@ impl Processor {
             Request::AddWatch { path, mode } => self.add_watch(id, &path, mode),
             Request::CheckWatches { path, kind } => self.check_watches(id, &path, kind),
             Request::RemoveWatches { path, kind } => self.remove_watches(id, &path, kind),
-            Request::SetWatches(watches) => {
-                self.set_watches(id, &watches);
-                Ok(Body::Empty)
-            }
+            Request::SetWatches(watches) => self.set_watches(id, &watches),
             Request::Reconfig => {
                 self.zxid += 1;
                 Err(Code::ReconfigDisabled)

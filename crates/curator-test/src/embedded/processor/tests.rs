@@ -1,5 +1,8 @@
 use super::*;
-use crate::embedded::{builder::Settings, codec::ConnectRequest};
+use crate::{
+    OpCode,
+    embedded::{builder::Settings, code::Code, codec::ConnectRequest},
+};
 
 const START: Now = Now { monotonic: 0, wall: 1_000_000 };
 
@@ -20,6 +23,31 @@ fn connect(processor: &mut Processor, session_id: i64, password: &[u8]) -> (Conn
     let frames = processor.take_outbox();
     let Some((_, Output::Reply(frame))) = frames.iter().find(|(to, _)| *to == id) else { panic!("{frames:?}") };
     (id, i64::from_be_bytes(frame[12..20].try_into().unwrap()))
+}
+
+/// What is sent in answer to an `addWatch` of the root: the error of each reply, and whether the connection is closed.
+fn add_watch(settings: Settings) -> (Vec<i32>, bool) {
+    let mut processor = Processor::new(settings, 1, START);
+    let (id, _) = connect(&mut processor, 0, &[]);
+    let numbers = [7, OpCode::AddWatch.number(), 1].map(i32::to_be_bytes).concat();
+    processor.receive(id, &[&numbers[..], b"/", &[0; 4]].concat(), START);
+    let error = |frame: &Vec<u8>| i32::from_be_bytes(frame[16..20].try_into().unwrap());
+    let sent = processor.take_outbox();
+    let errors =
+        sent.iter().filter_map(|(_, sent)| if let Output::Reply(frame) = sent { Some(error(frame)) } else { None });
+    (errors.collect(), sent.iter().any(|(_, sent)| *sent == Output::Close))
+}
+
+#[test]
+fn add_watch_is_known_or_refused_in_two_ways() {
+    let set = |change: fn(&mut Settings)| {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        add_watch(settings)
+    };
+    assert_eq!(set(|_| {}), (vec![0], false));
+    assert_eq!(set(|settings| settings.persistent_watches = false), (vec![Code::MarshallingError.number()], false));
+    assert_eq!(set(|settings| settings.add_watch = false), (vec![Code::Unimplemented.number()], true));
 }
 
 #[test]

@@ -10,16 +10,18 @@ use crate::embedded::{
     watches::{Mode, WatcherKind},
 };
 
-/// The zxid of an event that tells a reconnected client what it has missed: it belongs to no transaction.
+/// The zxid of an event that tells a reconnected client what it has missed, as it belongs to no transaction; before 3.9 that of all
+/// events.
 const NO_ZXID: i64 = -1;
 
 impl Processor {
     /// Notifies the watchers of what has just happened, if they may read the node.
     pub(super) fn notify(&mut self, events: &[Event]) {
+        let zxid = if self.settings.zxids_in_events { self.zxid } else { NO_ZXID };
         for Event { kind, path, acl } in events {
             for id in self.watches.trigger(*kind, path) {
                 if acl::check(acl, permissions::READ, &self.identities(id)).is_ok() {
-                    self.send(id, Output::Event(event_frame(*kind, path, self.zxid)));
+                    self.send(id, Output::Event(event_frame(*kind, path, zxid)));
                 }
             }
         }
@@ -27,6 +29,7 @@ impl Processor {
 
     pub(super) fn add_watch(&mut self, id: ConnectionId, path: &str, mode: i32) -> Result<Body, Code> {
         let mode = match mode {
+            _ if !self.settings.persistent_watches => return Err(Code::MarshallingError),
             0 => Mode::Persistent,
             1 => Mode::PersistentRecursive,
             _ => return Err(Code::MarshallingError),
@@ -37,17 +40,18 @@ impl Processor {
     }
 
     pub(super) fn check_watches(&self, id: ConnectionId, path: &str, kind: i32) -> Result<Body, Code> {
-        let kind = WatcherKind::of_number(kind).ok_or(Code::MarshallingError)?;
+        let kind = WatcherKind::of_number(kind, self.watches.modes()).ok_or(Code::MarshallingError)?;
         if self.watches.contains(path, id, kind) { Ok(Body::Empty) } else { Err(Code::NoWatcher) }
     }
 
     pub(super) fn remove_watches(&mut self, id: ConnectionId, path: &str, kind: i32) -> Result<Body, Code> {
-        let kind = WatcherKind::of_number(kind).ok_or(Code::MarshallingError)?;
+        let kind = WatcherKind::of_number(kind, self.watches.modes()).ok_or(Code::MarshallingError)?;
         if self.watches.remove(path, id, kind) { Ok(Body::Empty) } else { Err(Code::NoWatcher) }
     }
 
-    /// Sets the watches of a client that has reconnected, and notifies it of what it has missed.
-    pub(super) fn set_watches(&mut self, id: ConnectionId, watches: &SetWatches) {
+    /// Sets the watches of a client that has reconnected, and notifies it of what it has missed. A refusal of persistent watches
+    /// leaves the others set.
+    pub(super) fn set_watches(&mut self, id: ConnectionId, watches: &SetWatches) -> Result<Body, Code> {
         for path in &watches.data {
             match self.tree.changed_since(path, watches.relative_zxid) {
                 None => self.missed(id, EventKind::NodeDeleted, path),
@@ -68,12 +72,17 @@ impl Processor {
                 Some((_, false)) => self.watches.children.add(path, id, Mode::Standard),
             }
         }
+        let is_any_persistent = !watches.persistent.is_empty() || !watches.recursive.is_empty();
+        if is_any_persistent && !self.settings.persistent_watches {
+            return Err(Code::MarshallingError);
+        }
         for path in &watches.persistent {
             self.watches.add(path, id, Mode::Persistent);
         }
         for path in &watches.recursive {
             self.watches.add(path, id, Mode::PersistentRecursive);
         }
+        Ok(Body::Empty)
     }
 
     fn missed(&mut self, id: ConnectionId, kind: EventKind, path: &str) {

@@ -4,6 +4,7 @@
 
 mod ephemerals;
 mod expiry;
+mod watches_of_3_8;
 mod words;
 
 use std::{
@@ -14,6 +15,10 @@ use std::{
 use curator_test::TestingServer;
 
 use crate::{golden::not_named_in, scenario::replay, server::Server};
+
+/// The setting that chooses a server's watch manager, and the one that supports only one-shot watches.
+const MANAGER: &str = "zookeeper.watchManagerName";
+const OPTIMIZED: &str = "org.apache.zookeeper.server.watch.WatchManagerOptimized";
 
 #[test]
 fn each_transcript_that_needs_no_server_of_its_own_is_said_again() {
@@ -38,6 +43,8 @@ transcripts! { Server::own() =>
     // What four-letter words tell.
     fn words_about_watches: "words_watches";
     fn words_about_the_tree: "words_mntr";
+    // All watches of the server are counted.
+    fn modes_of_watches_on_one_path: "watch_modes_on_one_path";
     // Nobody has been there: the root's stat and counter are those of the beginning.
     fn nodes_below_zookeeper: "system_nodes";
     fn paths_of_new_nodes: "path_create";
@@ -71,6 +78,10 @@ transcripts! { quick() =>
     fn the_request_makes_the_container: "container_by_flag";
     fn a_time_to_live_ends: "ttl";
     fn a_write_lengthens_a_life: "ttl_renewed";
+}
+
+transcripts! { Server::with(TestingServer::builder().system_property(MANAGER, OPTIMIZED)) =>
+    fn a_watch_manager_without_persistent_watches: "watch_manager_optimized";
 }
 
 transcripts! { Server::with(TestingServer::builder().property("extendedTypesEnabled", "false")) =>
