@@ -57,7 +57,8 @@ impl CuratorClient {
         if self.inner.closing.has_begun() {
             return Err(self.inner.closing.error());
         }
-        let options = SessionOptions { name: format!("{} (caches)", self.name()).into(), ..(*self.inner.options).clone() };
+        let options =
+            SessionOptions { name: format!("{} (caches)", self.name()).into(), ..(*self.inner.options).clone() };
         let another = ValidOptions {
             options: Arc::new(options),
             retry_policy: Arc::clone(&self.inner.retry_policy),

@@ -1,10 +1,14 @@
 //! A session for recursive watches, in which no one-shot watches are set.
 
 use super::Session;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::operation::{ReadOperation, ReadResult};
 use crate::path::ZPath;
-use crate::zk::recursive_watch::RecursiveWatch;
+use crate::zk::recursive_watch::{RecursiveWatch, Setting};
+use crate::zk::task::LinkEnd;
+
+/// The operation in errors.
+const SET: &str = "watch the tree at";
 
 /// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same session.
 ///
@@ -35,8 +39,12 @@ impl WatchingSession {
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
         let removals = &self.session.inner.removals;
         let setting = removals.setting().await;
-        setting.settle(|| self.sync(path)).await?;
-        self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await
+        self.settle(&setting).await?;
+        let watch = self.session.send(SET, path, |link| link.watch_recursive(path, removals)).await;
+        if matches!(watch, Err(Error::OperationTimeout { .. })) {
+            self.abandon_connection();
+        }
+        watch
     }
 
     /// Waits until the watches that were dropped are removed from the server.
@@ -49,7 +57,28 @@ impl WatchingSession {
     ///
     /// A dropped removal is completed by the next one, or before the next watch is set.
     pub async fn remove_dropped_watches(&self) -> Result<()> {
-        self.session.inner.removals.setting().await.settle(|| self.sync(&ZPath::root())).await
+        self.settle(&self.session.inner.removals.setting().await).await
+    }
+
+    /// Waits until no request that sets a watch is without an answer, and no removal is on its way.
+    async fn settle(&self, setting: &Setting<'_>) -> Result<()> {
+        let after = self.session.patience();
+        tokio::select! {
+            biased;
+            settled = setting.settle(|| self.sync(&ZPath::root())) => settled,
+            () = self.session.inner.timer.sleep(after) => {
+                self.abandon_connection();
+                Err(Error::OperationTimeout { operation: SET, path: ZPath::root(), after })
+            }
+        }
+    }
+
+    /// Ends the connection, on which a request that sets a watch has no answer: events of that watch would find the request still
+    /// in flight, where the client crate is not safe. The session goes on over another connection.
+    fn abandon_connection(&self) {
+        if let Some(link) = self.session.link() {
+            link.task().abort(LinkEnd::Lost);
+        }
     }
 
     /// See [`Session::read_all`].

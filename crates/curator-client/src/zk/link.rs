@@ -14,7 +14,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use zookeeper_client::{Acl as ZkAcl, Acls, AddWatchMode, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError};
+use zookeeper_client::{
+    Acl as ZkAcl, Acls, AddWatchMode, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError,
+};
 
 pub(crate) use self::diagnosis::Diagnosis;
 pub(crate) use self::hosts::ConnectFailure;

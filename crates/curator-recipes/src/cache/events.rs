@@ -66,10 +66,7 @@ pub struct CacheEvents {
 
 impl CacheEvents {
     /// `events` is `None` when the cache has ended.
-    pub(super) fn new(
-        snapshots: watch::Receiver<Snapshot>,
-        events: Option<&broadcast::Sender<CacheEvent>>,
-    ) -> Self {
+    pub(super) fn new(snapshots: watch::Receiver<Snapshot>, events: Option<&broadcast::Sender<CacheEvent>>) -> Self {
         let (snapshot, events) = {
             // While this is borrowed, the cache publishes nothing.
             let snapshot = snapshots.borrow();

@@ -32,7 +32,8 @@ impl Scope {
         }
         let Some(filter) = &self.filter else { return true };
         // From the top down, as the filter decides about what is below a node.
-        let mut nodes = path.ancestors().chain([path.clone()]).filter(|node| self.depth(node).is_some_and(|depth| depth > 0));
+        let mut nodes =
+            path.ancestors().chain([path.clone()]).filter(|node| self.depth(node).is_some_and(|depth| depth > 0));
         nodes.all(|node| filter(&node))
     }
 
@@ -57,7 +58,10 @@ mod tests {
     #[test]
     fn the_depth_counts_from_the_root_of_the_cache() {
         let scope = Scope { root: path("/a"), max_depth: 1, filter: None };
-        assert_eq!(contained(&scope, &["/a", "/a/b", "/a/b/c", "/ab", "/", "/b"]), [true, true, false, false, false, false]);
+        assert_eq!(
+            contained(&scope, &["/a", "/a/b", "/a/b/c", "/ab", "/", "/b"]),
+            [true, true, false, false, false, false]
+        );
         assert_eq!(["/a", "/a/b", "/b"].map(|text| scope.goes_below(&path(text))), [true, false, false]);
         let all = Scope { root: ZPath::root(), max_depth: usize::MAX, filter: None };
         assert_eq!(contained(&all, &["/", "/a", "/a/b/c"]), [true; 3]);

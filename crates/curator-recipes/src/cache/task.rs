@@ -5,6 +5,7 @@ use std::sync::Arc;
 use curator_client::{Deadline, Error as ClientError, RecipeSupport as _, WatchingSession};
 use tokio::sync::{broadcast, watch};
 
+use super::CuratorCache;
 use super::batches::{Batches, Wanted};
 use super::builder::CuratorCacheBuilder;
 use super::error::CacheError;
@@ -13,7 +14,6 @@ use super::publisher::Publisher;
 use super::scope::Scope;
 use super::snapshot::{CacheState, Snapshot};
 use super::tree::Tree;
-use super::CuratorCache;
 use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
 

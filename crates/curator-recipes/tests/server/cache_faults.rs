@@ -1,1 +1,323 @@
-//! Caches under faults.
+//! Caches under faults, first of all those that Curator's caches have or had.
+
+use std::time::Duration;
+
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError};
+use curator_recipes::{CacheError, CacheState, CuratorCache, Lookup};
+use curator_test::{Direction, FaultProxy, OpCode};
+
+use crate::cache::{cache, create, next, planted, shown};
+use crate::support::{
+    FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
+    client as connected, end_session, new_seed, path, proxy, soon, unplug, until,
+};
+
+async fn is_stale(cache: &CuratorCache) {
+    let mut state = cache.state();
+    soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+}
+
+/// Whether the cache has what the servers have.
+async fn is_the_tree(cache: &CuratorCache, client: &CuratorClient) {
+    let snapshot = soon(cache.caught_up()).await.unwrap();
+    client.sync("/").await.unwrap();
+    let mut found = 0;
+    let mut below = vec![cache.path().clone()];
+    while let Some(path) = below.pop() {
+        let (data, stat) = match client.get_data(&path).await {
+            Ok(node) => node,
+            Err(ClientError::NoNode { .. }) => {
+                assert_eq!(snapshot.get(&path), Lookup::Absent);
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let node = snapshot.get(&path).node().unwrap_or_else(|| panic!("{path} is missing"));
+        assert_eq!((node.data(), node.stat()), (&data[..], &stat), "{path}");
+        found += 1;
+        let names = client.get_children(&path).await.unwrap();
+        below.extend(names.iter().map(|name| path.child(name).unwrap()));
+    }
+    assert_eq!(snapshot.len(), found);
+}
+
+/// Curator's caches compare versions: these nodes have the same one before and after.
+#[tokio::test]
+async fn a_node_that_was_replaced_while_cut_off_is_reported() {
+    let ((proxy, client), its) = (behind_proxy().await, connected().await);
+    let root = planted(&its, "cache-replaced").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut events = cache.events();
+    for _ in 0..6 {
+        next(&mut events, &root).await;
+    }
+    unplug(&proxy, &client).await;
+    is_stale(&cache).await;
+    // One with the same version, and one with as many changes of children, one of which is another.
+    its.delete().for_path(format!("{root}/b")).await.unwrap();
+    its.create().for_path(format!("{root}/b"), "other").await.unwrap();
+    its.delete().deleting_children_if_needed().for_path(format!("{root}/a")).await.unwrap();
+    for node in ["/a", "/a/x", "/a/z"] {
+        its.create().for_path(format!("{root}{node}"), node).await.unwrap();
+    }
+    proxy.refuse(false).unwrap();
+    let mut told = Vec::new();
+    while told.last().is_none_or(|last| last != "ready") {
+        told.push(next(&mut events, &root).await);
+    }
+    let position = |event: &str| told.iter().position(|it| it == event).unwrap_or_else(|| panic!("{event}: {told:?}"));
+    assert!(position("-/a/x") < position("-/a") && position("-/a/y") < position("-/a"), "{told:?}");
+    assert!(position("-/a") < position("+/a") && position("+/a") < position("+/a/x"), "{told:?}");
+    assert!(position("-/b") < position("+/b") && position("+/a") < position("+/a/z"), "{told:?}");
+    assert_eq!(told.len(), 9, "nothing twice: {told:?}");
+    is_the_tree(&cache, &its).await;
+}
+
+#[tokio::test]
+async fn what_changed_in_an_outage_is_reported_once_in_the_same_session_and_in_a_new_one() {
+    let ((proxy, client), its) = (behind_proxy().await, connected().await);
+    let root = planted(&its, "cache-outage").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut events = cache.events();
+    for _ in 0..6 {
+        next(&mut events, &root).await;
+    }
+    for (round, is_lost) in [(1, false), (2, true)] {
+        unplug(&proxy, &client).await;
+        is_stale(&cache).await;
+        assert!(matches!(cache.snapshot().state(), CacheState::Stale { .. }));
+        assert_eq!(cache.get(format!("{root}/c")).unwrap(), Lookup::Absent, "what is known stays readable");
+        if is_lost {
+            end_session(&proxy).await;
+        }
+        its.set_data(format!("{root}/b"), round.to_string(), None).await.unwrap();
+        its.delete().for_path(format!("{root}/a/x")).await.unwrap();
+        its.create().for_path(format!("{root}/a/n{round}"), "").await.unwrap();
+        proxy.refuse(false).unwrap();
+        let mut told = Vec::new();
+        for _ in 0..4 {
+            told.push(next(&mut events, &root).await);
+        }
+        assert_eq!(told.pop().as_deref(), Some("ready"));
+        told.sort();
+        let before = if is_lost { "1" } else { "/b" };
+        assert_eq!(told, [format!("+/a/n{round}"), "-/a/x".to_owned(), format!("/b {before}>{round}")]);
+        its.create().for_path(format!("{root}/a/x"), "/a/x").await.unwrap();
+        assert_eq!(next(&mut events, &root).await, "+/a/x");
+    }
+    // A connection that breaks without a change reports no change.
+    proxy.cut();
+    is_stale(&cache).await;
+    assert_eq!(next(&mut events, &root).await, "ready");
+    is_the_tree(&cache, &its).await;
+}
+
+/// A request of a cache whose answer is lost, or that is lost itself.
+#[tokio::test]
+async fn each_request_of_a_cache_may_fail() {
+    let its = connected().await;
+    for op in [OpCode::AddWatch, OpCode::MultiRead, OpCode::Sync] {
+        for (name, fault) in FAULTS {
+            let settings = |builder: curator_recipes::client::CuratorClientBuilder| {
+                builder.operation_timeout(Duration::from_millis(300))
+            };
+            let (proxy, client) = behind_proxy_with(settings).await;
+            let root = planted(&its, "cache-lost").await;
+            // Opens the second session.
+            let first = cache(&client, &root).max_depth(0).start().unwrap();
+            soon(first.ready()).await.unwrap();
+            if op != OpCode::Sync {
+                fault(&proxy, op);
+            }
+            let cache = cache(&client, &root).start().unwrap();
+            soon(cache.ready()).await.unwrap();
+            if op == OpCode::Sync {
+                fault(&proxy, op);
+            }
+            its.set_data(format!("{root}/b"), name, None).await.unwrap();
+            its.create().for_path(format!("{root}/c"), "").await.unwrap();
+            soon(cache.caught_up()).await.unwrap();
+            assert_eq!(shown(&cache)["/b"], name);
+            is_the_tree(&cache, &its).await;
+            soon(proxy.wait_for_faults()).await.unwrap();
+            soon(cache.close()).await.unwrap();
+        }
+    }
+}
+
+/// Curator's `PathChildrenCache` was never ready then.
+#[tokio::test]
+async fn a_child_that_goes_between_the_listing_and_its_read_is_absent() {
+    let ((proxy, client), its) = (behind_proxy().await, connected().await);
+    let root = planted(&its, "cache-between").await;
+    // The root with its children, and then the children.
+    proxy.hold_nth_reply(OpCode::MultiRead, 1);
+    let cache = cache(&client, &root).start().unwrap();
+    soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
+    its.delete().for_path(format!("{root}/b")).await.unwrap();
+    create(&its, &format!("{root}/c"), b"/c").await;
+    proxy.release_held();
+    soon(cache.ready()).await.unwrap();
+    assert_eq!(shown(&cache).into_keys().collect::<Vec<_>>(), ["/", "/a", "/a/x", "/a/y", "/c"]);
+    is_the_tree(&cache, &its).await;
+}
+
+#[tokio::test]
+async fn a_lookup_before_the_cache_is_loaded_says_that_nothing_is_known() {
+    let (proxy, client) = behind_proxy().await;
+    let root = planted(&connected().await, "cache-before").await;
+    proxy.hold_nth_reply(OpCode::MultiRead, 1);
+    let cache = cache(&client, &root).start().unwrap();
+    soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
+    assert_eq!((cache.get(&root).unwrap(), *cache.state().borrow()), (Lookup::Unknown, CacheState::Loading));
+    proxy.release_held();
+    soon(cache.ready()).await.unwrap();
+    assert!(cache.get(&root).unwrap().node().is_some());
+}
+
+#[tokio::test]
+async fn a_connection_that_is_silent_makes_the_cache_stale() {
+    let proxy = proxy().await;
+    let client = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
+    let its = connected().await;
+    let root = planted(&its, "cache-silent").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut events = cache.events();
+    for _ in 0..6 {
+        next(&mut events, &root).await;
+    }
+    proxy.black_hole(Direction::ToClient);
+    is_stale(&cache).await;
+    its.set_data(format!("{root}/b"), "later", None).await.unwrap();
+    proxy.heal();
+    proxy.cut();
+    assert_eq!(next(&mut events, &root).await, "/b /b>later");
+    assert_eq!(next(&mut events, &root).await, "ready");
+}
+
+#[tokio::test]
+async fn a_cache_starts_before_its_client_is_connected_and_loads_once() {
+    let proxy = proxy().await;
+    proxy.refuse(true).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
+    let root = planted(&connected().await, "cache-early").await;
+    let cache = cache(&client, &root).start().unwrap();
+    proxy.refuse(false).unwrap();
+    soon(cache.ready()).await.unwrap();
+    let counts = proxy.requests();
+    // The root; its children; theirs are listed, and read.
+    assert_eq!((counts[&OpCode::AddWatch], counts[&OpCode::MultiRead]), (1, 4), "{counts:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_the_client_ends_its_caches() {
+    let (proxy, client) = behind_proxy().await;
+    let root = planted(&connected().await, "cache-client-closes").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut events = cache.events();
+    soon(client.close()).await.unwrap();
+    while soon(events.next()).await.is_some() {}
+    assert_eq!(*cache.state().borrow(), CacheState::Ended);
+    for error in [cache.ready().await.unwrap_err(), cache.caught_up().await.unwrap_err()] {
+        assert!(error.is_closed() && matches!(error, CacheError::Client(ClientError::Closed)), "{error}");
+    }
+    cache.close().await.unwrap();
+    until(async || proxy.connections() == 0).await;
+    let late = crate::cache::cache(&client, &root).start().unwrap();
+    assert!(soon(late.ready()).await.unwrap_err().is_closed());
+}
+
+/// In an outage of any length.
+#[tokio::test]
+async fn a_cache_is_closed_while_it_is_cut_off() {
+    let (proxy, client) = behind_proxy().await;
+    let root = planted(&connected().await, "cache-cut-off").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    unplug(&proxy, &client).await;
+    is_stale(&cache).await;
+    soon(cache.close()).await.unwrap();
+    assert_eq!(*cache.state().borrow(), CacheState::Ended);
+}
+
+/// A cache reads what has changed; the parts of one batch are of one moment.
+#[tokio::test]
+async fn a_transaction_is_seen_as_a_whole() {
+    let (client, its) = (connected().await, connected().await);
+    let root = planted(&its, "cache-transaction").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    for round in 0..50 {
+        let text = round.to_string();
+        let at = |node: &str| format!("{root}{node}");
+        let both = its.transaction().set_data(at("/b"), &text, None).unwrap().set_data(at("/a"), &text, None).unwrap();
+        both.create(at("/a/t"), &text, CreateMode::Persistent).unwrap().commit().await.unwrap();
+        soon(cache.caught_up()).await.unwrap();
+        let now = shown(&cache);
+        assert_eq!((&now["/a"], &now["/b"], &now["/a/t"]), (&text, &text, &text));
+        its.delete().for_path(at("/a/t")).await.unwrap();
+    }
+}
+
+/// Creates, changes, deletes and replaces nodes at random.
+async fn churn(client: &CuratorClient, root: &str, numbers: &mut Numbers, steps: usize) {
+    for step in 0..steps {
+        let node = match numbers.below(3) {
+            0 => format!("{root}/n{}", numbers.below(4)),
+            1 => format!("{root}/n{}/m{}", numbers.below(4), numbers.below(3)),
+            _ => format!("{root}/n{}/m{}/l", numbers.below(4), numbers.below(3)),
+        };
+        let done = match numbers.below(5) {
+            0 | 1 => client.create().creating_parent_containers().for_path(&node, step.to_string()).await.map(drop),
+            2 => client.set_data(&node, step.to_string(), None).await.map(drop),
+            3 => client.delete().deleting_children_if_needed().for_path(&node).await,
+            _ => match client.transaction().delete(&node, None).unwrap().create(&node, "new", CreateMode::Persistent) {
+                Ok(replaced) => replaced.commit().await.map(drop),
+                Err(error) => Err(error),
+            },
+        };
+        assert!(done.as_ref().err().is_none_or(|error| !error.is_retryable()), "{done:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_changes_under_faults_are_replayed_without_a_step_back() {
+    let seed = new_seed();
+    println!("seed {seed}");
+    let mut numbers = Numbers(seed);
+    let settings =
+        |builder: curator_recipes::client::CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(500));
+    let ((proxy, client), its) = (behind_proxy_with(settings).await, connected().await);
+    let root = path("cache-churn");
+    create(&its, &root, b"").await;
+    let cache = cache(&client, &root).event_capacity(4_096).start().unwrap();
+    let mut events = cache.events();
+    let (mut replay, mut late, mut lates) = (Replay::default(), Replay::default(), None);
+    for round in 0..30 {
+        churn(&its, &root, &mut numbers, 20).await;
+        strike(&proxy, numbers.below(6)).await;
+        if round == 15 {
+            lates = Some(cache.events());
+        }
+    }
+    is_the_tree(&cache, &its).await;
+    let snapshot = cache.snapshot();
+    replay.until(&mut events, &snapshot).await;
+    late.until(lates.as_mut().unwrap(), &snapshot).await;
+    assert_eq!(replay.resyncs, 0);
+}
+
+async fn strike(proxy: &FaultProxy, fault: usize) {
+    match fault {
+        0 => proxy.cut(),
+        1 => proxy.swallow_next_reply(OpCode::MultiRead),
+        2 => proxy.cut_before_reply(OpCode::MultiRead),
+        3 => proxy.cut_before_request(OpCode::AddWatch),
+        4 => end_session(proxy).await,
+        _ => {}
+    }
+}

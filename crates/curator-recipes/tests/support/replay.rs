@@ -23,10 +23,14 @@ impl Replay {
             CacheEvent::Created(node) => {
                 self.forward(&node);
                 let path = node.path().clone();
-                let is_below = |other: &ZPath| path.strip_prefix(other).is_some() || other.strip_prefix(&path).is_some();
+                let is_below =
+                    |other: &ZPath| path.strip_prefix(other).is_some() || other.strip_prefix(&path).is_some();
                 if let Some(root) = self.nodes.keys().next().filter(|root| is_below(root)) {
                     let parent = path.parent().filter(|_| path != *root);
-                    assert!(parent.is_none_or(|parent| self.nodes.contains_key(&parent)), "{path} came before its parent");
+                    assert!(
+                        parent.is_none_or(|parent| self.nodes.contains_key(&parent)),
+                        "{path} came before its parent"
+                    );
                 }
                 assert_eq!(self.nodes.insert(path.clone(), node), None, "{path} was created twice");
             }
@@ -34,7 +38,11 @@ impl Replay {
                 self.forward(&new);
                 let path = new.path().clone();
                 let had = self.nodes.insert(path.clone(), new).expect("it was created");
-                assert_eq!((had.data(), had.stat().mzxid), (old.data(), old.stat().mzxid), "{path}: another node before");
+                assert_eq!(
+                    (had.data(), had.stat().mzxid),
+                    (old.data(), old.stat().mzxid),
+                    "{path}: another node before"
+                );
             }
             CacheEvent::Deleted(node) => {
                 let had = self.nodes.remove(node.path()).expect("it was created");
@@ -67,7 +75,8 @@ impl Replay {
     }
 
     pub(crate) fn is(&self, snapshot: &Snapshot) -> bool {
-        let state = |node: &CachedNode| (node.path().clone(), node.stat().czxid, node.stat().mzxid, node.data().to_vec());
+        let state =
+            |node: &CachedNode| (node.path().clone(), node.stat().czxid, node.stat().mzxid, node.data().to_vec());
         if self.nodes.len() != snapshot.len() {
             return false;
         }
