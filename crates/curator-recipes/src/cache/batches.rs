@@ -12,7 +12,7 @@ pub(super) type Wanted = BTreeMap<Place, Listing>;
 
 /// Adds a node. A listing that is wanted already stays wanted.
 pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
-    let wanted = wanted.entry(Place(path)).or_insert(listing);
+    let wanted = wanted.entry(Place::new(path)).or_insert(listing);
     *wanted = listing.max(*wanted);
 }
 
@@ -45,7 +45,7 @@ impl Batches {
         let mut batch = Batch::new();
         let (mut reads, mut request, mut answer) = (0, REQUEST, 0);
         while let Some(first) = wanted.first_entry() {
-            let (path, list) = (&first.key().0, *first.get() == Listing::Now);
+            let (path, list) = (first.key().path(), *first.get() == Listing::Now);
             let (data, children) = tree.known_length(path).unwrap_or((self.mean, 0));
             let times = 1 + usize::from(list);
             reads += times;
@@ -55,7 +55,7 @@ impl Batches {
                 break;
             }
             let (place, listing) = first.remove_entry();
-            batch.push((place.0, listing));
+            batch.push((place.into_path(), listing));
         }
         batch
     }

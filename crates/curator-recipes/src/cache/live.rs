@@ -51,6 +51,8 @@ pub(super) struct LiveTree {
     pub(super) caught_up: watch::Sender<u64>,
     pub(super) resync_every: Option<Duration>,
     pub(super) link: Option<Watched>,
+    /// The session in which a watch was last asked for.
+    pub(super) session: Option<WatchingSession>,
     pub(super) batches: Batches,
     /// What remains of reading everything.
     pub(super) scan: Wanted,
@@ -165,6 +167,7 @@ impl LiveTree {
         let session = self.watching.session().await?;
         // Of connections before this one.
         while let Some(Some(_)) = self.connection.next().now_or_never() {}
+        self.session = Some(session.clone());
         let watch = session.watch_recursive(&self.tree.scope.root).await?;
         self.link = Some(Watched { session: session.clone(), watch });
         self.rescan();
@@ -175,7 +178,7 @@ impl LiveTree {
     fn rescan(&mut self) {
         self.phase = Phase::Scanning;
         for place in self.tree.nodes.keys() {
-            want(&mut self.scan, place.0.clone(), Listing::IfChanged);
+            want(&mut self.scan, place.path().clone(), Listing::IfChanged);
         }
         let is_first = self.tree.nodes.is_empty() && self.tree.scope.max_depth > 0;
         let listing = if is_first { Listing::Now } else { Listing::IfChanged };
@@ -211,7 +214,9 @@ impl LiveTree {
                 Err(stopped) => {
                     let unread = in_flight.into_iter().flat_map(|(batch, _)| batch);
                     let unread = batch.into_iter().chain(unread);
-                    for (path, listing) in unread.chain(wanted.into_iter().map(|(place, listing)| (place.0, listing))) {
+                    for (path, listing) in
+                        unread.chain(wanted.into_iter().map(|(place, listing)| (place.into_path(), listing)))
+                    {
                         want(self.wanted(), path, listing);
                     }
                     return Err(stopped);

@@ -42,18 +42,18 @@ pub struct CachedNode {
 #[derive(PartialEq, Eq)]
 struct Inner {
     path: ZPath,
-    data: Arc<[u8]>,
+    data: Box<[u8]>,
     stat: Stat,
 }
 
 impl CachedNode {
-    pub(super) fn new(path: ZPath, data: Arc<[u8]>, stat: Stat) -> Self {
+    pub(super) fn new(path: ZPath, data: Box<[u8]>, stat: Stat) -> Self {
         Self { inner: Arc::new(Inner { path, data, stat }) }
     }
 
     /// The same node with another stat.
     pub(super) fn with_stat(&self, stat: Stat) -> Self {
-        Self::new(self.inner.path.clone(), Arc::clone(&self.inner.data), stat)
+        Self::new(self.inner.path.clone(), self.inner.data.clone(), stat)
     }
 
     /// The path on the server, including chroot and namespace. The last part is its [`name`](ZPath::name).
@@ -151,12 +151,12 @@ impl Snapshot {
     /// What the cache knew about a path. To look by text, use [`CuratorCache::get`](crate::CuratorCache::get).
     #[must_use]
     pub fn get(&self, path: &ZPath) -> Lookup {
-        match self.nodes.get(&Place(path.clone())) {
+        match self.nodes.get(&Place::new(path.clone())) {
             Some(Entry::Present(node)) => return Lookup::Present(node.clone()),
             Some(Entry::Denied) => return Lookup::Denied,
             None => {}
         }
-        let is_denied = |node: ZPath| matches!(self.nodes.get(&Place(node)), Some(Entry::Denied));
+        let is_denied = |node: ZPath| matches!(self.nodes.get(&Place::new(node)), Some(Entry::Denied));
         if path.ancestors().any(is_denied) || is_denied(ZPath::root()) {
             return Lookup::Denied;
         }
@@ -175,7 +175,7 @@ impl Snapshot {
 
     /// The first node behind `last`, in the order of [`iter`](Self::iter).
     pub(super) fn next_after(&self, last: Option<&CachedNode>) -> Option<&CachedNode> {
-        let start = last.map_or(Bound::Unbounded, |node| Bound::Excluded(Place(node.path().clone())));
+        let start = last.map_or(Bound::Unbounded, |node| Bound::Excluded(Place::new(node.path().clone())));
         self.nodes.range((start, Bound::Unbounded)).find_map(|(_, entry)| entry.node())
     }
 
@@ -212,7 +212,7 @@ impl fmt::Debug for Snapshot {
 pub(super) fn children<'a>(nodes: &'a Nodes, parent: &ZPath) -> impl Iterator<Item = (&'a Place, &'a Entry)> + use<'a> {
     let parent = parent.clone();
     // No name comes before this one: control characters are not allowed.
-    let first = parent.child(" ").map_or_else(|_| Bound::Unbounded, |child| Bound::Included(Place(child)));
+    let first = parent.child(" ").map_or_else(|_| Bound::Unbounded, |child| Bound::Included(Place::new(child)));
     let children = nodes.range((first, Bound::Unbounded));
     children.take_while(move |(place, _)| place.is_child_of(&parent))
 }

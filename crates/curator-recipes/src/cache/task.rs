@@ -67,6 +67,7 @@ async fn run(
         caught_up,
         resync_every: options.resync_every,
         link: None,
+        session: None,
         batches: Batches::new(),
         scan: Wanted::new(),
         changed: Wanted::new(),
@@ -89,7 +90,7 @@ async fn run(
     };
     publisher.errors.send_replace(Some(error.clone()));
     tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache ends");
-    let session = live.node.link.take().map(|link| link.session);
+    let session = live.node.session.take();
     drop(live);
     // This ends the cache for its users.
     drop(publisher);

@@ -16,6 +16,8 @@ pub(super) struct Tree {
     pub(super) nodes: Nodes,
     /// The `pzxid` at the last listing of each node that was listed.
     listed: HashMap<ZPath, i64>,
+    /// The present parent of the node that was read last: that of the next one is often the same.
+    last_parent: Option<ZPath>,
     with_data: bool,
     /// The bytes of data in all nodes.
     pub(super) bytes: usize,
@@ -41,6 +43,12 @@ pub(super) enum Listing {
     Now,
 }
 
+enum Parent {
+    Present,
+    Denied,
+    Missing,
+}
+
 /// What remains to be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -54,18 +62,18 @@ pub(super) enum Next {
 impl Tree {
     pub(super) fn new(scope: &Arc<Scope>, with_data: bool) -> Self {
         let (scope, nodes) = (Arc::clone(scope), Nodes::new_sync());
-        Self { scope, nodes, listed: HashMap::new(), with_data, bytes: 0, events: Vec::new() }
+        Self { scope, nodes, listed: HashMap::new(), last_parent: None, with_data, bytes: 0, events: Vec::new() }
     }
 
     /// How long the data of a node were when it was last read; `None` if it is not cached.
     pub(super) fn known_length(&self, path: &ZPath) -> Option<(usize, usize)> {
-        let stat = self.nodes.get(&Place(path.clone()))?.node()?.stat();
+        let stat = self.nodes.get(&Place::new(path.clone()))?.node()?.stat();
         Some((usize::try_from(stat.data_length).unwrap_or(0), usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
     /// Applies the answer to a read of the node at `path`, which belongs to the scope.
     pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing) -> Next {
-        let known = self.nodes.get(&Place(path.clone())).cloned();
+        let known = self.nodes.get(&Place::new(path.clone())).cloned();
         let (data, stat) = match found {
             Found::NoNode => {
                 self.remove(path);
@@ -74,17 +82,17 @@ impl Tree {
             Found::Denied => {
                 if !matches!(known, Some(Entry::Denied)) {
                     self.remove(path);
-                    self.nodes.insert_mut(Place(path.clone()), Entry::Denied);
+                    self.nodes.insert_mut(Place::new(path.clone()), Entry::Denied);
                 }
                 return Next::Nothing;
             }
             Found::Node(data, stat) => (data, stat),
         };
-        match self.parent_of(path) {
-            Some(None) => return Next::ParentFirst,
+        match self.parent(path) {
+            Parent::Missing => return Next::ParentFirst,
             // What is below a node that may not be read does not belong to the cache.
-            Some(Some(Entry::Denied)) => return Next::Nothing,
-            None | Some(Some(Entry::Present(_))) => {}
+            Parent::Denied => return Next::Nothing,
+            Parent::Present => {}
         }
         let old = known.as_ref().and_then(Entry::node);
         let is_other = old.is_some_and(|old| old.stat().czxid != stat.czxid);
@@ -117,39 +125,53 @@ impl Tree {
         if is_due && stat.num_children > 0 && self.scope.goes_below(path) { Next::List } else { Next::Nothing }
     }
 
-    fn kept(&self, data: Vec<u8>) -> Arc<[u8]> {
-        if self.with_data { data.into() } else { Arc::default() }
+    fn kept(&self, data: Vec<u8>) -> Box<[u8]> {
+        if self.with_data { data.into() } else { Box::default() }
     }
 
     fn insert(&mut self, node: CachedNode) {
-        self.nodes.insert_mut(Place(node.path().clone()), Entry::Present(node));
+        self.nodes.insert_mut(Place::new(node.path().clone()), Entry::Present(node));
     }
 
     /// Applies a list of the children of `path`, which was made in one request with a read of the node. Returns the children that the
     /// cache does not have.
     pub(super) fn listed(&mut self, path: &ZPath, names: &[String]) -> Vec<ZPath> {
-        let Some(Entry::Present(node)) = self.nodes.get(&Place(path.clone())) else { return Vec::new() };
+        let Some(Entry::Present(node)) = self.nodes.get(&Place::new(path.clone())) else { return Vec::new() };
         self.listed.insert(path.clone(), node.stat().pzxid);
         // A server sends no invalid name.
         let children = names.iter().filter_map(|name| path.child(name).ok());
-        children.filter(|child| !self.nodes.contains_key(&Place(child.clone())) && self.scope.contains(child)).collect()
+        children
+            .filter(|child| !self.nodes.contains_key(&Place::new(child.clone())) && self.scope.contains(child))
+            .collect()
     }
 
-    /// The entry of the parent; `None` for the root of the cache.
-    fn parent_of(&self, path: &ZPath) -> Option<Option<&Entry>> {
-        if *path == self.scope.root {
-            return None;
+    /// What the cache has of the parent. The root of the cache needs none.
+    fn parent(&mut self, path: &ZPath) -> Parent {
+        let is_parent = |parent: &ZPath| {
+            let dir = if parent.is_root() { "" } else { parent.as_str() };
+            path.as_str().strip_prefix(dir).is_some_and(|name| name.rfind('/') == Some(0))
+        };
+        if *path == self.scope.root || self.last_parent.as_ref().is_some_and(is_parent) {
+            return Parent::Present;
         }
-        let parent = path.parent()?;
-        Some(self.nodes.get(&Place(parent)))
+        let Some(parent) = path.parent().map(Place::new) else { return Parent::Missing };
+        match self.nodes.get(&parent) {
+            Some(Entry::Present(_)) => {
+                self.last_parent = Some(parent.into_path());
+                Parent::Present
+            }
+            Some(Entry::Denied) => Parent::Denied,
+            None => Parent::Missing,
+        }
     }
 
     /// Removes a node with everything below it, children first.
     fn remove(&mut self, path: &ZPath) {
-        let mut below = vec![Place(path.clone())];
+        self.last_parent = None;
+        let mut below = vec![Place::new(path.clone())];
         let mut next = 0;
         while let Some(place) = below.get(next) {
-            let found: Vec<_> = children(&self.nodes, &place.0).map(|(child, _)| child.clone()).collect();
+            let found: Vec<_> = children(&self.nodes, place.path()).map(|(child, _)| child.clone()).collect();
             below.extend(found);
             next += 1;
         }
@@ -158,7 +180,7 @@ impl Tree {
                 self.bytes -= node.data().len();
                 self.events.push(CacheEvent::Deleted(node.clone()));
             }
-            self.listed.remove(&place.0);
+            self.listed.remove(place.path());
             self.nodes.remove_mut(&place);
         }
     }

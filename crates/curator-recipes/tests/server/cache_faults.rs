@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError};
 use curator_recipes::{CacheError, CacheState, CuratorCache, Lookup};
-use curator_test::{Direction, FaultProxy, OpCode};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::cache::{cache, create, next, planted, shown};
 use crate::support::{
@@ -317,7 +317,11 @@ async fn strike(proxy: &FaultProxy, fault: usize) {
         1 => proxy.swallow_next_reply(OpCode::MultiRead),
         2 => proxy.cut_before_reply(OpCode::MultiRead),
         3 => proxy.cut_before_request(OpCode::AddWatch),
-        4 => end_session(proxy).await,
+        4 => {
+            let address = TestingServer::shared().await.address();
+            // It may be over already.
+            let _ = curator_test::close_session(address, &proxy.sessions().pop().unwrap()).await;
+        }
         _ => {}
     }
 }
