@@ -35,7 +35,8 @@ impl WatchingSession {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the watch is removed as soon as it is set.
+    /// If the future is dropped, the watch may be set. It is removed by [`remove_dropped_watches`](Self::remove_dropped_watches), and
+    /// before the next watch is set.
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
         let removals = &self.session.inner.removals;
         let setting = removals.setting().await;

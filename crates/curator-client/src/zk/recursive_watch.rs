@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use zookeeper_client::{Error as ZkError, EventType, PersistentWatcher, WatchedEvent};
 
-use super::task::{CountedWatch, SessionTask};
+use super::task::{CountedWatch, LinkEnd, SessionTask};
 use crate::path::ZPath;
 
 /// What a [`RecursiveWatch`] saw.
@@ -120,50 +120,74 @@ pub(crate) struct Removals {
 struct Unwanted {
     watchers: Vec<PersistentWatcher>,
     /// Requests that set watches, whose callers do not wait for the answers.
-    requested: Vec<Answer>,
+    requested: Vec<Abandoned>,
+    /// The session is over: nothing is kept any more.
+    is_over: bool,
 }
 
 type Answer = BoxFuture<'static, Result<RecursiveWatch, ZkError>>;
 
+struct Abandoned {
+    answer: Answer,
+    /// That of the connection over which the request was sent.
+    task: SessionTask,
+}
+
 /// The right to set a watch.
 pub(crate) struct Setting<'a> {
-    removals: &'a Arc<Removals>,
+    removals: &'a Removals,
     guard: Option<tokio::sync::MutexGuard<'a, ()>>,
 }
 
 impl Removals {
     /// Waits until no watch is being set.
-    pub(crate) async fn setting(self: &Arc<Self>) -> Setting<'_> {
+    pub(crate) async fn setting(&self) -> Setting<'_> {
         Setting { removals: self, guard: Some(self.setting.lock().await) }
     }
 
     /// The session is over: nothing is asked of its connection any more.
     pub(crate) fn abandon(&self) {
-        let unwanted = std::mem::take(&mut *self.unwanted());
+        let mut unwanted = self.unwanted();
+        let all = std::mem::replace(&mut *unwanted, Unwanted { is_over: true, ..Unwanted::default() });
         drop(unwanted);
+        drop(all);
     }
 
     fn add(&self, watcher: PersistentWatcher) {
-        self.unwanted().watchers.push(watcher);
+        self.keep(watcher, |unwanted, watcher| unwanted.watchers.push(watcher));
         if let Ok(guard) = self.setting.try_lock() {
             self.remove(guard);
         }
     }
 
+    /// Keeps what the session still has to deal with.
+    fn keep<T>(&self, item: T, keep: impl FnOnce(&mut Unwanted, T)) {
+        let mut unwanted = self.unwanted();
+        if unwanted.is_over {
+            // Dropped after the lock: this may wake the connection.
+            drop(unwanted);
+            drop(item);
+        } else {
+            keep(&mut unwanted, item);
+        }
+    }
+
     /// Removes the unwanted watches, unless a watch is still being set.
     fn remove(&self, setting: tokio::sync::MutexGuard<'_, ()>) {
-        let mut unwanted = self.unwanted();
-        if !unwanted.requested.is_empty() {
-            return;
+        if self.unwanted().requested.is_empty() {
+            self.remove_unwanted();
         }
-        let watchers = std::mem::take(&mut unwanted.watchers);
-        drop(unwanted);
+        drop(setting);
+    }
+
+    /// Removes the unwanted watches. No watch may be being set.
+    fn remove_unwanted(&self) {
+        let watchers = std::mem::take(&mut self.unwanted().watchers);
         if !watchers.is_empty() {
             self.unconfirmed.store(true, Ordering::Release);
         }
         // This writes to the connection.
         drop(watchers);
-        drop(setting);
     }
 
     fn unwanted(&self) -> MutexGuard<'_, Unwanted> {
@@ -173,21 +197,23 @@ impl Removals {
 
 impl Setting<'_> {
     /// Removes the watches that are not wanted any more. `confirm` sends a request and waits for its answer.
-    pub(crate) async fn settle<E, F>(&self, confirm: impl FnOnce() -> F) -> Result<(), E>
+    pub(crate) async fn settle<E, F>(&self, confirm: impl Fn() -> F) -> Result<(), E>
     where
         F: Future<Output = Result<(), E>>,
     {
-        loop {
-            let next = self.removals.unwanted().requested.pop();
-            let Some(answer) = next else { break };
-            // A watch that was set after all joins the unwanted ones.
-            drop(Requested { answer: Some(answer), removals: Arc::downgrade(self.removals) }.await);
+        if !self.removals.unwanted().requested.is_empty() {
+            confirm().await?;
+            let requested = std::mem::take(&mut self.removals.unwanted().requested);
+            for Abandoned { answer, task } in requested {
+                match answer.now_or_never() {
+                    // If the watch was set after all, it joins the unwanted ones.
+                    Some(answer) => drop(answer),
+                    // A server answers in order, so this answer is lost. The crate would wait for it for ever, and is not safe meanwhile.
+                    None => task.abort(LinkEnd::Lost),
+                }
+            }
         }
-        let watchers = std::mem::take(&mut self.removals.unwanted().watchers);
-        if !watchers.is_empty() {
-            self.removals.unconfirmed.store(true, Ordering::Release);
-        }
-        drop(watchers);
+        self.removals.remove_unwanted();
         if self.removals.unconfirmed.load(Ordering::Acquire) {
             confirm().await?;
             self.removals.unconfirmed.store(false, Ordering::Release);
@@ -207,6 +233,7 @@ impl Drop for Setting<'_> {
 /// An answer that the session keeps if nothing waits for it: the watch may be set all the same.
 struct Requested {
     answer: Option<Answer>,
+    task: SessionTask,
     removals: Weak<Removals>,
 }
 
@@ -226,7 +253,8 @@ impl Future for Requested {
 impl Drop for Requested {
     fn drop(&mut self) {
         if let (Some(answer), Some(removals)) = (self.answer.take(), self.removals.upgrade()) {
-            removals.unwanted().requested.push(answer);
+            let abandoned = Abandoned { answer, task: self.task.clone() };
+            removals.keep(abandoned, |unwanted, abandoned| unwanted.requested.push(abandoned));
         }
     }
 }
@@ -237,13 +265,21 @@ pub(super) fn requested(
     task: &SessionTask,
     removals: &Arc<Removals>,
 ) -> Answer {
-    let (task, removals) = (task.clone(), Arc::downgrade(removals));
+    let removals = Arc::downgrade(removals);
     // What is kept has no handle to its keeper.
-    let for_watch = Weak::clone(&removals);
+    let (for_watch, of_watch) = (Weak::clone(&removals), task.clone());
     let answer = async move {
-        let watcher = watcher.await?;
+        let watcher = watcher.await.map_err(refused)?;
         let removals = for_watch.upgrade().ok_or(ZkError::ClientClosed)?;
-        Ok(RecursiveWatch::new(watcher, task, removals))
+        Ok(RecursiveWatch::new(watcher, of_watch, removals))
     };
-    Requested { answer: Some(answer.boxed()), removals }.boxed()
+    Requested { answer: Some(answer.boxed()), task: task.clone(), removals }.boxed()
+}
+
+/// A server whose watch manager has no recursive watches says that it cannot read the request.
+fn refused(error: ZkError) -> ZkError {
+    match error {
+        ZkError::MarshallingError => ZkError::Unimplemented,
+        error => error,
+    }
 }

@@ -51,7 +51,7 @@ pub(super) struct LiveTree {
     pub(super) caught_up: watch::Sender<u64>,
     pub(super) resync_every: Option<Duration>,
     pub(super) link: Option<Watched>,
-    /// The session in which a watch was last asked for.
+    /// The session in which a watch was requested last.
     pub(super) session: Option<WatchingSession>,
     pub(super) batches: Batches,
     /// What remains of reading everything.
@@ -64,7 +64,7 @@ pub(super) struct LiveTree {
 
 /// A watch, and the session that it belongs to.
 pub(super) struct Watched {
-    pub(super) session: WatchingSession,
+    session: WatchingSession,
     watch: RecursiveWatch,
 }
 

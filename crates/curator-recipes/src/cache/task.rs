@@ -90,6 +90,7 @@ async fn run(
     };
     publisher.errors.send_replace(Some(error.clone()));
     tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache ends");
+    // Also of a watch that is being set.
     let session = live.node.session.take();
     drop(live);
     // This ends the cache for its users.
