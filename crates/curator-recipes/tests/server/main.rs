@@ -12,6 +12,7 @@ mod acquire_failed;
 mod bad_input;
 mod cache;
 mod cache_faults;
+mod cache_watches;
 mod cancel;
 mod cancellation_token;
 mod contract;

@@ -1,0 +1,215 @@
+//! The watches of caches on the server: none is left behind, none is lost, and none harms the watches of locks.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, RetryOneTime};
+use curator_recipes::{CacheError, CuratorCache, Lookup};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use futures_util::future::join_all;
+
+use crate::support::{
+    End, LONG_SESSION, builder, churn_locks_beside_caches, client, connect, drop_after, path, soon, until, use_cache,
+};
+
+/// No watch is left on a server that only this test uses.
+async fn no_watch_is_left(server: &TestingServer) {
+    until(async || server.total_watch_count().await.unwrap() == 0).await;
+}
+
+/// A server, a proxy in front of it, and a client behind that.
+async fn alone_behind_proxy() -> (TestingServer, FaultProxy, CuratorClient) {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = connect(&proxy.connect_string()).await;
+    (server, proxy, client)
+}
+
+async fn create(client: &CuratorClient, path: &str) {
+    client.create().creating_parent_containers().for_path(path, "").await.unwrap();
+}
+
+/// Changes nodes below `base` until it is dropped.
+async fn change_forever(client: &CuratorClient, base: &str) {
+    for number in 0_usize.. {
+        let (node, child) = (format!("{base}/a/b"), format!("{base}/a/b/{}", number % 5));
+        // What is there may be gone, and the other way round.
+        let _ = client.set_data(&node, number.to_string(), None).await;
+        let _ = client.set_data(format!("{base}/a"), number.to_string(), None).await;
+        let _ = client.create().for_path(&child, "").await;
+        let _ = client.set_data(&child, number.to_string(), None).await;
+        let _ = client.delete().for_path(&child).await;
+    }
+}
+
+/// The data of each node below `path`.
+async fn read_tree(client: &CuratorClient, path: String, found: &mut BTreeMap<String, Vec<u8>>) {
+    let data = client.get_data(&path).await.unwrap().0;
+    for child in client.get_children(&path).await.unwrap() {
+        Box::pin(read_tree(client, format!("{path}/{child}"), found)).await;
+    }
+    found.insert(path, data);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_caches_leave_no_watch() {
+    const AT_ONCE: usize = 8;
+    let server = TestingServer::start().await.unwrap();
+    let (client, other) = (connect(&server.connect_string()).await, connect(&server.connect_string()).await);
+    create(&client, "/t/a/b").await;
+    let roots = ["/t", "/t/a", "/t/a/b", "/t/a", "/t/missing"];
+    let caches = join_all((0..AT_ONCE).map(async |first| {
+        for number in (first..1000).step_by(AT_ONCE) {
+            use_cache(&client, roots[number % roots.len()], End::nth(number)).await;
+        }
+    }));
+    tokio::select! {
+        _ = caches => {}
+        () = change_forever(&other, "/t") => {}
+    }
+    no_watch_is_left(&server).await;
+    assert_eq!(client.health().watches, 0);
+    // The last one works as the first one did.
+    let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    assert_eq!(server.total_watch_count().await.unwrap(), 1);
+    cache.close().await.unwrap();
+    assert_eq!(server.total_watch_count().await.unwrap(), 0);
+    client.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_lose_no_watch_beside_caches_of_their_client() {
+    let (with_caches, other) = (client().await, client().await);
+    churn_locks_beside_caches(&with_caches, &other, &path("churn")).await;
+    with_caches.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_misses_nothing_while_others_come_and_go_at_its_paths() {
+    let (client, other) = (client().await, client().await);
+    let base = path("passers");
+    create(&client, &format!("{base}/a/b")).await;
+    let roots = [base.clone(), format!("{base}/a"), format!("{base}/a/b")];
+    let caches = roots.clone().map(|root| CuratorCache::builder(&client, root).unwrap().start().unwrap());
+    for cache in &caches {
+        soon(cache.ready()).await.unwrap();
+    }
+    let passers = join_all((0..4).map(async |first| {
+        for number in (first..200).step_by(4) {
+            use_cache(&client, &roots[number % roots.len()], End::nth(number)).await;
+        }
+    }));
+    tokio::select! {
+        _ = passers => {}
+        () = change_forever(&other, &base) => {}
+    }
+    for (cache, root) in caches.iter().zip(roots) {
+        let mut expected = BTreeMap::new();
+        read_tree(&other, root, &mut expected).await;
+        let snapshot = soon(cache.caught_up()).await.unwrap();
+        let cached: BTreeMap<_, _> =
+            snapshot.iter().map(|node| (node.path().as_str().to_owned(), node.data().to_vec())).collect();
+        assert_eq!(cached, expected);
+        soon(cache.close()).await.unwrap();
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cache_that_ends_while_its_watch_is_set_leaves_none() {
+    let (server, proxy, client) = alone_behind_proxy().await;
+    for is_closed in [true, false] {
+        proxy.reset_counts();
+        proxy.hold_replies(OpCode::AddWatch);
+        let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+        proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
+        assert_eq!(server.total_watch_count().await.unwrap(), 1);
+        if is_closed {
+            // The answer comes later.
+            drop(soon(drop_after(cache.close(), 1)).await);
+        }
+        drop(cache);
+        // Its task has given up the answer.
+        proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
+        proxy.release_held();
+        no_watch_is_left(&server).await;
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_closes_while_a_watch_of_a_cache_is_set() {
+    let (server, proxy, client) = alone_behind_proxy().await;
+    proxy.hold_replies(OpCode::AddWatch);
+    let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
+    let closed = tokio::spawn({
+        let client = client.clone();
+        async move { client.close().await }
+    });
+    let error = soon(cache.ready()).await.unwrap_err();
+    assert!(error.is_closed(), "{error}");
+    proxy.release_held();
+    soon(closed).await.unwrap().unwrap();
+    no_watch_is_left(&server).await;
+    until(async || server.sessions().await.unwrap().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_cache_gets_its_watch_although_the_answer_is_lost() {
+    let (server, proxy, client) = {
+        let server = TestingServer::start().await.unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
+        let builder = builder(&proxy.connect_string(), LONG_SESSION);
+        let builder = builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more);
+        (server, proxy, builder.connect().await.unwrap())
+    };
+    create(&client, "/t").await;
+    type Fault = fn(&FaultProxy, OpCode);
+    let faults: [(&str, Fault); 4] = [
+        ("cut before the reply", FaultProxy::cut_before_reply),
+        ("cut before the request", FaultProxy::cut_before_request),
+        ("cut after the reply", |proxy, op| proxy.cut_after_nth_reply(op, 1)),
+        ("swallowed reply", FaultProxy::swallow_next_reply),
+    ];
+    for (fault, strike) in faults {
+        strike(&proxy, OpCode::AddWatch);
+        let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+        soon(cache.ready()).await.unwrap_or_else(|error| panic!("{fault}: {error}"));
+        client.set_data("/t", fault, None).await.unwrap();
+        let Lookup::Present(node) = soon(cache.caught_up()).await.unwrap().get(cache.path()) else { panic!("{fault}") };
+        assert_eq!(node.data(), fault.as_bytes());
+        soon(cache.close()).await.unwrap();
+        until(async || server.total_watch_count().await.unwrap() == 0).await;
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_without_persistent_watches_ends_the_cache_at_once() {
+    let manager = "org.apache.zookeeper.server.watch.WatchManagerOptimized";
+    let builder = TestingServer::builder().system_property("zookeeper.watchManagerName", manager);
+    let server = builder.start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = connect(&proxy.connect_string()).await;
+    refused(&proxy, &client).await;
+    client.close().await.unwrap();
+}
+
+/// Two caches are refused their watches, with one request each, and the client goes on.
+pub(crate) async fn refused(proxy: &FaultProxy, client: &CuratorClient) {
+    for count in 1..=2 {
+        let cache = CuratorCache::builder(client, "/t").unwrap().start().unwrap();
+        let error = soon(cache.ready()).await.unwrap_err();
+        assert!(matches!(error, CacheError::WatchesRefused { .. }), "{error}");
+        assert!(!error.is_retryable() && !error.is_closed());
+        assert!(matches!(soon(cache.caught_up()).await, Err(CacheError::WatchesRefused { .. })));
+        assert!(matches!(soon(cache.close()).await, Err(CacheError::WatchesRefused { .. })));
+        // It is not tried again.
+        create(client, &format!("/n{count}")).await;
+        assert_eq!(proxy.requests().get(&OpCode::AddWatch), Some(&count));
+    }
+}

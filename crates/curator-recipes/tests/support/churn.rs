@@ -1,0 +1,91 @@
+//! Locks that are taken and released without a pause, beside caches of the same client.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{CacheEvents, CuratorCache};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+
+use super::{drop_after, mutex, soon};
+
+/// How often each contender of a lock holds it.
+const HOLDS: usize = 40;
+/// Contenders of each lock, of each client.
+const CONTENDERS: usize = 3;
+
+/// How a use of a cache ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It is closed.
+    Closed,
+    /// Its handles are dropped.
+    Dropped,
+    /// Its handles are dropped at some await before it is ready.
+    DroppedEarly(usize),
+    /// It is closed before it is ready, and the close is given up at some await.
+    CloseGivenUp(usize),
+}
+
+impl End {
+    /// A different one for each number.
+    pub(crate) fn nth(number: usize) -> Self {
+        match number % 4 {
+            0 => Self::Closed,
+            1 => Self::DroppedEarly(number / 4 % 7),
+            2 => Self::Dropped,
+            _ => Self::CloseGivenUp(number / 4 % 5),
+        }
+    }
+}
+
+/// Opens a cache, uses it, and ends it.
+pub(crate) async fn use_cache(client: &CuratorClient, path: &str, end: End) {
+    let cache = CuratorCache::builder(client, path).unwrap().start().unwrap();
+    match end {
+        End::Closed | End::Dropped => {
+            soon(cache.ready()).await.unwrap();
+            let mut events: CacheEvents = cache.events();
+            while events.next().now_or_never().is_some() {}
+            soon(cache.caught_up()).await.unwrap();
+        }
+        End::DroppedEarly(polls) => drop(soon(drop_after(cache.ready(), polls + 1)).await),
+        End::CloseGivenUp(polls) => drop(soon(drop_after(cache.close(), polls + 1)).await),
+    }
+    if end == End::Closed {
+        soon(cache.close()).await.unwrap();
+    }
+}
+
+/// Contends for locks, one below the other, with both clients, while `with_caches` opens and closes caches at the locks and above
+/// them. A waiter whose watch is lost waits until this fails.
+pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other: &CuratorClient, base: &str) {
+    let locks = ["a", "a/b", "c"].map(|name| format!("{base}/{name}"));
+    let is_over = AtomicBool::new(false);
+    let contenders = [with_caches, other].into_iter().flat_map(|client| {
+        locks.iter().flat_map(move |path| (0..CONTENDERS).map(move |_| (client.clone(), path.clone())))
+    });
+    let contenders = join_all(contenders.map(async |(client, path)| {
+        // Each contends by itself, in a task of its own.
+        let contend = async move {
+            let lock = mutex(&client, &path);
+            for _ in 0..HOLDS {
+                soon(lock.acquire()).await.unwrap().release().await.unwrap();
+            }
+        };
+        tokio::spawn(contend).await.unwrap();
+    }));
+    let contended = async {
+        contenders.await;
+        is_over.store(true, Ordering::Relaxed);
+    };
+    let roots = [locks[0].as_str(), base, locks[1].as_str(), locks[2].as_str()];
+    let caches = join_all((0..3).map(async |first| {
+        let mut number = first;
+        while !is_over.load(Ordering::Relaxed) {
+            use_cache(with_caches, roots[number % roots.len()], End::nth(number)).await;
+            number += 5;
+        }
+    }));
+    tokio::join!(contended, caches);
+}
