@@ -4,11 +4,8 @@ use super::Session;
 use crate::error::{Error, Result};
 use crate::operation::{ReadOperation, ReadResult};
 use crate::path::ZPath;
-use crate::zk::recursive_watch::{RecursiveWatch, Setting};
+use crate::zk::recursive_watch::RecursiveWatch;
 use crate::zk::task::LinkEnd;
-
-/// The operation in errors.
-const SET: &str = "watch the tree at";
 
 /// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same session.
 ///
@@ -40,8 +37,8 @@ impl WatchingSession {
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
         let removals = &self.session.inner.removals;
         let setting = removals.setting().await;
-        self.settle(&setting).await?;
-        let watch = self.session.send(SET, path, |link| link.watch_recursive(path, removals)).await;
+        setting.settle(|| self.sync(path)).await?;
+        let watch = self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await;
         if matches!(watch, Err(Error::OperationTimeout { .. })) {
             self.abandon_connection();
         }
@@ -58,20 +55,7 @@ impl WatchingSession {
     ///
     /// A dropped removal is completed by the next one, or before the next watch is set.
     pub async fn remove_dropped_watches(&self) -> Result<()> {
-        self.settle(&self.session.inner.removals.setting().await).await
-    }
-
-    /// Waits until no request that sets a watch is without an answer, and no removal is on its way.
-    async fn settle(&self, setting: &Setting<'_>) -> Result<()> {
-        let after = self.session.patience();
-        tokio::select! {
-            biased;
-            settled = setting.settle(|| self.sync(&ZPath::root())) => settled,
-            () = self.session.inner.timer.sleep(after) => {
-                self.abandon_connection();
-                Err(Error::OperationTimeout { operation: SET, path: ZPath::root(), after })
-            }
-        }
+        self.session.inner.removals.setting().await.settle(|| self.sync(&ZPath::root())).await
     }
 
     /// Ends the connection, on which a request that sets a watch has no answer: events of that watch would find the request still

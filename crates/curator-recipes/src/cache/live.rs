@@ -109,12 +109,7 @@ impl Followed for LiveTree {
     }
 
     async fn read(&mut self) -> Result<Self::State> {
-        let session = match self.watch().await {
-            Err(cause @ (Error::Unimplemented { .. } | Error::Unexpected { .. })) => {
-                return Ok(Some(CacheError::WatchesRefused { path: self.tree.scope.root.clone(), cause }));
-            }
-            watched => watched?,
-        };
+        let session = self.watch().await?;
         let asked = self.commands.borrow_and_update().catch_up;
         let catches_up = self.phase == Phase::Following && asked > *self.caught_up.borrow();
         let round = async {
