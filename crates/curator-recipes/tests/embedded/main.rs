@@ -1,6 +1,7 @@
 //! The locks on servers as only the embedded one can be. Only this suite finds, on every machine, what does not work on old servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
+mod cache_watches;
 mod old_server;
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, RetryOneTime};
-use curator_recipes::{CacheError, CuratorCache, Lookup};
+use curator_recipes::{CuratorCache, Lookup};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 
 use crate::support::{
-    End, LONG_SESSION, builder, churn_locks_beside_caches, client, connect, drop_after, path, soon, until, use_cache,
+    End, LONG_SESSION, builder, churn_locks_beside_caches, client, connect, drop_after, path, refuses_watches, soon,
+    until, use_cache,
 };
 
 /// No watch is left on a server that only this test uses.
@@ -195,21 +196,6 @@ async fn a_server_without_persistent_watches_ends_the_cache_at_once() {
     let server = builder.start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = connect(&proxy.connect_string()).await;
-    refused(&proxy, &client).await;
+    refuses_watches(&proxy, &client).await;
     client.close().await.unwrap();
-}
-
-/// Two caches are refused their watches, with one request each, and the client goes on.
-pub(crate) async fn refused(proxy: &FaultProxy, client: &CuratorClient) {
-    for count in 1..=2 {
-        let cache = CuratorCache::builder(client, "/t").unwrap().start().unwrap();
-        let error = soon(cache.ready()).await.unwrap_err();
-        assert!(matches!(error, CacheError::WatchesRefused { .. }), "{error}");
-        assert!(!error.is_retryable() && !error.is_closed());
-        assert!(matches!(soon(cache.caught_up()).await, Err(CacheError::WatchesRefused { .. })));
-        assert!(matches!(soon(cache.close()).await, Err(CacheError::WatchesRefused { .. })));
-        // It is not tried again.
-        create(client, &format!("/n{count}")).await;
-        assert_eq!(proxy.requests().get(&OpCode::AddWatch), Some(&count));
-    }
 }

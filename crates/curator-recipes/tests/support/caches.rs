@@ -1,9 +1,10 @@
-//! Locks that are taken and released without a pause, beside caches of the same client.
+//! Caches that come and go, alone and beside locks of the same client, and on servers that refuse them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{CacheEvents, CuratorCache};
+use curator_recipes::{CacheError, CuratorCache};
+use curator_test::{FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
@@ -45,7 +46,7 @@ pub(crate) async fn use_cache(client: &CuratorClient, path: &str, end: End) {
     match end {
         End::Closed | End::Dropped => {
             soon(cache.ready()).await.unwrap();
-            let mut events: CacheEvents = cache.events();
+            let mut events = cache.events();
             while events.next().now_or_never().is_some() {}
             soon(cache.caught_up()).await.unwrap();
         }
@@ -88,4 +89,19 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
         }
     }));
     tokio::join!(contended, caches);
+}
+
+/// Two caches are refused their watches, with one request each, and the client goes on.
+pub(crate) async fn refuses_watches(proxy: &FaultProxy, client: &CuratorClient) {
+    for count in 1..=2 {
+        let cache = CuratorCache::builder(client, "/t").unwrap().start().unwrap();
+        let error = soon(cache.ready()).await.unwrap_err();
+        assert!(matches!(error, CacheError::WatchesRefused { .. }), "{error}");
+        assert!(!error.is_retryable() && !error.is_closed());
+        assert!(matches!(soon(cache.caught_up()).await, Err(CacheError::WatchesRefused { .. })));
+        assert!(matches!(soon(cache.close()).await, Err(CacheError::WatchesRefused { .. })));
+        // It is not tried again.
+        client.create().for_path(format!("/n{count}"), "").await.unwrap();
+        assert_eq!(proxy.requests().get(&OpCode::AddWatch), Some(&count));
+    }
 }
