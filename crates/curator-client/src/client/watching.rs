@@ -5,11 +5,10 @@ use std::sync::{Arc, PoisonError};
 use super::CuratorClient;
 use super::builder::ValidOptions;
 use super::connect::start;
-use super::recipe_support::RecipeSupport as _;
 use crate::error::Result;
 use crate::options::SessionOptions;
 use crate::session::WatchingSession;
-use crate::state::ConnectionStates;
+use crate::state::{ConnectionState, ConnectionStates};
 
 /// The second session of a client, which has the recursive watches of all caches; made by
 /// [`RecipeSupport::watching_client`](crate::RecipeSupport::watching_client). Clones are handles to it.
@@ -37,7 +36,7 @@ impl WatchingClient {
     /// Whether there is a connection over which the session was confirmed recently.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.client.check_connected().is_ok()
+        matches!(self.client.connection_state(), ConnectionState::Connected | ConnectionState::Reconnected)
     }
 
     /// A stream of every transition of this session's connection; the first item is its current state.

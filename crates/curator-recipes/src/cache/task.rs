@@ -78,7 +78,7 @@ async fn run(
     let closed = async {
         if commands.wait_for(|command| command.is_closed).await.is_err() {
             // No handle is left, but receivers or streams may be.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     };
     let error = tokio::select! {
