@@ -55,6 +55,7 @@
 //! | to know whether this process leads | [`LeaderLatch`] |
 //! | to know who leads, without taking part | [`LeaderObserver`] |
 //! | a number that all processes share, and its changes as a stream | [`SharedCount`] |
+//! | settings that change while the service runs | [`Config`] |
 //!
 //! # What else do I need to know?
 //!
@@ -100,6 +101,7 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod cache;
+mod config;
 mod debug;
 pub mod driver;
 mod engine;
@@ -119,6 +121,7 @@ pub use curator_client as client;
 pub use crate::cache::{
     CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot,
 };
+pub use crate::config::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
 #[doc(inline)]
 pub use crate::driver::ParticipantKind;
 pub use crate::error::{Error, LockLost, LossReason, Result};
@@ -165,6 +168,10 @@ mod tests {
         is_send_and_sync::<ObservedLeader>();
         is_send_and_sync::<LeaderSelector>();
         is_send_and_sync::<LeaderSelectorBuilder>();
+        is_send_and_sync::<Config<u8>>();
+        is_send_and_sync::<ConfigBuilder<u8>>();
+        is_send_and_sync::<ConfigError>();
+        is_send_and_sync::<ConfigStatus>();
         is_send_and_sync::<SharedCount>();
         is_send_and_sync::<LockGuard>();
         is_send_and_sync::<LossHandle>();
@@ -207,6 +214,11 @@ mod tests {
         let _observing = async |observer: LeaderObserver| {
             is_send(&observer.leader());
             is_send(&observer.changes());
+        };
+        let _configured = async |builder: ConfigBuilder<u8>, again: ConfigBuilder<u8>, config: Config<u8>| {
+            is_send(&builder.open());
+            is_send(&again.open_timeout(std::time::Duration::ZERO));
+            is_send(&config.ended());
         };
         let _given_back = async |writing: WriteGuard, lease: SemaphoreLease| {
             is_send(&writing.release_timeout(std::time::Duration::ZERO));

@@ -153,4 +153,14 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
             when("an observer, when one leads who joined later", "the event; list; watch on the leader's node"),
         ],
     ),
+    (
+        "config",
+        &[
+            when("`open`, when the node exists", "watch on the node"),
+            when("`open`, without a node", "watch on the node; look for the node with a watch"),
+            when("a change", "the event; watch on the node"),
+            when("a deletion", "the event; watch on the node; look for the node with a watch"),
+            when("the node is created", "the event; watch on the node"),
+        ],
+    ),
 ];

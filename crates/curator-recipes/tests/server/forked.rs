@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{ConnectionState, CreateMode, Error as ClientError, Outcome, SessionEnd, WatchEvent};
-use curator_recipes::{Error, InterProcessSemaphoreV2, LeaderLatch, LeaderObserver, LossReason};
+use curator_recipes::client::{
+    ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, WatchEvent,
+};
+use curator_recipes::{Config, ConfigError, Error, InterProcessSemaphoreV2, LeaderLatch, LeaderObserver, LossReason};
 use curator_test::OpCode;
 use tokio::runtime::{Builder, Runtime};
 
@@ -162,5 +164,30 @@ fn a_forked_child_does_not_lead_and_its_calls_end() {
         });
         assert!(leadership.is_valid() && latch.has_leadership());
         home.block_on(async { soon(latch.close()).await.unwrap() });
+    });
+}
+
+#[test]
+fn a_forked_child_has_the_settings_of_its_parent_and_its_calls_end() {
+    alone("forked::a_forked_child_has_the_settings_of_its_parent_and_its_calls_end", || {
+        let (home, path) = (runtime(), path("forked-config"));
+        let open = |client: &CuratorClient| Config::builder(client, &path, |data| String::from_utf8(data.to_vec()));
+        let (client, config) = home.block_on(async {
+            let client = client().await;
+            client.create().for_path(&path, "blue").await.unwrap();
+            let config = open(&client).unwrap().open().await.unwrap();
+            (client, config)
+        });
+        in_forked_child(|| {
+            assert_eq!(*config.current(), "blue");
+            let opened = client.block_on(open(&client).unwrap().open()).unwrap_err();
+            for error in [opened, client.block_on(config.ended())] {
+                assert!(matches!(error, ConfigError::Client(ClientError::Forked)), "{error:?}");
+            }
+        });
+        home.block_on(async {
+            client.set_data(&path, "red", None).await.unwrap();
+            soon(config.values().wait_for(|value| **value == "red")).await.unwrap();
+        });
     });
 }

@@ -15,6 +15,8 @@ mod cache_faults;
 mod cache_watches;
 mod cancel;
 mod cancellation_token;
+mod config;
+mod config_faults;
 mod contract;
 mod cost;
 mod cost_of_waiting;

@@ -13,6 +13,7 @@ use curator_client::{CuratorClient, ZPath};
 pub(crate) use self::acquire::AcquireLog;
 pub(crate) use self::flight::{deletes_sent, pipeline_sent};
 pub(crate) use self::hold::HoldLog;
+pub(crate) use self::text::Truncated;
 
 /// A lock, as it is named.
 #[derive(Debug, Clone, Copy)]

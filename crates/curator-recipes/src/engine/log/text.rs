@@ -12,7 +12,7 @@ const LONGEST: usize = 300;
 const MOST: usize = 4;
 
 /// A text that is cut off if it is too long.
-pub(super) struct Truncated<T>(pub(super) T);
+pub(crate) struct Truncated<T>(pub(crate) T);
 
 /// As much of a text as there is room for.
 struct Room<'a, 'b> {

@@ -1,0 +1,161 @@
+//! Decides what a state of the node means for the value and for the status.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use curator_client::ZPath;
+
+use super::{ConfigError, ConfigStatus};
+use crate::engine::log::Truncated;
+
+/// What a [`Config`](crate::Config) does while its node does not exist.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum IfAbsent<T> {
+    /// [`open`](crate::ConfigBuilder::open) waits for the node. If it is deleted later, the last good value stays.
+    #[default]
+    KeepLast,
+    /// The value is this one, at `open` and whenever the node is deleted.
+    Default(T),
+    /// `open` fails with [`ConfigError::Absent`]. If the node is deleted later, the last good value stays.
+    Fail,
+}
+
+pub(super) type Decode<T> = Box<dyn Fn(&[u8]) -> Result<T, Box<dyn StdError + Send + Sync>> + Send + Sync>;
+
+/// The user's function, and what became of the data so far. Does no I/O.
+pub(super) struct Decoder<T> {
+    path: ZPath,
+    client: String,
+    decode: Decode<T>,
+    pub(super) if_absent: IfAbsent<Arc<T>>,
+    shown: Shown,
+    /// The data that were refused last, unless others came since.
+    refused: Option<(Vec<u8>, ConfigError)>,
+}
+
+/// Where the present value comes from.
+#[derive(PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    Default,
+    Data(Vec<u8>),
+}
+
+impl<T> Decoder<T> {
+    pub(super) fn new(client: &str, path: ZPath, decode: Decode<T>, if_absent: IfAbsent<T>) -> Self {
+        let if_absent = match if_absent {
+            IfAbsent::KeepLast => IfAbsent::KeepLast,
+            IfAbsent::Default(value) => IfAbsent::Default(Arc::new(value)),
+            IfAbsent::Fail => IfAbsent::Fail,
+        };
+        Self { path, client: client.to_owned(), decode, if_absent, shown: Shown::Nothing, refused: None }
+    }
+
+    /// The value that takes the place of the present one, if another does; and what was read, for the status.
+    ///
+    /// The same data are not decoded again.
+    pub(super) fn judge(&mut self, data: Option<Vec<u8>>) -> (Option<Arc<T>>, ConfigStatus) {
+        let refused = self.refused.take();
+        let Some(data) = data else {
+            return match &self.if_absent {
+                IfAbsent::Default(value) if self.shown != Shown::Default => {
+                    self.shown = Shown::Default;
+                    (Some(Arc::clone(value)), ConfigStatus::Absent)
+                }
+                _ => (None, ConfigStatus::Absent),
+            };
+        };
+        if matches!(&self.shown, Shown::Data(shown) if *shown == data) {
+            return (None, ConfigStatus::Current);
+        }
+        let error = match refused {
+            Some((refused, error)) if refused == data => error,
+            _ => match (self.decode)(&data) {
+                Ok(value) => {
+                    self.shown = Shown::Data(data);
+                    return (Some(Arc::new(value)), ConfigStatus::Current);
+                }
+                Err(cause) => self.refuse(cause),
+            },
+        };
+        self.refused = Some((data, error.clone()));
+        (None, ConfigStatus::Invalid { error })
+    }
+
+    fn refuse(&self, cause: Box<dyn StdError + Send + Sync>) -> ConfigError {
+        let Self { client, path, .. } = self;
+        tracing::warn!(client, path = %Truncated(path), error = %Truncated(&cause), "config: the data are invalid, and the last value stays");
+        ConfigError::Invalid { path: path.clone(), cause: cause.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A decoder of numbers, and how often it was called.
+    fn decoder(if_absent: IfAbsent<u8>) -> (Decoder<u8>, Arc<AtomicUsize>) {
+        let calls = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&calls);
+        let decode = move |data: &[u8]| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(std::str::from_utf8(data)?.parse()?)
+        };
+        (Decoder::new("client", ZPath::on_server("/config").unwrap(), Box::new(decode), if_absent), calls)
+    }
+
+    /// The value that is shown next, and the status as a word.
+    fn judged(decoder: &mut Decoder<u8>, data: Option<&str>) -> (Option<u8>, &'static str) {
+        let (value, status) = decoder.judge(data.map(|data| data.as_bytes().to_vec()));
+        let word = match status {
+            ConfigStatus::Current => "current",
+            ConfigStatus::Absent => "absent",
+            ConfigStatus::Invalid { .. } => "invalid",
+            _ => panic!("{status:?}"),
+        };
+        (value.map(|value| *value), word)
+    }
+
+    #[test]
+    fn a_value_is_new_if_its_data_are_and_the_same_data_are_decoded_once() {
+        let (mut decoder, calls) = decoder(IfAbsent::KeepLast);
+        let steps = [
+            (None, (None, "absent"), 0),
+            (Some("1"), (Some(1), "current"), 1),
+            (Some("1"), (None, "current"), 1),
+            (Some("one"), (None, "invalid"), 2),
+            (Some("one"), (None, "invalid"), 2),
+            (Some("1"), (None, "current"), 2),
+            (Some("one"), (None, "invalid"), 3),
+            (Some("two"), (None, "invalid"), 4),
+            (None, (None, "absent"), 4),
+            (Some("1"), (None, "current"), 4),
+            (Some("2"), (Some(2), "current"), 5),
+        ];
+        for (data, expected, decoded) in steps {
+            assert_eq!(judged(&mut decoder, data), expected, "{data:?}");
+            assert_eq!(calls.load(Ordering::Relaxed), decoded, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn a_default_stands_in_for_a_node_that_is_absent_and_not_for_data_that_are_invalid() {
+        let (mut decoder, _) = decoder(IfAbsent::Default(9));
+        let steps = [
+            (Some("nine"), (None, "invalid")),
+            (None, (Some(9), "absent")),
+            (None, (None, "absent")),
+            (Some("nine"), (None, "invalid")),
+            (None, (None, "absent")),
+            (Some("1"), (Some(1), "current")),
+            (None, (Some(9), "absent")),
+            (Some("1"), (Some(1), "current")),
+        ];
+        for (data, expected) in steps {
+            assert_eq!(judged(&mut decoder, data), expected, "{data:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The settings of a service: the data of one node, decoded, and kept up to date.
+
+mod builder;
+mod decoder;
+mod error;
+mod following;
+mod status;
+
+use std::sync::Arc;
+
+use curator_client::{CuratorClient, ZPath};
+use tokio::sync::watch;
+
+pub use self::builder::ConfigBuilder;
+pub use self::decoder::IfAbsent;
+pub use self::error::ConfigError;
+pub use self::status::ConfigStatus;
+use crate::debug::debug_line;
+use crate::engine::task::RecipeTask;
+
+/// The settings of a service: the data of one node, decoded, and kept up to date while the service runs.
+///
+/// [`open`](ConfigBuilder::open) reads the node and starts a task on the client's runtime, which follows the node through outages of
+/// any length and lost sessions. Clones are handles to the same task. It ends when the client closes, or when no handle and no
+/// receiver is left.
+///
+/// ```no_run
+/// use curator_recipes::client::CuratorClient;
+/// use curator_recipes::{Config, ConfigError};
+///
+/// #[derive(Debug, serde::Deserialize)]
+/// struct Settings {
+///     workers: usize,
+/// }
+///
+/// # async fn example() -> Result<(), ConfigError> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let decode = |data: &[u8]| serde_json::from_slice::<Settings>(data);
+/// let config = Config::builder(&client, "/services/billing/settings", decode)?.open().await?;
+/// println!("{} workers", config.current().workers);
+///
+/// let mut values = config.values();
+/// while values.changed().await.is_ok() {
+///     let settings = values.borrow_and_update().clone();
+///     println!("now {} workers", settings.workers);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - *A value, always*: data that the decoder refuses never replace a good value. They are reported by [`status`](Self::status), and
+///   logged once, at `warn`.
+/// - *Never backwards*: no value is replaced by an older one, in a new session and on a server that lags behind neither.
+/// - *No change is missed*: after each event, each broken connection and each lost session, the node is read again. Data are compared
+///   with data, so a node that was deleted and created again is seen, whatever its version. Changes between two reads are merged: the
+///   value is the latest.
+/// - *A change of the value is a change of the data*: a write of the same bytes signals nothing, and neither do a lost connection or a
+///   refused write between two equal ones.
+///
+/// # Caveats
+///
+/// A value is what the connected server had when the event was sent: another process may have a newer one. While there is no
+/// connection, the value stays, and the status is [`Stale`](ConfigStatus::Stale).
+///
+/// If the permission to read the node is withdrawn, newer servers (3.8.4, 3.9.2) send no more events of it: the config
+/// [finds that out](ConfigStatus::Unreadable) at its next connection.
+///
+/// An ensemble that was restored from an old backup has older data than were read before: the config keeps its value, and is
+/// [`Unreadable`](ConfigStatus::Unreadable), until the node is written in a later transaction. Open another one instead.
+///
+/// A config or a receiver of it keeps the client open.
+///
+/// Curator's `NodeCache`, and a `CuratorCache` of one node. It has no method to write: use
+/// [`CuratorClient::set_data`](curator_client::CuratorClient::set_data).
+pub struct Config<T> {
+    client: CuratorClient,
+    path: ZPath,
+    values: watch::Receiver<Arc<T>>,
+    status: watch::Receiver<ConfigStatus>,
+    task: RecipeTask<ConfigError>,
+}
+
+debug_line!(Config<T>, |config| path: config.path(), status: *config.status.borrow());
+
+impl<T> Clone for Config<T> {
+    fn clone(&self) -> Self {
+        let Self { client, path, values, status, task } = self;
+        let (values, status) = (values.clone(), status.clone());
+        Self { client: client.clone(), path: path.clone(), values, status, task: task.clone() }
+    }
+}
+
+impl<T> Config<T> {
+    /// The value: the last good one, or the [default](IfAbsent::Default) while the node is absent. Sends nothing, and does not wait.
+    #[must_use]
+    pub fn current(&self) -> Arc<T> {
+        Arc::clone(&self.values.borrow())
+    }
+
+    /// The value, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if the value has
+    /// changed since [`open`](ConfigBuilder::open). A slow reader sees the latest value only. Do not hold a borrowed value while you
+    /// print or wait: the task waits for it.
+    ///
+    /// The channel is closed when the client closes, and keeps its last value. In a forked child it no longer changes.
+    #[must_use]
+    pub fn values(&self) -> watch::Receiver<Arc<T>> {
+        self.values.clone()
+    }
+
+    /// What the value is worth: whether it is that of the node, and if not, why. A new value is in [`values`](Self::values) before it
+    /// is [`Current`](ConfigStatus::Current) here.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<ConfigStatus> {
+        self.status.clone()
+    }
+
+    /// Waits until the value changes no more, and returns why: the client has closed or ended, or the decoder has panicked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn ended(&self) -> ConfigError {
+        tokio::select! {
+            biased;
+            // In a forked child there is no task.
+            error = self.client.closing() => error.into(),
+            error = self.task.ended() => error,
+        }
+    }
+
+    /// The node's full path on the server, including chroot and namespace.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        &self.path
+    }
+}

@@ -1,0 +1,402 @@
+//! A config without faults at its requests: its values, what it says of data that are refused, and of a node that is absent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
+use curator_test::{OpCode, TestingServer};
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tracing::Level;
+
+use crate::cost::{counted, spent, stated};
+use crate::support::{
+    LONG_SESSION, Logs, behind_proxy, builder, client as connected, gives_up, path, polled_until, requests_of,
+    round_trips, soon, still_waits, unplug, until, until_watched,
+};
+
+/// A number, as text.
+pub(crate) fn number(client: &CuratorClient, path: &str) -> ConfigBuilder<u32> {
+    Config::builder(client, path, |data| std::str::from_utf8(data).unwrap().parse::<u32>()).unwrap()
+}
+
+pub(crate) async fn write(client: &CuratorClient, path: &str, data: &str) {
+    if client.check_exists(path).await.unwrap().is_none() {
+        client.create().creating_parent_containers().for_path(path, data).await.unwrap();
+    } else {
+        client.set_data(path, data, None).await.unwrap();
+    }
+}
+
+pub(crate) async fn delete(client: &CuratorClient, path: &str) {
+    client.delete().for_path(path).await.unwrap();
+}
+
+/// Waits until the config has this value, and is current.
+pub(crate) async fn is(config: &Config<u32>, value: u32) {
+    soon(config.values().wait_for(|now| **now == value)).await.unwrap();
+    status(config, ConfigStatus::is_current).await;
+    assert_eq!(*config.current(), value);
+}
+
+pub(crate) async fn status(config: &Config<u32>, wanted: impl Fn(&ConfigStatus) -> bool) -> ConfigStatus {
+    let mut status = config.status();
+    let status = soon(status.wait_for(wanted)).await.unwrap();
+    status.clone()
+}
+
+pub(crate) fn is_absent(status: &ConfigStatus) -> bool {
+    matches!(status, ConfigStatus::Absent)
+}
+
+pub(crate) fn is_invalid(status: &ConfigStatus) -> bool {
+    matches!(status, ConfigStatus::Invalid { .. })
+}
+
+pub(crate) fn is_ended(status: &ConfigStatus) -> bool {
+    matches!(status, ConfigStatus::Ended)
+}
+
+#[tokio::test]
+async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
+    let (client, its, path) = (connected().await, connected().await, path("config/followed"));
+    write(&its, &path, "1").await;
+    let config = soon(number(&client, &path).open()).await.unwrap();
+    assert_eq!((*config.current(), config.path().as_str()), (1, &*path));
+    assert!(config.status().borrow().is_current());
+    let (mut values, first) = (config.values(), config.current());
+    assert!(!values.has_changed().unwrap());
+    write(&its, &path, "2").await;
+    is(&config, 2).await;
+    // A value that a reader has stays as it is.
+    assert_eq!((*first, **values.borrow_and_update()), (1, 2));
+    for (refused, cause) in [("two", "invalid digit found in string"), ("", "cannot parse integer from empty string")] {
+        write(&its, &path, refused).await;
+        let is_it = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { error } if error.to_string().ends_with(cause));
+        let ConfigStatus::Invalid { error } = status(&config, is_it).await else { unreachable!() };
+        assert_eq!(error.to_string(), format!("the data of the config {path} are invalid: {cause}"));
+        assert!(!error.is_retryable() && !error.is_closed());
+        assert_eq!(*config.current(), 2);
+    }
+    assert!(!values.has_changed().unwrap());
+    write(&its, &path, "3").await;
+    is(&config, 3).await;
+    assert!(values.has_changed().unwrap());
+    assert!(format!("{config:?}").starts_with(&format!("Config {{ path: {path:?}, status: Current")));
+}
+
+/// Another owner, permission, or version is no change of the settings.
+#[tokio::test]
+async fn the_same_bytes_written_again_signal_nothing() {
+    let (client, its, path) = (connected().await, connected().await, path("config/same"));
+    write(&its, &path, "1").await;
+    let config = number(&client, &path).open().await.unwrap();
+    let (values, states) = (config.values(), config.status());
+    let session = client.try_session().unwrap().id();
+    for _ in 0..3 {
+        write(&its, &path, "1").await;
+        until_watched(session, &path).await;
+    }
+    round_trips(&client).await;
+    assert!(!values.has_changed().unwrap() && !states.has_changed().unwrap());
+    // Refused data between two equal ones are no change either.
+    write(&its, &path, "one").await;
+    status(&config, is_invalid).await;
+    write(&its, &path, "1").await;
+    status(&config, ConfigStatus::is_current).await;
+    assert!(!values.has_changed().unwrap());
+}
+
+/// The last is the value that the config has while there is no node, and after the deletion of a 5.
+#[tokio::test]
+async fn what_the_value_is_without_a_node_is_the_user_s_choice() {
+    let choices = [(IfAbsent::KeepLast, None, 5), (IfAbsent::Default(9), Some(9), 9), (IfAbsent::Fail, None, 5)];
+    for (choice, at_open, later) in choices {
+        let (client, its, parent) = (connected().await, connected().await, path("config/absent"));
+        let path = format!("{parent}/settings");
+        let builder = || number(&client, &path).if_absent(choice.clone());
+        let config = match (&choice, at_open) {
+            (IfAbsent::Fail, _) => {
+                let error = soon(builder().open()).await.unwrap_err();
+                assert!(matches!(&error, ConfigError::Absent { path: at } if at.as_str() == path), "{error}");
+                write(&its, &path, "5").await;
+                soon(builder().open()).await.unwrap()
+            }
+            (_, None) => {
+                // Not even the parent exists.
+                let opening = tokio::spawn(builder().open());
+                let session = client.try_session().unwrap().id();
+                until_watched(session, &path).await;
+                assert!(still_waits(&opening, &client).await);
+                write(&its, &path, "5").await;
+                soon(opening).await.unwrap().unwrap()
+            }
+            (_, Some(default)) => {
+                let config = soon(builder().open()).await.unwrap();
+                assert!(is_absent(&config.status().borrow()) && *config.current() == default);
+                write(&its, &path, "5").await;
+                config
+            }
+        };
+        is(&config, 5).await;
+        for with_parent in [false, true] {
+            delete(&its, &path).await;
+            if with_parent {
+                // A container, which the server may have deleted first.
+                let _ = its.delete().for_path(&parent).await;
+            }
+            status(&config, is_absent).await;
+            assert_eq!(*config.current(), later);
+            write(&its, &path, "6").await;
+            is(&config, 6).await;
+            write(&its, &path, "5").await;
+            is(&config, 5).await;
+        }
+        // What is made again with other data is seen, and with data that are refused too.
+        delete(&its, &path).await;
+        status(&config, is_absent).await;
+        write(&its, &path, "five").await;
+        status(&config, is_invalid).await;
+        assert_eq!(*config.current(), later);
+        write(&its, &path, "7").await;
+        is(&config, 7).await;
+    }
+}
+
+/// The node is created after it was read and before it is watched.
+#[tokio::test]
+async fn a_node_that_appears_between_two_requests_is_read() {
+    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/between"));
+    proxy.hold_replies(OpCode::GetData);
+    proxy.reset_counts();
+    let opening = tokio::spawn(number(&client, &path).open());
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    write(&its, &path, "1").await;
+    proxy.release_held();
+    let config = soon(opening).await.unwrap().unwrap();
+    assert_eq!(*config.current(), 1);
+    assert_eq!((requests_of(&proxy, OpCode::GetData), requests_of(&proxy, OpCode::Exists)), (2, 1));
+    write(&its, &path, "2").await;
+    is(&config, 2).await;
+}
+
+#[tokio::test]
+async fn data_that_are_refused_at_first_are_an_error_of_open() {
+    let (client, path) = (connected().await, path("config/refused"));
+    write(&client, &path, "none").await;
+    for choice in [IfAbsent::KeepLast, IfAbsent::Default(9), IfAbsent::Fail] {
+        let error = soon(number(&client, &path).if_absent(choice).open()).await.unwrap_err();
+        assert!(matches!(error, ConfigError::Invalid { .. }), "{error}");
+    }
+    // An error of any kind.
+    let refuses = |_: &[u8]| Err::<u32, _>("it is a holiday");
+    let error = soon(Config::builder(&client, &path, refuses).unwrap().open()).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("the data of the config {path} are invalid: it is a holiday"));
+    let decode = |data: &[u8]| serde_json::from_slice::<Vec<u32>>(data);
+    write(&client, &path, "[1, 2]").await;
+    let config = soon(Config::builder(&client, &path, decode).unwrap().open()).await.unwrap();
+    assert_eq!(*config.current(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_timeout_ends_the_wait_and_says_what_it_waited_for() {
+    let ((proxy, client), path) = (gives_up().await, path("config/timeouts"));
+    let within = async |timeout| soon(number(&client, &path).open_timeout(timeout)).await;
+    for timeout in [Duration::ZERO, Duration::from_millis(50)] {
+        let error = within(timeout).await.unwrap_err();
+        assert!(matches!(error, ConfigError::Absent { .. }), "{timeout:?}: {error}");
+    }
+    write(&client, &path, "1").await;
+    assert_eq!(*within(Duration::ZERO).await.unwrap().current(), 1);
+    assert_eq!(*within(LONG_SESSION).await.unwrap().current(), 1);
+    // A server that does not answer in time.
+    proxy.hold_replies(OpCode::GetData);
+    let error = within(Duration::from_millis(50)).await.unwrap_err();
+    assert!(matches!(error, ConfigError::Client(ClientError::OperationTimeout { .. })), "{error}");
+    proxy.release_held();
+    unplug(&proxy, &client).await;
+    for timeout in [Duration::ZERO, Duration::from_millis(50)] {
+        let error = within(timeout).await.unwrap_err();
+        assert!(matches!(error, ConfigError::Client(ClientError::NotConnected { .. })), "{timeout:?}: {error}");
+        assert!(error.is_retryable());
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_is_invalid_is_refused_at_once() {
+    let client = connected().await;
+    let error = Config::builder(&client, "settings", |_| Ok::<_, ConfigError>(())).unwrap_err();
+    assert!(matches!(error, ConfigError::Client(ClientError::InvalidPath(_))), "{error}");
+}
+
+/// On a runtime whose tasks are all heard.
+#[test]
+fn refused_data_are_logged_once_and_are_not_in_the_log() {
+    let logs = Logs::at(Level::WARN);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let path = path("config/logged");
+    logs.hear_now(|| {
+        runtime.block_on(async {
+            let ((proxy, client), its) = (behind_proxy().await, connected().await);
+            write(&its, &path, "1").await;
+            let config = number(&client, &path).open().await.unwrap();
+            for _ in 0..3 {
+                write(&its, &path, "secret").await;
+                until_watched(client.session().await.unwrap().id(), &path).await;
+                status(&config, is_invalid).await;
+            }
+            let reads = requests_of(&proxy, OpCode::GetData);
+            proxy.cut();
+            proxy.wait_for_reply(OpCode::GetData, reads + 1).await.unwrap();
+            status(&config, is_invalid).await;
+            round_trips(&client).await;
+            client.close().await.unwrap();
+        });
+    });
+    let [line] = &*logs.all() else { panic!("{:?}", logs.all()) };
+    assert_eq!(line.message, "config: the data are invalid, and the last value stays");
+    assert_eq!((line.get("path"), line.get("error")), (&*path, "invalid digit found in string"));
+    assert!(!format!("{line:?}").contains("secret"), "{line:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_and_a_change_are_one_request_each() {
+    let ((proxy, client), its, path) = (counted().await, connected().await, path("config/cost"));
+    write(&its, &path, "1").await;
+    let config = number(&client, &path).open().await.unwrap();
+    assert_eq!(spent(&proxy), stated(("config", "`open`, when the node exists")).await);
+    write(&its, &path, "2").await;
+    is(&config, 2).await;
+    assert_eq!(spent(&proxy), stated(("config", "a change")).await);
+    delete(&its, &path).await;
+    status(&config, is_absent).await;
+    assert_eq!(spent(&proxy), stated(("config", "a deletion")).await);
+    write(&its, &path, "3").await;
+    is(&config, 3).await;
+    assert_eq!(spent(&proxy), stated(("config", "the node is created")).await);
+    let absent = format!("{path}-absent");
+    let _absent = number(&client, &absent).if_absent(IfAbsent::Default(0)).open().await.unwrap();
+    assert_eq!(spent(&proxy), stated(("config", "`open`, without a node")).await);
+    // The value is asked for without a request.
+    for _ in 0..3 {
+        assert_eq!(*config.clone().current(), 3);
+    }
+    client.check_exists("/").await.unwrap();
+    assert_eq!(spent(&proxy).0.into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
+}
+
+async fn watches(session: i64, path: &str) -> bool {
+    let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
+    watches.get(path).is_some_and(|sessions| sessions.contains(&session))
+}
+
+#[tokio::test]
+async fn it_goes_on_while_a_handle_or_a_receiver_is_left_and_leaves_no_watch() {
+    let (client, its) = (connected().await, connected().await);
+    let session = client.try_session().unwrap().id();
+    for absent in [false, true] {
+        let path = path("config/dropped");
+        write(&its, &path, "1").await;
+        let config = number(&client, &path).open().await.unwrap();
+        let (clone, mut values, mut states) = (config.clone(), config.values(), config.status());
+        drop(config);
+        write(&its, &path, "2").await;
+        is(&clone, 2).await;
+        drop(clone);
+        write(&its, &path, "3").await;
+        soon(values.wait_for(|value| **value == 3)).await.unwrap();
+        drop(values);
+        write(&its, &path, "no number").await;
+        soon(states.wait_for(is_invalid)).await.unwrap();
+        if absent {
+            delete(&its, &path).await;
+            soon(states.wait_for(is_absent)).await.unwrap();
+        }
+        assert!(watches(session, &path).await);
+        drop(states);
+        until(async || !watches(session, &path).await).await;
+    }
+}
+
+#[tokio::test]
+async fn an_open_that_is_dropped_leaves_nothing() {
+    let (client, path) = (connected().await, path("config/cancelled"));
+    let session = client.try_session().unwrap().id();
+    for exists in [false, true] {
+        if exists {
+            write(&client, &path, "refused").await;
+            soon(number(&client, &path).open()).await.unwrap_err();
+        } else {
+            let waiting = polled_until(number(&client, &path).open(), until_watched(session, &path)).await;
+            drop(waiting);
+        }
+        until(async || !watches(session, &path).await).await;
+    }
+    until(async || client.health().watches == 0).await;
+}
+
+#[tokio::test]
+async fn it_ends_with_its_client_and_keeps_its_value() {
+    let server = TestingServer::shared().await;
+    let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();
+    let path = path("config/closed");
+    write(&client, &path, "1").await;
+    let config = number(&client, &path).open().await.unwrap();
+    let waiting = tokio::spawn(number(&client, &format!("{path}-absent")).open());
+    until_watched(client.try_session().unwrap().id(), &format!("{path}-absent")).await;
+    let (mut values, ended) = (
+        config.values(),
+        tokio::spawn({
+            let config = config.clone();
+            async move { config.ended().await }
+        }),
+    );
+    client.close().await.unwrap();
+    assert!(soon(ended).await.unwrap().is_closed() && soon(config.ended()).await.is_closed());
+    assert!(soon(values.changed()).await.is_err());
+    status(&config, is_ended).await;
+    assert_eq!(*config.current(), 1);
+    assert!(soon(waiting).await.unwrap().unwrap_err().is_closed());
+    assert!(soon(number(&client, &path).open()).await.unwrap_err().is_closed());
+}
+
+#[tokio::test]
+async fn a_decoder_that_panics_ends_the_config_with_its_message() {
+    let (client, path) = (connected().await, path("config/panics"));
+    let decode = |data: &[u8]| {
+        assert_ne!(data, b"panic", "on purpose");
+        Ok::<_, ConfigError>(data.len())
+    };
+    write(&client, &path, "panic").await;
+    let panicked = |error: &ConfigError| {
+        matches!(error, ConfigError::Panicked { path: at, message }
+            if at.as_str() == path && message.contains("on purpose"))
+    };
+    let error = soon(Config::builder(&client, &path, decode).unwrap().open()).await.unwrap_err();
+    assert!(panicked(&error) && !error.is_retryable() && !error.is_closed(), "{error}");
+    write(&client, &path, "good").await;
+    let config = soon(Config::builder(&client, &path, decode).unwrap().open()).await.unwrap();
+    let (mut values, mut states) = (config.values(), config.status());
+    write(&client, &path, "panic").await;
+    assert!(panicked(&soon(config.ended()).await));
+    soon(states.wait_for(is_ended)).await.unwrap();
+    assert!(values.changed().await.is_err());
+    assert_eq!((*config.current(), **values.borrow()), (4, 4));
+}
+
+/// As a service does: several readers, each of which has its place.
+#[tokio::test]
+async fn a_slow_reader_sees_the_latest_value() {
+    let (client, its, path) = (connected().await, connected().await, path("config/slow"));
+    write(&its, &path, "0").await;
+    let config = number(&client, &path).open().await.unwrap();
+    let mut slow: watch::Receiver<Arc<u32>> = config.values();
+    for value in 1..=10 {
+        write(&its, &path, &value.to_string()).await;
+    }
+    is(&config, 10).await;
+    soon(slow.changed()).await.unwrap();
+    assert_eq!(**slow.borrow_and_update(), 10);
+    assert!(!slow.has_changed().unwrap());
+}

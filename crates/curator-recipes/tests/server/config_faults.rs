@@ -1,0 +1,315 @@
+//! A config through lost connections and sessions, missing permissions, and servers that have lost data.
+
+use std::time::{Duration, Instant};
+
+use curator_recipes::client::{Acl, AuthId, ConnectionState, CuratorClient, Error as ClientError, Permission};
+use curator_recipes::{Config, ConfigError, ConfigStatus, IfAbsent};
+use curator_test::{Direction, OpCode};
+use tokio::runtime::Builder;
+
+use crate::config::{delete, is, is_absent, is_ended, is_invalid, number, status, write};
+use crate::support::{
+    SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, connect, end_session, owner, path,
+    proxy, requests_of, round_trips, soon, unplug, until,
+};
+
+fn is_stale(status: &ConfigStatus) -> bool {
+    matches!(status, ConfigStatus::Stale { .. })
+}
+
+fn is_unreadable(status: &ConfigStatus) -> bool {
+    matches!(status, ConfigStatus::Unreadable { .. })
+}
+
+/// What happens to the node while the config cannot see it.
+async fn meanwhile(its: &CuratorClient, path: &str, change: &str) {
+    match change {
+        "nothing" => {}
+        "written" => write(its, path, "2").await,
+        "refused" => write(its, path, "two").await,
+        "deleted" => delete(its, path).await,
+        // The version is 0 before and after.
+        "replaced" => {
+            delete(its, path).await;
+            write(its, path, "2").await;
+        }
+        // As many writes.
+        "replaced and written" => {
+            delete(its, path).await;
+            write(its, path, "one").await;
+            write(its, path, "2").await;
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happened_during_an_outage_is_seen_after_it_and_nothing_twice() {
+    for new_session in [false, true] {
+        for change in ["nothing", "written", "refused", "deleted", "replaced", "replaced and written"] {
+            let case = format!("{change}, new session: {new_session}");
+            // No attempt to read ends and shows that there is no connection.
+            let client = behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
+            let ((proxy, client), its, path) = (client.await, connected().await, path("config/outage"));
+            write(&its, &path, "0").await;
+            if change == "replaced and written" {
+                write(&its, &path, "1").await;
+            } else {
+                delete(&its, &path).await;
+                write(&its, &path, "1").await;
+            }
+            let config = number(&client, &path).open().await.unwrap();
+            let (values, mut states, before) = (config.values(), config.status(), Instant::now());
+            unplug(&proxy, &client).await;
+            let ConfigStatus::Stale { since } = status(&config, is_stale).await else { unreachable!() };
+            assert!(since >= before && *config.current() == 1, "{case}");
+            states.mark_unchanged();
+            if new_session {
+                end_session(&proxy).await;
+            }
+            meanwhile(&its, &path, change).await;
+            let version = its.check_exists(&path).await.unwrap().map(|stat| stat.version);
+            assert!(version.is_none_or(|version| version <= 1), "{case}");
+            proxy.refuse(false).unwrap();
+            // The first status after the outage, as it is reported.
+            soon(states.changed()).await.unwrap();
+            let first = states.borrow_and_update().clone();
+            match change {
+                "nothing" => assert!(first.is_current() && !values.has_changed().unwrap(), "{case}: {first:?}"),
+                "refused" => assert!(is_invalid(&first) && *config.current() == 1, "{case}: {first:?}"),
+                "deleted" => assert!(is_absent(&first) && *config.current() == 1, "{case}: {first:?}"),
+                _ => assert!(first.is_current() && *config.current() == 2, "{case}: {first:?}"),
+            }
+            round_trips(&client).await;
+            assert!(!states.has_changed().unwrap(), "{case}: {:?}", states.borrow());
+            write(&its, &path, "3").await;
+            is(&config, 3).await;
+        }
+    }
+}
+
+/// It waits for its node, through the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_absent_node_is_waited_for_through_lost_connections_and_sessions() {
+    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/awaited"));
+    let other = format!("{path}-default");
+    let opening = tokio::spawn(number(&client, &path).open());
+    let config = soon(number(&client, &other).if_absent(IfAbsent::Default(9)).open()).await.unwrap();
+    for round in 0..3 {
+        let epoch = client.session().await.unwrap().epoch();
+        unplug(&proxy, &client).await;
+        if round == 1 {
+            end_session(&proxy).await;
+        }
+        status(&config, is_stale).await;
+        assert_eq!(*config.current(), 9);
+        if round == 2 {
+            write(&its, &path, "1").await;
+            write(&its, &other, "2").await;
+        }
+        proxy.refuse(false).unwrap();
+        if round < 2 {
+            status(&config, is_absent).await;
+            let session = client.session().await.unwrap();
+            assert_eq!(session.epoch(), epoch + u64::from(round == 1));
+            assert!(!opening.is_finished());
+        }
+    }
+    assert_eq!(*soon(opening).await.unwrap().unwrap().current(), 1);
+    is(&config, 2).await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again() {
+    let (its, path) = (connected().await, path("config/lost-answer"));
+    write(&its, &path, "0").await;
+    let faults: [fn(&curator_test::FaultProxy, OpCode); 2] =
+        [curator_test::FaultProxy::cut_before_reply, curator_test::FaultProxy::cut_before_request];
+    for (round, fault) in (0..).zip(faults) {
+        let (proxy, client) = behind_proxy().await;
+        fault(&proxy, OpCode::GetData);
+        let config = soon(number(&client, &path).open()).await.unwrap();
+        assert_eq!(*config.current(), round);
+        fault(&proxy, OpCode::GetData);
+        write(&its, &path, &(round + 1).to_string()).await;
+        is(&config, round + 1).await;
+        for op in [OpCode::GetData, OpCode::Exists] {
+            fault(&proxy, op);
+            delete(&its, &path).await;
+            status(&config, is_absent).await;
+            write(&its, &path, &(round + 1).to_string()).await;
+            is(&config, round + 1).await;
+        }
+    }
+}
+
+/// The connection stays, and its watch; but the session is not confirmed.
+#[tokio::test]
+async fn while_the_session_is_suspended_the_value_is_stale() {
+    let client = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION));
+    let ((proxy, client), path) = (client.await, path("config/silence"));
+    write(&client, &path, "1").await;
+    let config = number(&client, &path).open().await.unwrap();
+    let (values, reads) = (config.values(), requests_of(&proxy, OpCode::GetData));
+    proxy.hold_replies(OpCode::Sync);
+    status(&config, is_stale).await;
+    proxy.release_held();
+    status(&config, ConfigStatus::is_current).await;
+    if client.health().connections_resumed == 0 && client.health().sessions_replaced == 0 {
+        assert_eq!(requests_of(&proxy, OpCode::GetData), reads, "its watch is in place");
+    }
+    assert!(!values.has_changed().unwrap());
+}
+
+/// The server answers everything else.
+#[tokio::test]
+async fn while_reads_fail_after_a_change_the_value_is_stale() {
+    let short =
+        |builder: curator_recipes::client::CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
+    let ((proxy, client), its, path) = (behind_proxy_with(short).await, connected().await, path("config/no-answer"));
+    write(&its, &path, "1").await;
+    let config = soon(number(&client, &path).open()).await.unwrap();
+    let mut states = config.status();
+    states.mark_unchanged();
+    proxy.swallow_next_reply(OpCode::GetData);
+    write(&its, &path, "2").await;
+    soon(states.wait_for(is_stale)).await.unwrap();
+    is(&config, 2).await;
+}
+
+/// The connection of the lost session looks open for a while, and its watch has not fired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_lost_on_an_open_connection_is_followed_by_another() {
+    let (one, other, its, path) = (proxy().await, proxy().await, connected().await, path("config/black-hole"));
+    write(&its, &path, "1").await;
+    let servers = format!("{},{}", one.connect_string(), other.connect_string());
+    let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
+    let config = number(&client, &path).open().await.unwrap();
+    let (used, spare) = if one.connections() > 0 { (&one, &other) } else { (&other, &one) };
+    // The session cannot be resumed over the other connection before it is lost.
+    spare.refuse(true).unwrap();
+    used.black_hole(Direction::Both);
+    let mut connection = client.connection_states();
+    assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
+    status(&config, is_stale).await;
+    write(&its, &path, "2").await;
+    spare.refuse(false).unwrap();
+    is(&config, 2).await;
+}
+
+/// A server can lag behind, and an ensemble can be restored from a backup.
+#[tokio::test]
+async fn a_value_is_not_replaced_by_an_older_one() {
+    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/older"));
+    write(&its, &path, "1").await;
+    let config = number(&client, &path).open().await.unwrap();
+    write(&its, &path, "2").await;
+    is(&config, 2).await;
+    let reads = requests_of(&proxy, OpCode::GetData);
+    for _ in 0..2 {
+        proxy.alter_next_reply(OpCode::GetData, |reply| {
+            // The header, the length of the data, the data, czxid; then mzxid.
+            let (data, mzxid) = (20, 20 + 1 + 8);
+            reply[data] = b'1';
+            reply[mzxid..mzxid + 8].copy_from_slice(&1_i64.to_be_bytes());
+        });
+    }
+    let mut values = config.values();
+    values.mark_unchanged();
+    proxy.cut();
+    let ConfigStatus::Unreadable { error } = status(&config, is_unreadable).await else { unreachable!() };
+    assert!(error.to_string().contains("its data are of transaction 0x1, after those of 0x"), "{error}");
+    is(&config, 2).await;
+    assert_eq!(requests_of(&proxy, OpCode::GetData), reads + 3);
+    assert!(!values.has_changed().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_permission_that_is_repaired_heals_by_itself() {
+    let ((proxy, client), its, path) = (behind_proxy().await, owner().await, path("config/acl"));
+    let readable = [Acl::new(Permission::READ, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
+    let hidden = [Acl::new(Permission::ALL, AuthId::authed())];
+    let create = its.create().creating_parent_containers().with_acl(hidden.clone());
+    create.for_path(&path, "1").await.unwrap();
+    let error = soon(number(&client, &path).open()).await.unwrap_err();
+    assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })), "{error}");
+    assert!(!error.is_retryable());
+    its.set_acl(&path, readable.clone(), None).await.unwrap();
+    let config = soon(number(&client, &path).open()).await.unwrap();
+    for value in 2..4 {
+        its.set_acl(&path, hidden.clone(), None).await.unwrap();
+        // Newer servers keep the event to themselves: only the next connection shows it.
+        write(&its, &path, &value.to_string()).await;
+        proxy.cut();
+        let ConfigStatus::Unreadable { error } = status(&config, is_unreadable).await else { unreachable!() };
+        assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })), "{error}");
+        assert_eq!(*config.current(), value - 1);
+        // The same error again is no news.
+        let (mut states, reads) = (config.status(), requests_of(&proxy, OpCode::GetData));
+        states.mark_unchanged();
+        proxy.wait_for_reply(OpCode::GetData, reads + 2).await.unwrap();
+        round_trips(&client).await;
+        assert!(!states.has_changed().unwrap());
+        its.set_acl(&path, readable.clone(), None).await.unwrap();
+        is(&config, value).await;
+    }
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_a_config_that_keeps_its_value() {
+    let (steady, path) = (Builder::new_current_thread().enable_all().build().unwrap(), path("config/runtime"));
+    let server = steady.block_on(async {
+        write(&connected().await, &path, "1").await;
+        curator_test::TestingServer::shared().await.connect_string()
+    });
+    let dying = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (client, config): (_, Config<u32>) = dying.block_on(async {
+        let client = connect(&server).await;
+        let config = number(&client, &path).open().await.unwrap();
+        (client, config)
+    });
+    dying.shutdown_background();
+    steady.block_on(async {
+        let ended = soon(config.ended()).await;
+        assert!(matches!(ended, ConfigError::Client(ClientError::ClientEnded { .. })), "{ended}");
+        status(&config, is_ended).await;
+        assert_eq!(*config.current(), 1);
+        let opened = soon(number(&client, &path).open()).await.unwrap_err();
+        assert!(matches!(opened, ConfigError::Client(ClientError::ClientEnded { .. })), "{opened}");
+    });
+}
+
+/// Many sessions, connections and changes, one after another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_values_never_go_backwards_while_connections_break() {
+    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/rising"));
+    write(&its, &path, "0").await;
+    let config = number(&client, &path).open().await.unwrap();
+    let mut values = config.values();
+    let watching = tokio::spawn(async move {
+        let mut seen = vec![**values.borrow_and_update()];
+        while *seen.last().unwrap() < 60 {
+            values.changed().await.unwrap();
+            seen.push(**values.borrow_and_update());
+        }
+        seen
+    });
+    for value in 1..=60 {
+        if value % 6 == 0 {
+            delete(&its, &path).await;
+        }
+        write(&its, &path, &value.to_string()).await;
+        match value % 10 {
+            3 => proxy.cut(),
+            7 => {
+                let before = client.session().await.unwrap();
+                end_session(&proxy).await;
+                until(async || client.session().await.is_ok_and(|session| !session.is_same(&before))).await;
+            }
+            _ => {}
+        }
+    }
+    let seen = soon(watching).await.unwrap();
+    assert!(seen.is_sorted_by(|one, next| one < next), "{seen:?}");
+    assert!(status(&config, ConfigStatus::is_current).await.is_current());
+}
