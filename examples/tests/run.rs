@@ -253,3 +253,32 @@ fn leader() {
         assert!(printed.contains("No two replicas led at the same time."), "{printed}");
     }
 }
+
+#[test]
+fn config() {
+    for Run { printed, root } in runs("config") {
+        let mut rest = printed.lines();
+        let refused = |cause: &str| {
+            format!("status:  the data of the config {root}/curator-examples/config are invalid: {cause}")
+        };
+        for expected in [
+            "The service starts with Settings { workers: 2, greeting: \"good morning\" }.",
+            "The service goes on with 4 workers. The operator mends it.",
+            "The node is deleted: the service has its defaults.",
+            "The service goes on with 3 workers, and knows that this may be out of date.",
+            "It has worked with [2, 4, 1, 3, 5, 1] workers, one after the other: never with settings that were refused.",
+        ] {
+            assert!(rest.any(|line| line == expected), "no {expected:?} in its place in: {printed}");
+        }
+        for seen in [
+            &refused("workers: invalid digit found in string"),
+            &refused("workers: expected at least 1"),
+            &refused("there is no setting wrokers"),
+            "service: 4 workers say \"good evening\"",
+            "status:  there is no node",
+            "status:  stale: there is no connection",
+        ] {
+            assert!(printed.lines().any(|line| line == seen), "no {seen:?} in: {printed}");
+        }
+    }
+}

@@ -64,7 +64,7 @@ use crate::engine::task::RecipeTask;
 /// A value is what the connected server had when the event was sent: another process may have a newer one. While there is no
 /// connection, the value stays, and the status is [`Stale`](ConfigStatus::Stale).
 ///
-/// If the permission to read the node is withdrawn, newer servers (3.8.4, 3.9.2) send no more events of it: the config
+/// If the permission to read the node is withdrawn, most servers send no more events of it: the config
 /// [finds that out](ConfigStatus::Unreadable) at its next connection.
 ///
 /// An ensemble that was restored from an old backup has older data than were read before: the config keeps its value, and is

@@ -192,8 +192,13 @@ async fn a_session_that_is_lost_on_an_open_connection_is_followed_by_another() {
     let mut connection = client.connection_states();
     assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
     status(&config, is_stale).await;
+    let mut states = config.status();
+    states.mark_unchanged();
     write(&its, &path, "2").await;
     spare.refuse(false).unwrap();
+    // The value of before is not reported as the present one, not for a moment.
+    soon(states.changed()).await.unwrap();
+    assert!(states.borrow().is_current() && *config.current() == 2, "{config:?}: {}", config.current());
     is(&config, 2).await;
 }
 

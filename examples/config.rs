@@ -1,0 +1,185 @@
+//! A service whose settings change while it runs: a new value, one that is refused, a deletion, and an outage. Fails if the service
+//! ever works with settings that are no good, or misses one that is.
+//!
+//! ```console
+//! cargo run --example config
+//! ```
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_examples::{Ensemble, Failure, builder};
+use curator_recipes::client::{CuratorClient, Error};
+use curator_recipes::{Config, ConfigStatus, IfAbsent};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+const PATH: &str = "/curator-examples/config";
+/// For anything that must happen.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What can be changed while the service runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Settings {
+    workers: usize,
+    greeting: String,
+}
+
+/// What the service works with while there is no node.
+impl Default for Settings {
+    fn default() -> Self {
+        Self { workers: 1, greeting: "hello".to_owned() }
+    }
+}
+
+/// Lines such as `workers = 4`. A setting that is not named has its default. With `serde_json`, all of this would be
+/// `#[derive(Deserialize)]` and `serde_json::from_slice(data)`.
+impl FromStr for Settings {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut settings = Self::default();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let (name, value) = line.split_once('=').ok_or("a line without `=`")?;
+            match (name.trim(), value.trim()) {
+                ("workers", value) => settings.workers = value.parse().map_err(|error| format!("workers: {error}"))?,
+                ("greeting", value) => value.clone_into(&mut settings.greeting),
+                (unknown, _) => return Err(format!("there is no setting {unknown}")),
+            }
+        }
+        // What would do harm is refused here, once, and not where it is used.
+        if settings.workers == 0 { Err("workers: expected at least 1".to_owned()) } else { Ok(settings) }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let operator = builder(ensemble.connect_string()).connect().await?;
+    // Only the service goes through the network that will fail.
+    let (network, connect_string) = ensemble.proxy()?;
+    let client = builder(connect_string).connect().await?;
+    write(&operator, "workers = 2\ngreeting = good morning").await?;
+
+    let config = Config::builder(&client, PATH, |data| std::str::from_utf8(data)?.parse().map_err(Failure::from))?
+        .if_absent(IfAbsent::Default(Settings::default()))
+        .open()
+        .await?;
+    println!("The service starts with {:?}.", config.current());
+    let service = tokio::spawn(serve(config.values()));
+    let reporting = tokio::spawn(report(config.status()));
+
+    println!("\nAn operator writes other settings.");
+    write(&operator, "workers = 4\ngreeting = good evening").await?;
+    until(&config, "workers = 4\ngreeting = good evening", ConfigStatus::is_current).await?;
+
+    for mistake in ["workers = many", "workers = 0", "wrokers = 8"] {
+        println!("\nThe operator makes a mistake: {mistake:?}.");
+        write(&operator, mistake).await?;
+        let is_refused = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { .. });
+        until(&config, "workers = 4\ngreeting = good evening", is_refused).await?;
+        println!("The service goes on with {} workers. The operator mends it.", config.current().workers);
+        write(&operator, "workers = 4\ngreeting = good evening").await?;
+        until(&config, "workers = 4\ngreeting = good evening", ConfigStatus::is_current).await?;
+    }
+
+    println!("\nThe node is deleted: the service has its defaults.");
+    operator.delete().for_path(PATH).await?;
+    until(&config, "", |status| matches!(status, ConfigStatus::Absent)).await?;
+
+    println!("\nThe node is created again, with other settings.");
+    write(&operator, "workers = 3").await?;
+    until(&config, "workers = 3", ConfigStatus::is_current).await?;
+
+    println!("\nThe servers cannot be reached. Meanwhile, the settings change.");
+    network.refuse(true)?;
+    network.cut();
+    until(&config, "workers = 3", |status| matches!(status, ConfigStatus::Stale { .. })).await?;
+    write(&operator, "workers = 5").await?;
+    println!("The service goes on with {} workers, and knows that this may be out of date.", config.current().workers);
+    network.refuse(false)?;
+    until(&config, "workers = 5", ConfigStatus::is_current).await?;
+
+    println!("\nThe service ends.");
+    operator.delete().for_path(PATH).await?;
+    until(&config, "", |status| matches!(status, ConfigStatus::Absent)).await?;
+    client.close().await?;
+    let seen = service.await?;
+    reporting.await?;
+    operator.close().await?;
+    if seen != [2, 4, 1, 3, 5, 1] {
+        return Err(format!("the service had other numbers of workers: {seen:?}").into());
+    }
+    println!("It has worked with {seen:?} workers, one after the other: never with settings that were refused.");
+    Ok(())
+}
+
+/// The service: it has as many workers as the settings say, until they change no more. Returns the numbers that it had.
+async fn serve(mut settings: watch::Receiver<Arc<Settings>>) -> Vec<usize> {
+    let (mut seen, mut workers) = (Vec::new(), JoinSet::new());
+    loop {
+        // A clone of the `Arc`, so that nothing is borrowed while the service works.
+        let now = Arc::clone(&settings.borrow_and_update());
+        println!("service: {} workers say {:?}", now.workers, now.greeting);
+        if seen.last() != Some(&now.workers) {
+            seen.push(now.workers);
+        }
+        // Each worker has the settings with which it began; those of before are dropped.
+        workers.abort_all();
+        for _ in 0..now.workers {
+            workers.spawn(work(Arc::clone(&now)));
+        }
+        if settings.changed().await.is_err() {
+            return seen;
+        }
+    }
+}
+
+async fn work(settings: Arc<Settings>) {
+    // A real one would wait for its next job, and use the settings for it.
+    drop(settings);
+    std::future::pending::<()>().await;
+}
+
+/// What a service would log or count, and show to its operators.
+async fn report(mut status: watch::Receiver<ConfigStatus>) {
+    while status.changed().await.is_ok() {
+        let now = status.borrow_and_update().clone();
+        match now {
+            ConfigStatus::Current => println!("status:  current"),
+            ConfigStatus::Absent => println!("status:  there is no node"),
+            ConfigStatus::Invalid { error } | ConfigStatus::Unreadable { error } => println!("status:  {error}"),
+            ConfigStatus::Stale { .. } => println!("status:  stale: there is no connection"),
+            _ => println!("status:  ended"),
+        }
+    }
+}
+
+/// The operator's command, as `create` or `set` of ZooKeeper's shell.
+async fn write(operator: &CuratorClient, settings: &str) -> Result<(), Failure> {
+    match operator.set_data(PATH, settings, None).await {
+        Err(Error::NoNode { .. }) => {
+            operator.create().creating_parent_containers().for_path(PATH, settings).await?;
+        }
+        written => drop(written?),
+    }
+    Ok(())
+}
+
+/// Waits until the status is such, and checks the settings.
+async fn until(
+    config: &Config<Settings>,
+    expected: &str,
+    is_it: impl Fn(&ConfigStatus) -> bool,
+) -> Result<(), Failure> {
+    let expected: Settings = expected.parse()?;
+    let (mut values, mut status) = (config.values(), config.status());
+    let both = async {
+        values.wait_for(|now| **now == expected).await.map(drop)?;
+        status.wait_for(is_it).await.map(drop)?;
+        Ok::<_, Failure>(())
+    };
+    tokio::time::timeout(DEFAULT_TIMEOUT, both).await??;
+    if *config.current() == expected { Ok(()) } else { Err("the settings have changed meanwhile".into()) }
+}
