@@ -67,43 +67,49 @@ async fn main() -> Result<(), Failure> {
         .open()
         .await?;
     println!("The service starts with {:?}.", config.current());
-    let service = tokio::spawn(serve(config.values()));
-    let reporting = tokio::spawn(report(config.status()));
+    let (applied, seen) = watch::channel(config.current());
+    let service = tokio::spawn(serve(config.values(), applied));
+    let (reported, status) = watch::channel(config.status().borrow().clone());
+    let reporting = tokio::spawn(report(config.status(), reported));
+    let mut stage = Stage { config, applied: seen, status };
 
     println!("\nAn operator writes other settings.");
     write(&operator, "workers = 4\ngreeting = good evening").await?;
-    until(&config, "workers = 4\ngreeting = good evening", ConfigStatus::is_current).await?;
+    stage.until("workers = 4\ngreeting = good evening", ConfigStatus::is_current).await?;
 
     for mistake in ["workers = many", "workers = 0", "wrokers = 8"] {
         println!("\nThe operator makes a mistake: {mistake:?}.");
         write(&operator, mistake).await?;
         let is_refused = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { .. });
-        until(&config, "workers = 4\ngreeting = good evening", is_refused).await?;
-        println!("The service goes on with {} workers. The operator mends it.", config.current().workers);
+        stage.until("workers = 4\ngreeting = good evening", is_refused).await?;
+        println!("The service goes on with {} workers. The operator mends it.", stage.config.current().workers);
         write(&operator, "workers = 4\ngreeting = good evening").await?;
-        until(&config, "workers = 4\ngreeting = good evening", ConfigStatus::is_current).await?;
+        stage.until("workers = 4\ngreeting = good evening", ConfigStatus::is_current).await?;
     }
 
     println!("\nThe node is deleted: the service has its defaults.");
     operator.delete().for_path(PATH).await?;
-    until(&config, "", |status| matches!(status, ConfigStatus::Absent)).await?;
+    stage.until("", |status| matches!(status, ConfigStatus::Absent)).await?;
 
     println!("\nThe node is created again, with other settings.");
     write(&operator, "workers = 3").await?;
-    until(&config, "workers = 3", ConfigStatus::is_current).await?;
+    stage.until("workers = 3", ConfigStatus::is_current).await?;
 
     println!("\nThe servers cannot be reached. Meanwhile, the settings change.");
     network.refuse(true)?;
     network.cut();
-    until(&config, "workers = 3", |status| matches!(status, ConfigStatus::Stale { .. })).await?;
+    stage.until("workers = 3", |status| matches!(status, ConfigStatus::Stale { .. })).await?;
     write(&operator, "workers = 5").await?;
-    println!("The service goes on with {} workers, and knows that this may be out of date.", config.current().workers);
+    println!(
+        "The service goes on with {} workers, and knows that this may be out of date.",
+        stage.config.current().workers
+    );
     network.refuse(false)?;
-    until(&config, "workers = 5", ConfigStatus::is_current).await?;
+    stage.until("workers = 5", ConfigStatus::is_current).await?;
 
     println!("\nThe service ends.");
     operator.delete().for_path(PATH).await?;
-    until(&config, "", |status| matches!(status, ConfigStatus::Absent)).await?;
+    stage.until("", |status| matches!(status, ConfigStatus::Absent)).await?;
     client.close().await?;
     let seen = service.await?;
     reporting.await?;
@@ -116,7 +122,7 @@ async fn main() -> Result<(), Failure> {
 }
 
 /// The service: it has as many workers as the settings say, until they change no more. Returns the numbers that it had.
-async fn serve(mut settings: watch::Receiver<Arc<Settings>>) -> Vec<usize> {
+async fn serve(mut settings: watch::Receiver<Arc<Settings>>, applied: watch::Sender<Arc<Settings>>) -> Vec<usize> {
     let (mut seen, mut workers) = (Vec::new(), JoinSet::new());
     loop {
         // A clone of the `Arc`, so that nothing is borrowed while the service works.
@@ -130,6 +136,7 @@ async fn serve(mut settings: watch::Receiver<Arc<Settings>>) -> Vec<usize> {
         for _ in 0..now.workers {
             workers.spawn(work(Arc::clone(&now)));
         }
+        applied.send_replace(now);
         if settings.changed().await.is_err() {
             return seen;
         }
@@ -143,16 +150,17 @@ async fn work(settings: Arc<Settings>) {
 }
 
 /// What a service would log or count, and show to its operators.
-async fn report(mut status: watch::Receiver<ConfigStatus>) {
+async fn report(mut status: watch::Receiver<ConfigStatus>, reported: watch::Sender<ConfigStatus>) {
     while status.changed().await.is_ok() {
         let now = status.borrow_and_update().clone();
-        match now {
+        match &now {
             ConfigStatus::Current => println!("status:  current"),
             ConfigStatus::Absent => println!("status:  there is no node"),
             ConfigStatus::Invalid { error } | ConfigStatus::Unreadable { error } => println!("status:  {error}"),
             ConfigStatus::Stale { .. } => println!("status:  stale: there is no connection"),
             _ => println!("status:  ended"),
         }
+        reported.send_replace(now);
     }
 }
 
@@ -167,19 +175,25 @@ async fn write(operator: &CuratorClient, settings: &str) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Waits until the status is such, and checks the settings.
-async fn until(
-    config: &Config<Settings>,
-    expected: &str,
-    is_it: impl Fn(&ConfigStatus) -> bool,
-) -> Result<(), Failure> {
-    let expected: Settings = expected.parse()?;
-    let (mut values, mut status) = (config.values(), config.status());
-    let both = async {
-        values.wait_for(|now| **now == expected).await.map(drop)?;
-        status.wait_for(is_it).await.map(drop)?;
-        Ok::<_, Failure>(())
-    };
-    tokio::time::timeout(DEFAULT_TIMEOUT, both).await??;
-    if *config.current() == expected { Ok(()) } else { Err("the settings have changed meanwhile".into()) }
+/// What the example waits for and checks.
+struct Stage {
+    config: Config<Settings>,
+    /// What the service works with.
+    applied: watch::Receiver<Arc<Settings>>,
+    /// What was reported.
+    status: watch::Receiver<ConfigStatus>,
+}
+
+impl Stage {
+    /// Waits until the service works with these settings and the status is such.
+    async fn until(&mut self, expected: &str, is_it: impl Fn(&ConfigStatus) -> bool) -> Result<(), Failure> {
+        let expected: Settings = expected.parse()?;
+        let both = async {
+            self.applied.wait_for(|now| **now == expected).await.map(drop)?;
+            self.status.wait_for(is_it).await.map(drop)?;
+            Ok::<_, Failure>(())
+        };
+        tokio::time::timeout(DEFAULT_TIMEOUT, both).await??;
+        if *self.config.current() == expected { Ok(()) } else { Err("the settings have changed meanwhile".into()) }
+    }
 }
