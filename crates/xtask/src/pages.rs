@@ -60,6 +60,7 @@ const FOREIGN: &[&str] = &[
     "IntoFuture",
     "InvalidACL",
     "IsOwner",
+    "NodeCache",
     "PodDisruptionBudget",
     "UnknownRevocationStatus",
     "blocking_lock",
