@@ -6,6 +6,7 @@
 //! | [`locks`] | the locks side by side: what they have in common, what they cost, and other clients on the same path |
 //! | [`mutex`], [`semaphore_mutex`], [`semaphore`], [`read_write`], [`multi_lock`] | one lock each: its nodes, requests, guarantees, caveats and errors, and what Java Curator does differently |
 //! | [`leader_latch`], [`leader_selector`] | one leader among all participants, and a job that only the leader runs: nodes, requests, guarantees and caveats |
+//! | [`cache`] | live copies of several nodes or of a subtree: what they send, guarantees and caveats |
 //! | [`config`] | settings that change while a service runs: what its value is worth, what it sends, guarantees and caveats |
 //! | [`fencing`] | how a late write is refused |
 //! | [`revocation`] | how to ask a holder for its lock |
@@ -121,6 +122,13 @@ pub mod leader_latch {}
 #[doc = include_str!("../docs/leader-selector.md")]
 pub mod leader_selector {}
 
+/// The cache: a live copy of a node, of its children, or of a subtree.
+///
+/// [config]: crate::guide::config
+/// [from-curator]: crate::guide::from_curator#caches
+#[doc = include_str!("../docs/cache.md")]
+pub mod cache {}
+
 /// The settings of a service: one node, decoded, and kept up to date.
 ///
 /// [from-curator]: crate::guide::from_curator#caches
@@ -152,6 +160,7 @@ pub mod interop {}
 
 /// For users of Java Curator: what each class and method is here.
 ///
+/// [cache]: crate::guide::cache
 /// [config]: crate::guide::config
 /// [fencing]: crate::guide::fencing
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path

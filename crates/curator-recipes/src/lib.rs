@@ -161,6 +161,11 @@ mod tests {
         is_send_and_sync::<InterProcessSemaphoreV2>();
         is_send_and_sync::<InterProcessMultiLock>();
         is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
+        is_send_and_sync::<CuratorCache>();
+        is_send_and_sync::<CuratorCacheBuilder>();
+        is_send_and_sync::<Snapshot>();
+        is_send_and_sync::<CacheEvent>();
+        is_send_and_sync::<CacheError>();
         is_send_and_sync::<LeaderLatch>();
         is_send_and_sync::<LeaderLatchBuilder>();
         is_send_and_sync::<Leadership>();
@@ -210,6 +215,13 @@ mod tests {
             is_send(&leadership.lost());
             is_send(&leadership.run(async {}));
             is_send(&leadership.try_run(async { Ok::<_, Error>(()) }));
+        };
+        let _caching = async |cache: CuratorCache| {
+            is_send(&cache.ready());
+            is_send(&cache.caught_up());
+            is_send(&cache.close());
+            is_send(&cache.events());
+            is_send(&cache.events().next());
         };
         let _observing = async |observer: LeaderObserver| {
             is_send(&observer.leader());

@@ -7,6 +7,7 @@ use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Error as C
 use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CuratorCache, CuratorCacheBuilder, Lookup};
 use curator_test::OpCode;
 
+use crate::cost::{counted, spent, stated};
 use crate::support::{Replay, behind_proxy, client as connected, owner, path, soon, until};
 
 pub(crate) fn cache(client: &CuratorClient, path: &str) -> CuratorCacheBuilder {
@@ -320,4 +321,41 @@ async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     let counts = proxy.requests();
     assert!(counts[&OpCode::MultiRead] < 50 && counts[&OpCode::AddWatch] == 1, "{counts:?}");
     soon(cache.close()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_cache_sends_for_a_change() {
+    let ((proxy, client), its, root) = (counted().await, connected().await, path("cache-cost"));
+    let leaves = async |from: usize, to: usize| {
+        let mut transaction = its.transaction();
+        for leaf in from..to {
+            transaction = transaction.create(format!("{root}/{leaf}"), "leaf", CreateMode::Persistent).unwrap();
+        }
+        transaction.commit().await.unwrap();
+    };
+    create(&its, &root, b"").await;
+    // Opens the second session.
+    let first = cache(&client, "/cache-cost-first").start().unwrap();
+    soon(first.ready()).await.unwrap();
+    leaves(0, 200).await;
+    proxy.reset_counts();
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    assert_eq!(spent(&proxy), stated(("cache", "load a directory of 200 leaves")).await);
+    let mut events = cache.events();
+    let mut replay = Replay::default();
+    replay.until(&mut events, &cache.snapshot()).await;
+    replay.apply(soon(events.next()).await.unwrap());
+    its.set_data(format!("{root}/7"), "new", None).await.unwrap();
+    assert_eq!(next(&mut events, &root).await, "/7 leaf>new");
+    assert_eq!(spent(&proxy), stated(("cache", "the data of a node change")).await);
+    create(&its, &format!("{root}/new"), b"").await;
+    assert_eq!(next(&mut events, &root).await, "+/new");
+    assert_eq!(spent(&proxy), stated(("cache", "a node is created, or deleted")).await);
+    its.delete().for_path(format!("{root}/new")).await.unwrap();
+    assert_eq!(next(&mut events, &root).await, "-/new");
+    assert_eq!(spent(&proxy), stated(("cache", "a node is created, or deleted")).await);
+    leaves(200, 300).await;
+    all(&mut events, &root, 100).await;
+    assert_eq!(spent(&proxy), stated(("cache", "100 nodes are created by one transaction")).await);
 }

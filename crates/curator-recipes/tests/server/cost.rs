@@ -46,6 +46,7 @@ pub(crate) async fn stated((table, operation): Row) -> Cost {
     let mut requests = BTreeMap::new();
     for (verb, number) in pipelines.concat() {
         let op = match verb {
+            "add" => OpCode::AddWatch,
             "create" => OpCode::Create2,
             "delete" => OpCode::Delete,
             "get" | "watch" => OpCode::GetData,

@@ -154,6 +154,18 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
         ],
     ),
     (
+        "cache",
+        &[
+            when(
+                "load a directory of 200 leaves",
+                "add a recursive watch; read the directory with its names; 4 reads of 64 leaves",
+            ),
+            when("the data of a node change", "the event; read the node"),
+            when("a node is created, or deleted", "the event; read the node and its parent"),
+            when("100 nodes are created by one transaction", "the event; read the nodes and their parent"),
+        ],
+    ),
+    (
         "config",
         &[
             when("`open`, when the node exists", "watch on the node"),
