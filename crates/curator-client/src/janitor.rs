@@ -3,14 +3,16 @@
 mod ledger;
 mod queue;
 
+use std::future::Future;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use self::ledger::Ledger;
 pub use self::ledger::{PendingDelete, Refusals};
 pub(crate) use self::queue::JanitorQueue;
-use self::queue::{Delete, Job, KeepAlive};
+use self::queue::{CreatedNode, Delete, Job, KeepAlive};
+use crate::error::{Error, Result};
 use crate::node::find::NodeFinder;
 use crate::path::ZPath;
 use crate::session::Session;
@@ -124,6 +126,30 @@ impl Janitor {
             return;
         }
         self.hand_over(finder.to_string(), Delete::Find { session: session.clone(), finder });
+    }
+
+    /// Deletes the node at `path` that was created by the change `czxid`, and no other that has taken its place: each attempt
+    /// looks for that node first. If its current `version` is known, the first one deletes the node with this version without a
+    /// look.
+    ///
+    /// With a `session`, the node is one of this session, and the delete ends with it. `keep_alive` is held until the node is
+    /// gone. The delete is pending from this call on; the result may be dropped.
+    ///
+    /// # Errors
+    ///
+    /// Why the server refuses the delete, and [`Error::Closed`] when the client has ended before it was done.
+    pub fn delete_created(
+        &self,
+        session: Option<&Session>,
+        path: &ZPath,
+        czxid: i64,
+        version: Option<i32>,
+        keep_alive: Option<Box<dyn Send>>,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (done, result) = oneshot::channel();
+        let node = CreatedNode { session: session.cloned(), path: path.clone(), czxid, version };
+        self.hand_over(path.to_string(), Delete::Created { node, done: Some(done), _keep_alive: keep_alive });
+        async move { result.await.unwrap_or(Err(Error::Closed)) }
     }
 
     /// Promises a delete: if the promise is dropped before it is kept, the node is deleted here. Until then the delete

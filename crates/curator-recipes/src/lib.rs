@@ -111,6 +111,7 @@ pub mod guide;
 mod leader;
 mod lock;
 mod owner;
+mod persistent;
 mod shared;
 #[cfg(feature = "serde")]
 mod text;
@@ -137,6 +138,7 @@ pub use crate::lock::{
     WriteGuard, WriteLock, revoke,
 };
 pub use crate::owner::OwnerId;
+pub use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
 pub use crate::shared::{CountChanges, SharedCount, SharedCountError, VersionedCount};
 pub use crate::wait::Wait;
 

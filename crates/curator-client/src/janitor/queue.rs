@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::ledger::Ledger;
 use crate::error::{Error, Result};
@@ -44,6 +44,18 @@ pub(super) enum Delete {
     Owned { session: Session, path: ZPath, sent: Option<Request<()>>, _keep_alive: KeepAlive },
     /// A node of this session whose sequence number is not known: its create may or may not have been applied.
     Find { session: Session, finder: NodeFinder },
+    /// This node, and no other at its path. `done` gets the result; `_keep_alive` is dropped when everything is done.
+    Created { node: CreatedNode, done: Option<oneshot::Sender<Result<()>>>, _keep_alive: KeepAlive },
+}
+
+/// A node that is known by the change that created it.
+pub(super) struct CreatedNode {
+    /// The session with which it goes; `None` if it goes with none.
+    pub(super) session: Option<Session>,
+    pub(super) path: ZPath,
+    pub(super) czxid: i64,
+    /// Its version, if that is known now.
+    pub(super) version: Option<i32>,
 }
 
 pub(super) type KeepAlive = Option<Box<dyn Send>>;
@@ -63,6 +75,17 @@ impl Delete {
         match self {
             Self::Path(_) | Self::Tree(_) => None,
             Self::Owned { session, .. } | Self::Find { session, .. } => Some(session),
+            Self::Created { node, .. } => node.session.as_ref(),
+        }
+    }
+
+    /// Reports the result to the caller that waits for it, if there is one.
+    fn report(&mut self, result: Result<()>) {
+        if let Self::Created { done, .. } = self
+            && let Some(done) = done.take()
+        {
+            // The caller may have stopped waiting.
+            let _ = done.send(result);
         }
     }
 }
@@ -163,12 +186,14 @@ impl Worker {
             if delete.session().is_some_and(|session| session.end().is_some()) {
                 break;
             }
-            if retrier.pause(error).await.is_err() {
+            if let Err(error) = retrier.pause(error).await {
                 self.ledger.give_up(id);
+                delete.report(Err(error));
                 return;
             }
         }
         self.ledger.remove(id);
+        delete.report(Ok(()));
     }
 
     async fn attempt(&self, delete: &mut Delete) -> Result<()> {
@@ -186,6 +211,7 @@ impl Worker {
                 }
             },
             Delete::Find { session, finder } => self.delete_found(session, finder).await,
+            Delete::Created { node, .. } => self.delete_created(node).await,
         };
         match deleted {
             // A delete wants the node not to exist, so this is success.
@@ -214,6 +240,31 @@ impl Worker {
             self.ledger.give_up(id);
         }
         Ok(())
+    }
+
+    /// Deletes the node if it is there. Another node at its path stays.
+    async fn delete_created(&self, node: &mut CreatedNode) -> Result<()> {
+        let session = match &node.session {
+            Some(session) => {
+                wait_for_connection(session).await;
+                session.clone()
+            }
+            None => self.sessions.connected_even_while_closing().await?,
+        };
+        loop {
+            let version = match node.version.take() {
+                Some(version) => version,
+                None => match session.exists(&node.path).await? {
+                    Some(stat) if stat.czxid == node.czxid => stat.version,
+                    _ => return Ok(()),
+                },
+            };
+            match session.delete(&node.path, Some(version)).await {
+                // It was written since, or is another node.
+                Err(Error::BadVersion { .. }) => {}
+                deleted => return deleted,
+            }
+        }
     }
 
     /// Continues while the client closes, because a closing client waits for the deletes.

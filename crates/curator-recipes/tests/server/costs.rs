@@ -175,4 +175,16 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
             when("the node is created", "the event; watch on the node"),
         ],
     ),
+    (
+        "persistent node",
+        &[
+            when("to create it", "create, watch on it").beside_curator(2, 2),
+            when("to create a sequential one", "create; watch on it").beside_curator(2, 2),
+            when("to find another owner's", "create, watch on it"),
+            when("`set_data`", "write, watch on it").beside_curator(2, 2),
+            when("when another client deletes it", "the event; create, watch on it").beside_curator(2, 2),
+            when("after a reconnect", "watch on it").beside_curator(3, 3),
+            when("`close`", "delete").beside_curator(1, 1),
+        ],
+    ),
 ];

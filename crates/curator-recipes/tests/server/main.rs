@@ -41,6 +41,8 @@ mod namespaces;
 mod non_reentrant;
 mod overflow;
 mod participants;
+mod persistent_node;
+mod persistent_node_faults;
 mod printed;
 mod read_write;
 mod reentry;

@@ -1,0 +1,106 @@
+//! Configures and starts a persistent node.
+
+use std::sync::Arc;
+
+use curator_client::{
+    Acl, CreateMode, CuratorClient, Error as ClientError, NodePath, ProtectionId, RecipeSupport as _, ZPath,
+};
+use tokio::sync::watch;
+
+use super::claims::{Claims, InClient, Recognition};
+use super::contents::Contents;
+use super::keeper::keep;
+use super::kept::Kept;
+use super::state::{Command, Reporter};
+use super::{PersistentNode, PersistentNodeError};
+use crate::debug::debug_line;
+use crate::engine::task::RecipeTask;
+
+/// Configures and starts a [`PersistentNode`].
+#[must_use = "nothing happens before `start`"]
+pub struct PersistentNodeBuilder {
+    client: CuratorClient,
+    path: ZPath,
+    mode: CreateMode,
+    data: Arc<[u8]>,
+    acl: Option<Arc<[Acl]>>,
+    is_protected: bool,
+    adopts: bool,
+}
+
+debug_line!(PersistentNodeBuilder, |builder| path: builder.path, mode: builder.mode);
+
+impl PersistentNodeBuilder {
+    pub(super) fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self, PersistentNodeError> {
+        let path = client.resolve(path)?;
+        if path.is_root() {
+            let reason = "the root always exists".to_owned();
+            return Err(ClientError::InvalidRequest { operation: "create", path, reason }.into());
+        }
+        Ok(Self {
+            client: client.clone(),
+            path,
+            mode: CreateMode::Ephemeral,
+            data: Arc::from([]),
+            acl: None,
+            is_protected: false,
+            adopts: false,
+        })
+    }
+
+    /// Sets the kind of node. Defaults to [`CreateMode::Ephemeral`].
+    ///
+    /// The number of a sequential node is given once: when the node is created again, it has the same name.
+    pub fn mode(self, mode: CreateMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Sets the data of the node. Defaults to none. Curator's default is the client's address.
+    pub fn data(self, data: impl AsRef<[u8]>) -> Self {
+        Self { data: data.as_ref().into(), ..self }
+    }
+
+    /// Puts `_c_<uuid>-` before the name, the same one each time that the node is created. So the node is found if the answer to
+    /// its create is lost, and no other client has a node of this name.
+    pub fn with_protection(self) -> Self {
+        Self { is_protected: true, ..self }
+    }
+
+    /// Sets who may do what with the node. Defaults to what the client's [`AclProvider`](curator_client::AclProvider) says of its
+    /// path, or else to the client's default ACL.
+    ///
+    /// It must permit this client to read the node, which is watched. Otherwise the node is created, and its
+    /// [state](PersistentNode::state) is [`Refused`](super::PersistentNodeState::Refused).
+    pub fn acl(self, acl: impl Into<Arc<[Acl]>>) -> Self {
+        Self { acl: Some(acl.into()), ..self }
+    }
+
+    /// Takes a node over that exists at the path, whenever one is found there: its data is set, and closing deletes it. It keeps its
+    /// kind and its ACL. For a process that finds the node of its last run.
+    ///
+    /// An ephemeral node is never taken over, as it goes with another session. Without effect for the modes whose nodes are
+    /// ephemeral, and together with [`with_protection`](Self::with_protection).
+    pub fn adopt_existing(self) -> Self {
+        Self { adopts: true, ..self }
+    }
+
+    /// Creates the node, and keeps it from now on. Waits for nothing, and works before there is a connection.
+    #[must_use = "the node is deleted when its last handle is dropped"]
+    pub fn start(self) -> PersistentNode {
+        let Self { client, path, mode, data, acl, is_protected, adopts } = self;
+        let recognition = match (mode.is_ephemeral(), is_protected) {
+            (true, _) => Recognition::Ephemeral,
+            (false, true) => Recognition::Protected,
+            (false, false) => Recognition::Answered { adopts },
+        };
+        let (commands, commanded) = watch::channel(Command { data, number: Contents::FIRST, is_closing: false });
+        let reporter = Arc::new(Reporter::new(&client, &path));
+        let (states, reports) = (reporter.states(), reporter.reports());
+        let claims = Claims::new(recognition, client.extension::<InClient>());
+        let contents = Contents::new(commanded.clone());
+        let protection = is_protected.then(ProtectionId::new);
+        let kept = Kept::new(&client, &path, mode, acl, protection, claims, contents, Arc::clone(&reporter));
+        let task = RecipeTask::start(&client, path.clone(), keep(kept, reporter, commanded));
+        PersistentNode { client, path, mode, commands: Arc::new(commands), states, reports, task }
+    }
+}

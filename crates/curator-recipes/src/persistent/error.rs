@@ -1,0 +1,129 @@
+//! What can go wrong with a persistent node.
+
+use std::time::Duration;
+
+use curator_client::{InvalidPath, Outcome, ZPath};
+
+use crate::engine::task::TaskError;
+
+/// What can go wrong with a [`PersistentNode`](crate::PersistentNode).
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PersistentNodeError {
+    /// An error of the client.
+    #[error(transparent)]
+    Client(#[from] curator_client::Error),
+    /// At the deadline, the path had a node of another owner, which this one waits for.
+    #[error("{path} was not created within {after:?}: the node belongs to {}", owner_text(*owner))]
+    ForeignOwner {
+        /// The node.
+        path: ZPath,
+        /// The session that it belongs to; 0 if it is not ephemeral.
+        owner: i64,
+        /// How long the call waited.
+        after: Duration,
+    },
+    /// At the deadline, the server refused to create the node. It is tried again, in case the cause is repaired.
+    #[error("{path} was not created within {after:?}: {cause}")]
+    Refused {
+        /// The node, without the number of a sequential one.
+        path: ZPath,
+        /// How long the call waited.
+        after: Duration,
+        /// Why.
+        #[source]
+        cause: curator_client::Error,
+    },
+    /// At the deadline, the node was not known to exist: there was no connection, or the create was still under way.
+    #[error("{path} was not created within {after:?}{}", cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default())]
+    NotCreated {
+        /// The node, without the number of a sequential one.
+        path: ZPath,
+        /// How long the call waited.
+        after: Duration,
+        /// Why there was no connection, if that is the reason.
+        #[source]
+        cause: Option<curator_client::Error>,
+    },
+    /// The node was not deleted within the client's close timeout. The deletion goes on in the background, as long as the client
+    /// is open.
+    #[error("{path} was not deleted within {after:?}; this goes on in the background")]
+    DeletePending {
+        /// The node, without the number of a sequential one that has none yet.
+        path: ZPath,
+        /// The client's close timeout.
+        after: Duration,
+    },
+    /// The server refused to delete the node, because of its ACL or its children, for example. The node stays; if it is
+    /// ephemeral, until its session ends.
+    #[error("{path} cannot be deleted: {cause}")]
+    DeleteRefused {
+        /// The node.
+        path: ZPath,
+        /// Why.
+        #[source]
+        cause: curator_client::Error,
+    },
+    /// The persistent node was closed.
+    #[error("the persistent node {path} is closed")]
+    Closed {
+        /// The node, as configured.
+        path: ZPath,
+    },
+    /// The task of the persistent node has panicked, in code of the user (an ACL provider), or because of a defect.
+    #[error("the task of the persistent node {path} has panicked: {message}")]
+    Panicked {
+        /// The node, as configured.
+        path: ZPath,
+        /// The panic's message.
+        message: String,
+    },
+}
+
+/// The owner of a node, as text.
+pub(super) fn owner_text(owner: i64) -> String {
+    match owner {
+        0 => "another client (it is not ephemeral)".to_owned(),
+        session => format!("session {session:#x}"),
+    }
+}
+
+impl PersistentNodeError {
+    /// Whether the call can succeed if it is repeated, with nothing else changed.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Client(error) => error.is_retryable(),
+            Self::ForeignOwner { .. } | Self::NotCreated { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the cause is that this program has closed the client, or the persistent node.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Client(curator_client::Error::Closed) | Self::Closed { .. })
+    }
+
+    /// Whether what the call asked for may have been applied, or may be later: the node is kept in any case until it is closed.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Client(error) => error.outcome(),
+            Self::NotCreated { .. } | Self::DeletePending { .. } => Outcome::Unknown,
+            _ => Outcome::NotApplied,
+        }
+    }
+}
+
+impl From<InvalidPath> for PersistentNodeError {
+    fn from(error: InvalidPath) -> Self {
+        Self::Client(error.into())
+    }
+}
+
+impl TaskError for PersistentNodeError {
+    fn panicked(path: ZPath, message: String) -> Self {
+        Self::Panicked { path, message }
+    }
+}

@@ -1,0 +1,267 @@
+//! A node that is kept in existence.
+
+mod builder;
+mod claims;
+mod contents;
+mod creating;
+mod error;
+mod keeper;
+mod kept;
+mod state;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_client::{CreateMode, CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
+use tokio::sync::watch;
+
+pub use self::builder::PersistentNodeBuilder;
+pub use self::error::PersistentNodeError;
+pub use self::state::PersistentNodeState;
+use self::state::{Command, Report};
+use crate::debug::debug_line;
+use crate::engine::task::RecipeTask;
+
+type Result<T> = std::result::Result<T, PersistentNodeError>;
+
+/// A node that is kept in existence until it is closed: through lost connections, lost sessions, and deletion by other clients.
+///
+/// Curator's `PersistentNode`. A task on the client's runtime keeps it, while the user polls nothing.
+///
+/// ```no_run
+/// use curator_recipes::PersistentNode;
+/// use curator_recipes::client::CuratorClient;
+///
+/// # async fn example() -> Result<(), curator_recipes::PersistentNodeError> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let node = PersistentNode::builder(&client, "/workers/worker-7")?.data("10.0.0.7:8080").start();
+/// let path = node.created().await?;
+/// println!("{path} is there, and stays");
+/// node.set_data("10.0.0.7:8081").await?;
+/// // Deletes it.
+/// node.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - The node is created as soon as the server permits it, and again whenever it is missing, with the latest data. Missing parents
+///   become containers.
+/// - A node of another owner is neither used, nor written, nor deleted: the [state](Self::state) names its owner, and ours is created
+///   when it is gone. So of several processes with the same path, one has the node, and the others wait. Only
+///   [`adopt_existing`](PersistentNodeBuilder::adopt_existing) takes a node over.
+/// - After a lost session, an ephemeral node of the old session is replaced in one step if the servers still have it: other clients
+///   see no gap.
+/// - [Data](Self::set_data) that was set is written, however long the connection is down.
+/// - [Closing](Self::close) deletes the node, also if its create is just under way, and only if it is ours.
+///
+/// # Caveats
+///
+/// Data that another client writes to the node stays until the next [`set_data`](Self::set_data), or until the node is created again.
+///
+/// The servers compare versions of data, and not nodes. If, between a look at the node and the request that replaces, writes or
+/// deletes it, another client deletes the node and creates one that has the same version, then that request affects the new node.
+///
+/// If the answer to a create is lost, an ephemeral node is recognised by its session, and a protected one by its name. A node that is
+/// neither counts as foreign, because its creator cannot be known: use [`with_protection`](PersistentNodeBuilder::with_protection)
+/// or [`adopt_existing`](PersistentNodeBuilder::adopt_existing), and if it is sequential, the former.
+///
+/// A client that closes before the persistent node leaves a node that is not ephemeral.
+///
+/// Clones are handles to one node. It is deleted in the background when the last of them is dropped.
+#[derive(Clone)]
+pub struct PersistentNode {
+    client: CuratorClient,
+    path: ZPath,
+    mode: CreateMode,
+    commands: Arc<watch::Sender<Command>>,
+    states: watch::Receiver<PersistentNodeState>,
+    reports: watch::Receiver<Report>,
+    task: RecipeTask<PersistentNodeError>,
+}
+
+debug_line!(PersistentNode, |node| path: node.path(), mode: node.mode, state: *node.states.borrow(), connection: node.client.connection_state());
+
+impl PersistentNode {
+    /// Configures the node at `path`. Nothing is sent before [`start`](PersistentNodeBuilder::start).
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid, or the root.
+    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<PersistentNodeBuilder> {
+        PersistentNodeBuilder::new(client, path)
+    }
+
+    /// The path on the server as it was configured, including chroot and namespace: without the mark of a protected node and the
+    /// number of a sequential one.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        &self.path
+    }
+
+    /// The path of the node on the server, while it exists as far as is known; during an outage, as it was before.
+    ///
+    /// Curator's `getActualPath`.
+    #[must_use]
+    pub fn actual_path(&self) -> Option<ZPath> {
+        self.reports.borrow().node.clone()
+    }
+
+    /// The state of the node, and its changes. A slow reader sees the latest state only. Do not hold a borrowed value while you print
+    /// or wait: the task waits for it.
+    ///
+    /// When it is no longer kept, it is [`Closed`](PersistentNodeState::Closed), and the channel is closed. In a forked child it no
+    /// longer changes.
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
+        self.states.clone()
+    }
+
+    /// Why the last attempt to look at the node or to create it has failed. `None` while it exists, or belongs to another owner.
+    #[must_use]
+    pub fn last_error(&self) -> Option<PersistentNodeError> {
+        self.reports.borrow().error.clone()
+    }
+
+    /// Waits until the node exists and is ours, and returns its path. Returns at once if it does now.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`](PersistentNodeError::Closed) when it is closed; [`Client`](PersistentNodeError::Client) when the client is closed, or
+    /// has ended; [`Panicked`](PersistentNodeError::Panicked). Nothing else: the wait goes on through outages, refusals and foreign
+    /// owners, which the [state](Self::state) shows.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped: the node is created all the same.
+    pub async fn created(&self) -> Result<ZPath> {
+        let mut states = self.states.clone();
+        let present = async {
+            let present = states.wait_for(PersistentNodeState::is_present).await;
+            present.map(|present| present.clone())
+        };
+        let present = tokio::select! {
+            biased;
+            present = present => present,
+            // In a forked child there is no task.
+            error = self.client.closing() => return Err(error.into()),
+        };
+        match present {
+            Ok(PersistentNodeState::Present { path }) => Ok(path),
+            _ => Err(self.task.ended().await),
+        }
+    }
+
+    /// As [`created`](Self::created), but waits no longer than this. With zero, it looks at the state once. The node is kept
+    /// afterwards in any case.
+    ///
+    /// Curator's `waitForInitialCreate`.
+    ///
+    /// # Errors
+    ///
+    /// Besides those of `created`: at the deadline, what has prevented it, as [`ForeignOwner`](PersistentNodeError::ForeignOwner),
+    /// [`Refused`](PersistentNodeError::Refused), or [`NotCreated`](PersistentNodeError::NotCreated).
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `created`.
+    pub async fn created_timeout(&self, timeout: Duration) -> Result<ZPath> {
+        let deadline = Deadline::after(timeout);
+        tokio::select! {
+            biased;
+            created = self.created() => created,
+            () = self.client.sleep_until(deadline) => Err(self.not_created(timeout)),
+        }
+    }
+
+    /// Why the node does not exist.
+    fn not_created(&self, after: Duration) -> PersistentNodeError {
+        match self.states.borrow().clone() {
+            PersistentNodeState::Foreign { path, owner } => PersistentNodeError::ForeignOwner { path, owner, after },
+            PersistentNodeState::Refused { error: cause } => {
+                PersistentNodeError::Refused { path: self.path.clone(), after, cause }
+            }
+            _ => {
+                let cause = self.client.check_connected().err();
+                PersistentNodeError::NotCreated { path: self.path.clone(), after, cause }
+            }
+        }
+    }
+
+    /// Sets the data of the node, and returns when the node has it, or has data that was set later by the same persistent node. Waits
+    /// for the node if it does not exist now. It can be called at any time: before the node is created, and while the connection
+    /// is down.
+    ///
+    /// Curator's `setData` fails before the node is created, and does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Client`](PersistentNodeError::Client) when the server refuses to write the data to the node: the node then keeps its data, and
+    /// also gets that if it is created again. Besides, those of [`created`](Self::created).
+    ///
+    /// # Cancel safety
+    ///
+    /// It is carried out even if the future is dropped, once it was polled.
+    pub async fn set_data(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        let mut number = 0;
+        self.commands.send_modify(|command| {
+            command.data = data.as_ref().into();
+            command.number += 1;
+            number = command.number;
+        });
+        let is_refused = |report: &Report| report.refused.clone().filter(|(refused, _)| *refused >= number);
+        let report = self.report(|report| report.applied >= number || is_refused(report).is_some()).await?;
+        match is_refused(&report) {
+            Some((_, error)) if report.applied < number => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes the node if it is ours, for all clones, and keeps it no longer. Returns when it is gone, or after the client's close
+    /// timeout. Closing again is harmless.
+    ///
+    /// # Errors
+    ///
+    /// [`DeletePending`](PersistentNodeError::DeletePending) when the time is up, and
+    /// [`DeleteRefused`](PersistentNodeError::DeleteRefused), of the first call. [`Client`](PersistentNodeError::Client) if the client's
+    /// runtime has ended, the process was forked, or the client is closed and the node is not ephemeral: then it may be left.
+    /// [`Panicked`](PersistentNodeError::Panicked).
+    ///
+    /// # Cancel safety
+    ///
+    /// It is carried out even if the future is dropped, once it was polled.
+    pub async fn close(&self) -> Result<()> {
+        self.commands.send_modify(|command| command.is_closing = true);
+        let after = self.client.close_timeout();
+        let deadline = Deadline::after(after);
+        let closed = tokio::select! {
+            biased;
+            report = self.report(|report| report.left.is_some()) => report.and_then(|report| report.left.unwrap_or(Ok(()))),
+            () = self.client.sleep_until(deadline) => {
+                return Err(PersistentNodeError::DeletePending { path: self.actual_path().unwrap_or_else(|| self.path.clone()), after });
+            }
+        };
+        match closed {
+            Err(PersistentNodeError::Closed { .. }) => Ok(()),
+            Err(PersistentNodeError::Client(ClientError::Closed)) if self.mode.is_ephemeral() => Ok(()),
+            closed => closed,
+        }
+    }
+
+    /// Waits for a report.
+    async fn report(&self, is_it: impl Fn(&Report) -> bool) -> Result<Report> {
+        let mut reports = self.reports.clone();
+        let report = async { reports.wait_for(|report| is_it(report)).await.map(|report| report.clone()) };
+        let report = tokio::select! {
+            biased;
+            report = report => report,
+            // In a forked child there is no task.
+            error = self.client.closing() => return Err(error.into()),
+        };
+        match report {
+            Ok(report) => Ok(report),
+            Err(_) => Err(self.task.ended().await),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The state of a persistent node, and how its task reports it.
+
+use std::sync::Arc;
+
+use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, ZPath};
+use tokio::sync::watch;
+
+use super::error::{PersistentNodeError, owner_text};
+
+/// What is known of the node of a [`PersistentNode`](crate::PersistentNode).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum PersistentNodeState {
+    /// Not known: there is no connection over which the session was confirmed recently, or no answer yet.
+    Unknown,
+    /// The node does not exist. It is being created.
+    Absent,
+    /// The node exists, and is ours.
+    Present {
+        /// The node, with the mark of a protected one and the number of a sequential one.
+        path: ZPath,
+    },
+    /// The path has a node of another owner. It is neither used nor deleted: when it is gone, ours is created.
+    Foreign {
+        /// The node.
+        path: ZPath,
+        /// The id of the session that it belongs to, which may be this client's; 0 if it is not ephemeral.
+        owner: i64,
+    },
+    /// The server refuses to create the node, or to show the one that is there. That is tried again, after pauses of up to a second, in
+    /// case the cause is repaired.
+    Refused {
+        /// Why.
+        error: ClientError,
+    },
+    /// It is no longer kept: it was closed, or the client was, or its task has ended otherwise.
+    Closed,
+}
+
+impl PersistentNodeState {
+    /// Whether the node exists and is ours.
+    #[must_use]
+    pub fn is_present(&self) -> bool {
+        matches!(self, Self::Present { .. })
+    }
+
+    /// Errors are compared by their texts.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unknown, Self::Unknown) | (Self::Absent, Self::Absent) | (Self::Closed, Self::Closed) => true,
+            (Self::Present { path }, Self::Present { path: other }) => path == other,
+            (Self::Foreign { path, owner }, Self::Foreign { path: other_path, owner: other }) => {
+                path == other_path && owner == other
+            }
+            (Self::Refused { error }, Self::Refused { error: other }) => error.to_string() == other.to_string(),
+            _ => false,
+        }
+    }
+}
+
+/// What the user wants: the latest command.
+#[derive(Debug, Clone)]
+pub(super) struct Command {
+    pub(super) data: Arc<[u8]>,
+    /// Increases with each new data.
+    pub(super) number: u64,
+    pub(super) is_closing: bool,
+}
+
+/// What calls wait for, besides the state.
+#[derive(Debug, Clone)]
+pub(super) struct Report {
+    /// The state, if there is a connection.
+    known: PersistentNodeState,
+    /// Our node, while it is there as far as is known.
+    pub(super) node: Option<ZPath>,
+    pub(super) error: Option<PersistentNodeError>,
+    /// The number of the latest data that the node has, or has had.
+    pub(super) applied: u64,
+    /// The number of the latest data that the server has refused, and why.
+    pub(super) refused: Option<(u64, ClientError)>,
+    /// The result of the deletion at the end.
+    pub(super) left: Option<Result<(), PersistentNodeError>>,
+}
+
+/// The senders of the task.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    client: CuratorClient,
+    path: ZPath,
+    states: watch::Sender<PersistentNodeState>,
+    reports: watch::Sender<Report>,
+}
+
+impl Reporter {
+    pub(super) fn new(client: &CuratorClient, path: &ZPath) -> Self {
+        let unknown = PersistentNodeState::Unknown;
+        let report = Report { known: unknown.clone(), node: None, error: None, applied: 0, refused: None, left: None };
+        let (states, reports) = (watch::Sender::new(unknown), watch::Sender::new(report));
+        Self { client: client.clone(), path: path.clone(), states, reports }
+    }
+
+    pub(super) fn states(&self) -> watch::Receiver<PersistentNodeState> {
+        self.states.subscribe()
+    }
+
+    pub(super) fn reports(&self) -> watch::Receiver<Report> {
+        self.reports.subscribe()
+    }
+
+    /// This is the state from now on, as far as there is a connection.
+    pub(super) fn set(&self, state: PersistentNodeState) {
+        let mut is_new = false;
+        self.reports.send_if_modified(|report| {
+            is_new = !report.known.is_same(&state);
+            match &state {
+                PersistentNodeState::Present { path } => report.node = Some(path.clone()),
+                PersistentNodeState::Unknown | PersistentNodeState::Closed => {}
+                _ => report.node = None,
+            }
+            report.error = match &state {
+                PersistentNodeState::Refused { error } => Some(error.clone().into()),
+                PersistentNodeState::Unknown => report.error.take(),
+                _ => None,
+            };
+            report.known = state.clone();
+            true
+        });
+        self.refresh();
+        if is_new {
+            self.log(&state);
+        }
+    }
+
+    /// What was known is not reported as the present while there is no connection.
+    pub(super) fn refresh(&self) {
+        let is_connected = self.client.check_connected().is_ok();
+        let known = if is_connected { self.reports.borrow().known.clone() } else { PersistentNodeState::Unknown };
+        self.publish(known);
+    }
+
+    pub(super) fn error(&self, error: &ClientError) {
+        self.reports.send_modify(|report| report.error = Some(error.clone().into()));
+    }
+
+    pub(super) fn applied(&self, number: u64) {
+        self.reports.send_modify(|report| report.applied = report.applied.max(number));
+    }
+
+    pub(super) fn refused(&self, number: u64, error: ClientError) {
+        let client = self.client.name();
+        tracing::warn!(client, path = %self.path, %error, "persistent node: the server refuses its new data");
+        self.reports.send_modify(|report| report.refused = Some((number, error)));
+    }
+
+    /// It is no longer kept; the deletion had this result.
+    pub(super) fn left(&self, left: Result<(), PersistentNodeError>) {
+        self.publish(PersistentNodeState::Closed);
+        self.reports.send_modify(|report| {
+            report.left = Some(left);
+            report.node = None;
+        });
+    }
+
+    fn publish(&self, state: PersistentNodeState) {
+        self.states.send_if_modified(|published| {
+            let is_new = !published.is_same(&state);
+            *published = state;
+            is_new
+        });
+    }
+
+    fn log(&self, state: &PersistentNodeState) {
+        let client = self.client.name();
+        match state {
+            PersistentNodeState::Foreign { path, owner } => {
+                let owner = owner_text(*owner);
+                tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting for its end");
+            }
+            PersistentNodeState::Refused { error } => {
+                tracing::warn!(client, path = %self.path, %error, "persistent node: the server refuses the node; trying again");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        self.publish(PersistentNodeState::Closed);
+    }
+}

@@ -1,0 +1,556 @@
+//! A node that is kept, without faults of the connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::{
+    Acl, AclProvider, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, RetryOneTime, ZPath,
+};
+use curator_recipes::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
+use curator_test::TestingServer;
+use futures_util::FutureExt as _;
+
+use crate::cost::{counted, spent, stated};
+use crate::support::{
+    LONG_SESSION, Row, behind_proxy, builder, children, client as connected, path, round_trips, soon, unplug, until,
+    until_watched,
+};
+
+pub(crate) const TTL: Duration = Duration::from_secs(1_000);
+
+pub(crate) const MODES: [CreateMode; 7] = [
+    CreateMode::Ephemeral,
+    CreateMode::Persistent,
+    CreateMode::EphemeralSequential,
+    CreateMode::PersistentSequential,
+    CreateMode::Container,
+    CreateMode::PersistentWithTtl(TTL),
+    CreateMode::PersistentSequentialWithTtl(TTL),
+];
+
+pub(crate) fn configured(client: &CuratorClient, path: &str) -> PersistentNodeBuilder {
+    PersistentNode::builder(client, path).unwrap().data("ours")
+}
+
+pub(crate) fn started(client: &CuratorClient, path: &str) -> PersistentNode {
+    configured(client, path).start()
+}
+
+/// The node that is there, on the server.
+pub(crate) async fn created(node: &PersistentNode) -> String {
+    soon(node.created()).await.unwrap().to_string()
+}
+
+pub(crate) async fn is(node: &PersistentNode, wanted: impl FnMut(&PersistentNodeState) -> bool) {
+    let mut states = node.state();
+    if soon(states.wait_for(wanted)).await.is_err() {
+        panic!("{node:?} has ended: {:?}", node.created().await);
+    }
+}
+
+/// Waits until the node is known to be another's.
+pub(crate) async fn is_foreign(node: &PersistentNode, its_owner: i64) {
+    is(node, |state| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its_owner)).await;
+}
+
+pub(crate) async fn data(client: &CuratorClient, path: &str) -> String {
+    String::from_utf8(client.get_data(path).await.unwrap().0).unwrap()
+}
+
+pub(crate) async fn exists(client: &CuratorClient, path: &str) -> bool {
+    client.check_exists(path).await.unwrap().is_some()
+}
+
+pub(crate) async fn session(client: &CuratorClient) -> i64 {
+    client.session().await.unwrap().id()
+}
+
+fn anyone(permissions: Permission) -> [Acl; 1] {
+    [Acl::new(permissions, AuthId::anyone())]
+}
+
+/// Creates a node that is nobody's.
+pub(crate) async fn plant(client: &CuratorClient, path: &str, mode: CreateMode, data: &str) {
+    client.create().with_mode(mode).creating_parent_containers().for_path(path, data).await.unwrap();
+}
+
+/// Puts another node in its place, before anyone can see that it is gone.
+pub(crate) async fn replace(client: &CuratorClient, path: &str) {
+    let delete = client.transaction().delete(path, None).unwrap();
+    delete.create(path, "theirs", CreateMode::Persistent).unwrap().commit().await.unwrap();
+}
+
+/// Deletes it, and waits until another one is there.
+async fn deleted_and_created_again(client: &CuratorClient, path: &str) {
+    let before = client.check_exists(path).await.unwrap().unwrap();
+    client.delete().for_path(path).await.unwrap();
+    let is_new = async || client.check_exists(path).await.unwrap().is_some_and(|stat| stat.czxid > before.czxid);
+    until(is_new).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_any_mode_is_created_kept_and_deleted() {
+    let (client, others) = (connected().await, connected().await);
+    for mode in MODES {
+        for is_protected in [false, true] {
+            let (_row, dir) = (Row::of((mode, is_protected)), path("kept"));
+            let builder = configured(&client, &format!("{dir}/deep/node-")).mode(mode);
+            let node = if is_protected { builder.with_protection() } else { builder }.start();
+            let at = created(&node).await;
+            let dir = format!("{dir}/deep");
+            let stat = others.check_exists(&at).await.unwrap().unwrap();
+            assert_eq!(stat.ephemeral_owner == session(&client).await, mode.is_ephemeral());
+            assert_eq!(data(&others, &at).await, "ours");
+            assert_eq!(node.path().to_string(), format!("{dir}/node-"));
+            assert_eq!(node.actual_path().unwrap().to_string(), at);
+            let name = at.strip_prefix(&format!("{dir}/")).unwrap();
+            assert_eq!(name.starts_with("_c_"), is_protected, "{name}");
+            assert_eq!(name.ends_with("-0000000000"), mode.is_sequential(), "{name}");
+            deleted_and_created_again(&others, &at).await;
+            deleted_and_created_again(&others, &at).await;
+            assert_eq!(created(&node).await, at);
+            assert_eq!(data(&others, &at).await, "ours");
+            assert_eq!(children(&others, &dir).await, [name], "under the same name");
+            soon(node.close()).await.unwrap();
+            assert!(!exists(&others, &at).await);
+            assert_eq!(node.actual_path(), None);
+            assert!(matches!(*node.state().borrow(), PersistentNodeState::Closed));
+            // The directory is a container, and not ours to delete.
+            assert!(exists(&others, &dir).await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn missing_parents_become_containers() {
+    let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
+    let client = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let node = started(&client, "/top/a/b/node");
+    created(&node).await;
+    client.delete().deleting_children_if_needed().for_path("/top/a").await.unwrap();
+    until(async || exists(&client, "/top/a/b/node").await).await;
+    soon(node.close()).await.unwrap();
+    // The server removes containers without children.
+    until(async || !exists(&client, "/top").await).await;
+}
+
+#[tokio::test]
+async fn data_of_others_stays_until_the_node_is_created_again() {
+    let (client, others, path) = (connected().await, connected().await, path("kept-data"));
+    let node = started(&client, &path);
+    created(&node).await;
+    others.set_data(&path, "theirs", None).await.unwrap();
+    round_trips(&client).await;
+    round_trips(&client).await;
+    assert_eq!(data(&others, &path).await, "theirs");
+    // It still watches: CURATOR-258.
+    deleted_and_created_again(&others, &path).await;
+    assert_eq!(data(&others, &path).await, "ours");
+    others.set_data(&path, "theirs", None).await.unwrap();
+    soon(node.set_data("new")).await.unwrap();
+    assert_eq!(data(&others, &path).await, "new");
+    deleted_and_created_again(&others, &path).await;
+    assert_eq!(data(&others, &path).await, "new");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_can_be_set_before_there_is_a_connection_and_by_a_future_that_is_dropped() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-early"));
+    unplug(&proxy, &client).await;
+    let node = started(&client, &path);
+    let mut early = Box::pin(node.set_data("early"));
+    assert!((&mut early).now_or_never().is_none());
+    proxy.refuse(false).unwrap();
+    soon(early).await.unwrap();
+    assert_eq!(data(&others, &path).await, "early");
+    unplug(&proxy, &client).await;
+    assert!(node.set_data("dropped").now_or_never().is_none());
+    proxy.refuse(false).unwrap();
+    until(async || data(&others, &path).await == "dropped").await;
+    // What is set at the same time is merged; each call waits for its data, or for later data.
+    let sets = (0..20).map(|number| node.set_data(number.to_string()));
+    for set in soon(futures_util::future::join_all(sets)).await {
+        set.unwrap();
+    }
+    assert_eq!(data(&others, &path).await, "19");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_processes_with_one_path_the_second_waits_until_the_first_has_closed() {
+    let (one, other, path) = (connected().await, connected().await, path("kept-twice"));
+    let first = started(&one, &path);
+    created(&first).await;
+    let second = configured(&other, &path).data("second").start();
+    let owner = session(&one).await;
+    is_foreign(&second, owner).await;
+    let error = soon(second.created_timeout(Duration::ZERO)).await.unwrap_err();
+    let PersistentNodeError::ForeignOwner { path: node, owner: its, .. } = &error else { panic!("{error}") };
+    assert_eq!((node.as_str(), *its), (&*path, owner));
+    assert!(error.to_string().contains(&format!("{owner:#x}")), "{error}");
+    assert_eq!((second.actual_path(), second.last_error().is_some()), (None, false));
+    // Its data is not written to a foreign node.
+    assert!(second.set_data("third").now_or_never().is_none());
+    one.set_data(&path, "still the first's", None).await.unwrap();
+    round_trips(&other).await;
+    assert_eq!(data(&one, &path).await, "still the first's");
+    soon(first.close()).await.unwrap();
+    assert_eq!(created(&second).await, path);
+    assert_eq!(data(&one, &path).await, "third");
+    soon(first.close()).await.unwrap();
+    assert!(exists(&one, &path).await);
+    soon(second.close()).await.unwrap();
+    assert!(!exists(&one, &path).await);
+}
+
+/// They have one session, by which neither takes the other's node for its own.
+#[tokio::test]
+async fn of_two_in_one_client_the_second_waits_as_well() {
+    let (client, path) = (connected().await, path("kept-twice-here"));
+    let first = started(&client, &path);
+    created(&first).await;
+    let second = started(&client, &path);
+    is_foreign(&second, session(&client).await).await;
+    soon(second.close()).await.unwrap();
+    assert!(exists(&client, &path).await);
+    let third = started(&client, &path);
+    is_foreign(&third, session(&client).await).await;
+    soon(first.close()).await.unwrap();
+    created(&third).await;
+}
+
+#[tokio::test]
+async fn a_node_that_exists_is_neither_used_nor_deleted() {
+    let (client, others) = (connected().await, connected().await);
+    for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
+        let (_row, path) = (Row::of(mode), path("kept-foreign"));
+        plant(&others, &path, CreateMode::Persistent, "theirs").await;
+        let node = configured(&client, &path).mode(mode).start();
+        is_foreign(&node, 0).await;
+        soon(node.close()).await.unwrap();
+        assert_eq!(data(&others, &path).await, "theirs");
+        let node = configured(&client, &path).mode(mode).start();
+        is_foreign(&node, 0).await;
+        others.delete().for_path(&path).await.unwrap();
+        created(&node).await;
+        assert_eq!(data(&others, &path).await, "ours");
+        // Ours is deleted, and another client is faster.
+        replace(&others, &path).await;
+        is_foreign(&node, 0).await;
+        drop(node);
+        round_trips(&client).await;
+        assert_eq!(data(&others, &path).await, "theirs");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_exists_is_taken_over_if_the_user_wants_that() {
+    let (client, others) = (connected().await, connected().await);
+    for mode in [CreateMode::Persistent, CreateMode::Container, CreateMode::PersistentWithTtl(TTL)] {
+        let (_row, path) = (Row::of(mode), path("kept-adopted"));
+        plant(&others, &path, mode, "of the last run").await;
+        let adopting = || configured(&client, &path).mode(mode).adopt_existing().start();
+        let node = adopting();
+        created(&node).await;
+        assert_eq!(data(&others, &path).await, "ours");
+        // Another one at its path, too.
+        replace(&others, &path).await;
+        until(async || data(&others, &path).await == "ours").await;
+        soon(node.close()).await.unwrap();
+        assert!(!exists(&others, &path).await);
+        // One that has the data already is not written.
+        plant(&others, &path, mode, "ours").await;
+        let node = adopting();
+        created(&node).await;
+        soon(node.set_data("new")).await.unwrap();
+        assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 1);
+        soon(node.close()).await.unwrap();
+        // An ephemeral one goes with its session.
+        plant(&others, &path, CreateMode::Ephemeral, "theirs").await;
+        let node = adopting();
+        is_foreign(&node, session(&others).await).await;
+        assert_eq!(data(&others, &path).await, "theirs");
+    }
+    let path = path("kept-not-adopted");
+    plant(&others, &path, CreateMode::Persistent, "theirs").await;
+    let node = configured(&client, &path).adopt_existing().start();
+    is_foreign(&node, 0).await;
+}
+
+/// Refusals ended all attempts of Curator's until the next reconnect, without a sign.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_refuses_is_shown_until_it_is_repaired() {
+    let (client, dir) = (connected().await, path("kept-acl"));
+    let create = client.create().creating_parent_containers();
+    create.with_acl(anyone(Permission::READ | Permission::ADMIN)).for_path(&dir, "").await.unwrap();
+    for below in ["", "/missing/parents"] {
+        let (_row, node) = (Row::of(below), started(&client, &format!("{dir}{below}/node")));
+        is(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } })).await;
+        let error = soon(node.created_timeout(Duration::ZERO)).await.unwrap_err();
+        let is_no_auth =
+            |error: &_| matches!(error, PersistentNodeError::Refused { cause: ClientError::NoAuth { .. }, .. });
+        assert!(is_no_auth(&error), "{error}");
+        let error = node.last_error().unwrap();
+        assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
+        client.set_acl(&dir, anyone(Permission::ALL), None).await.unwrap();
+        created(&node).await;
+        assert!(node.last_error().is_none());
+        soon(node.close()).await.unwrap();
+        client.set_acl(&dir, anyone(Permission::READ | Permission::ADMIN), None).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ephemeral_parent_and_a_mode_that_the_server_does_not_have_are_refusals() {
+    let (client, dir) = (connected().await, path("kept-no-children"));
+    plant(&client, &dir, CreateMode::Ephemeral, "").await;
+    let node = started(&client, &format!("{dir}/node"));
+    let is_refused = |state: &_| {
+        matches!(state, PersistentNodeState::Refused { error: ClientError::NoChildrenForEphemerals { .. } })
+    };
+    is(&node, is_refused).await;
+    client.delete().for_path(&dir).await.unwrap();
+    created(&node).await;
+    let server = TestingServer::builder().property("extendedTypesEnabled", "false").start().await.unwrap();
+    let client = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let node = configured(&client, "/ttl").mode(CreateMode::PersistentWithTtl(TTL)).start();
+    is(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::Unimplemented { .. } })).await;
+    soon(node.close()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_node_that_may_not_be_read_is_waited_for_and_ours_is_kept() {
+    let (client, others, path) = (connected().await, connected().await, path("kept-unreadable"));
+    let secret = anyone(Permission::WRITE | Permission::DELETE);
+    others.create().with_acl(secret.clone()).for_path(&path, "theirs").await.unwrap();
+    let is_refused = |state: &_| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } });
+    let node = started(&client, &path);
+    is(&node, is_refused).await;
+    others.delete().for_path(&path).await.unwrap();
+    created(&node).await;
+    soon(node.close()).await.unwrap();
+    let node = configured(&client, &path).acl(secret).start();
+    let there = async || matches!(others.check_exists(&path).await, Ok(Some(_)) | Err(ClientError::NoAuth { .. }));
+    for _ in 0..2 {
+        until(there).await;
+        others.delete().for_path(&path).await.unwrap();
+    }
+    is(&node, is_refused).await;
+}
+
+#[tokio::test]
+async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_what_it_has() {
+    let (client, others, path) = (connected().await, connected().await, path("kept-refused-data"));
+    let node = configured(&client, &path).acl(anyone(Permission::READ)).start();
+    created(&node).await;
+    let error = soon(node.set_data("new")).await.unwrap_err();
+    assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
+    assert!(node.state().borrow().is_present());
+    deleted_and_created_again(&others, &path).await;
+    assert_eq!(data(&others, &path).await, "ours");
+    let error = soon(node.set_data("newer")).await.unwrap_err();
+    assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
+    soon(node.close()).await.unwrap();
+
+    let node = started(&client, &path);
+    let error = soon(node.set_data(vec![0; 2 << 20])).await.unwrap_err();
+    assert!(matches!(error, PersistentNodeError::Client(ClientError::RequestTooLarge { .. })), "{error}");
+    created(&node).await;
+    deleted_and_created_again(&others, &path).await;
+    assert_eq!(data(&others, &path).await, "ours");
+    soon(node.set_data("new")).await.unwrap();
+    assert_eq!(data(&others, &path).await, "new");
+    soon(node.close()).await.unwrap();
+
+    let node = configured(&client, &path).data(vec![0; 2 << 20]).start();
+    is(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::RequestTooLarge { .. } }))
+        .await;
+    soon(node.set_data("smaller")).await.unwrap();
+    assert_eq!(data(&others, &path).await, "smaller");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_node_stays_away_and_its_calls_say_that_it_is_closed() {
+    let (client, others, path) = (connected().await, connected().await, path("kept-closed"));
+    let node = started(&client, &path);
+    created(&node).await;
+    let clone = node.clone();
+    soon(clone.close()).await.unwrap();
+    soon(node.close()).await.unwrap();
+    for error in [
+        soon(node.created()).await.unwrap_err(),
+        soon(node.created_timeout(Duration::ZERO)).await.unwrap_err(),
+        soon(node.set_data("")).await.unwrap_err(),
+    ] {
+        assert!(matches!(&error, PersistentNodeError::Closed { path: closed } if closed.as_str() == path), "{error}");
+        assert!(error.is_closed() && !error.is_retryable());
+    }
+    round_trips(&client).await;
+    assert!(!exists(&others, &path).await);
+    let mut states = node.state();
+    states.mark_unchanged();
+    assert!(states.changed().await.is_err());
+}
+
+/// CURATOR-297.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_of_nodes_that_are_closed_or_dropped_at_once() {
+    let (client, others, dir) = (connected().await, connected().await, path("kept-at-once"));
+    plant(&others, &dir, CreateMode::Persistent, "").await;
+    for round in 0..30 {
+        let (mode, name) = (MODES[round % MODES.len()], format!("{round}-"));
+        let node = configured(&client, &format!("{dir}/{name}")).mode(mode).start();
+        if round % 2 == 0 {
+            tokio::task::yield_now().await;
+        }
+        if round % 3 == 0 {
+            drop(node);
+        } else {
+            soon(node.close()).await.unwrap();
+            let left = children(&others, &dir).await;
+            assert!(!left.iter().any(|left| left.starts_with(&name)), "{mode:?}: {left:?}");
+        }
+    }
+    round_trips(&client).await;
+    until(async || children(&others, &dir).await.is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_node_goes_in_the_background_when_its_last_handle_is_dropped() {
+    let (client, others) = (connected().await, connected().await);
+    for mode in MODES {
+        let (_row, path) = (Row::of(mode), path("kept-dropped"));
+        let node = configured(&client, &path).mode(mode).start();
+        let at = created(&node).await;
+        let clone = node.clone();
+        drop(node);
+        deleted_and_created_again(&others, &at).await;
+        drop(clone);
+        until(async || !exists(&others, &at).await).await;
+        client.janitor().idle().await;
+    }
+}
+
+#[tokio::test]
+async fn children_and_a_missing_permission_prevent_the_deletion() {
+    let (client, others, dir) = (connected().await, connected().await, path("kept-undeletable"));
+    let node = configured(&client, &dir).mode(CreateMode::Persistent).start();
+    created(&node).await;
+    plant(&others, &format!("{dir}/child"), CreateMode::Persistent, "").await;
+    let error = soon(node.close()).await.unwrap_err();
+    assert!(
+        matches!(&error, PersistentNodeError::DeleteRefused { cause: ClientError::NotEmpty { .. }, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains(&dir), "{error}");
+    let create = others.create().creating_parent_containers();
+    let dir = path("kept-undeletable");
+    create.with_acl(anyone(Permission::READ | Permission::CREATE)).for_path(&dir, "").await.unwrap();
+    let node = started(&client, &format!("{dir}/node"));
+    created(&node).await;
+    let error = soon(node.close()).await.unwrap_err();
+    assert!(matches!(&error, PersistentNodeError::DeleteRefused { cause: ClientError::NoAuth { .. }, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn it_begins_before_its_client_is_connected_and_ends_with_it() {
+    let (server, path) = (TestingServer::shared().await, path("kept-client"));
+    let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();
+    let node = started(&client, &path);
+    let lasting = configured(&client, &format!("{path}-lasting")).mode(CreateMode::Persistent).start();
+    created(&node).await;
+    created(&lasting).await;
+    client.close().await.unwrap();
+    assert!(soon(node.created()).await.unwrap_err().is_closed());
+    assert!(matches!(*node.state().borrow(), PersistentNodeState::Closed));
+    soon(node.close()).await.unwrap();
+    assert!(soon(lasting.close()).await.unwrap_err().is_closed());
+    let others = connected().await;
+    assert!(!exists(&others, &path).await);
+    assert!(exists(&others, &format!("{path}-lasting")).await);
+    let after = started(&client, &path);
+    assert!(soon(after.created()).await.unwrap_err().is_closed());
+}
+
+#[tokio::test]
+async fn a_deadline_without_a_connection_says_so() {
+    let once = RetryOneTime::new(Duration::from_millis(1)).unwrap();
+    let client = CuratorClient::builder("127.0.0.1:1").retry_policy(once).start().unwrap();
+    let node = started(&client, "/kept");
+    let error = soon(node.created_timeout(Duration::from_millis(50))).await.unwrap_err();
+    assert!(
+        matches!(&error, PersistentNodeError::NotCreated { cause: Some(ClientError::NotConnected { .. }), .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    assert!(matches!(*node.state().borrow(), PersistentNodeState::Unknown));
+}
+
+#[tokio::test]
+async fn the_root_and_an_invalid_path_are_refused() {
+    let client = connected().await;
+    for path in ["/", "//", "no-slash"] {
+        assert!(matches!(PersistentNode::builder(&client, path), Err(PersistentNodeError::Client(_))), "{path}");
+    }
+    let node = started(&client, &path("kept-printed"));
+    let printed = format!("{node:?}");
+    assert!(printed.starts_with("PersistentNode { path: \"/kept-printed") && !printed.contains('\n'), "{printed}");
+}
+
+/// The ACL provider of the user.
+#[tokio::test]
+async fn a_panic_ends_it_with_its_message() {
+    #[derive(Debug)]
+    struct Panics;
+    impl AclProvider for Panics {
+        fn default_acl(&self) -> Arc<[Acl]> {
+            anyone(Permission::ALL).into()
+        }
+
+        fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
+            panic!("no ACL for {path}")
+        }
+    }
+    let server = TestingServer::shared().await;
+    let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(Panics).connect().await.unwrap();
+    let node = started(&client, &path("kept-panic"));
+    let error = soon(node.created()).await.unwrap_err();
+    assert!(
+        matches!(&error, PersistentNodeError::Panicked { message, .. } if message.starts_with("no ACL")),
+        "{error}"
+    );
+    assert!(matches!(soon(node.close()).await, Err(PersistentNodeError::Panicked { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_sends_what_the_table_says() {
+    let ((proxy, client), others, dir) = (counted().await, connected().await, path("kept-cost"));
+    plant(&others, &dir, CreateMode::Persistent, "").await;
+    // The first probe of a connection may be of another kind.
+    proxy.pass_over("/");
+    let path = format!("{dir}/node");
+    let row = |operation| stated(("persistent node", operation));
+    proxy.reset_counts();
+    let node = started(&client, &path);
+    created(&node).await;
+    assert_eq!(spent(&proxy), row("to create it").await);
+    soon(node.set_data("new")).await.unwrap();
+    assert_eq!(spent(&proxy), row("`set_data`").await);
+    deleted_and_created_again(&others, &path).await;
+    until_watched(session(&client).await, &path).await;
+    is(&node, PersistentNodeState::is_present).await;
+    assert_eq!(spent(&proxy), row("when another client deletes it").await);
+    proxy.cut();
+    is(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
+    created(&node).await;
+    assert_eq!(spent(&proxy), row("after a reconnect").await);
+    soon(node.close()).await.unwrap();
+    assert_eq!(spent(&proxy), row("`close`").await);
+    plant(&others, &path, CreateMode::Persistent, "").await;
+    proxy.reset_counts();
+    let node = started(&client, &path);
+    is_foreign(&node, 0).await;
+    assert_eq!(spent(&proxy), row("to find another owner's").await);
+    let numbered = configured(&client, &path).mode(CreateMode::EphemeralSequential).start();
+    created(&numbered).await;
+    assert_eq!(spent(&proxy), row("to create a sequential one").await);
+}

@@ -1,0 +1,432 @@
+//! A node that is kept, under faults that Curator's has had: each test is about one of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use curator_recipes::client::{CreateMode, CuratorClient, SessionEnd};
+use curator_recipes::{PersistentNodeError, PersistentNodeState};
+use curator_test::{Direction, FaultProxy, OpCode};
+use futures_util::FutureExt as _;
+use tracing::Level;
+
+use crate::persistent_node::{
+    MODES, configured, created, data, exists, is, is_foreign, plant, replace, session, started,
+};
+use crate::support::{
+    FAULTS, Line, Logs, Row, behind_proxy, behind_proxy_with, builder, children, client as connected, end_session,
+    path, proxy, requests_of, round_trips, soon, unplug, until, without_probes,
+};
+
+/// Of sessions that a client gives up.
+const SESSION: Duration = Duration::from_secs(20);
+/// Of requests whose answers are lost.
+const OPERATION: Duration = Duration::from_millis(500);
+
+async fn impatient() -> (FaultProxy, CuratorClient) {
+    behind_proxy_with(|builder| builder.operation_timeout(OPERATION)).await
+}
+
+/// A client that gives its session up long before the servers do.
+async fn fast_clock() -> (FaultProxy, CuratorClient) {
+    let proxy = proxy().await;
+    proxy.stretch_session_timeouts(0.1);
+    let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
+    (proxy, client)
+}
+
+/// The client gives its session up, but cannot close it on the server, up to the next [`FaultProxy::disarm`].
+async fn lose_session_but_not_its_node(proxy: &FaultProxy, client: &CuratorClient) {
+    let session = client.session().await.unwrap();
+    proxy.black_hole(Direction::Both);
+    assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
+    proxy.stretch_session_timeouts(1.0);
+    (1..=1_000).for_each(|nth| proxy.cut_before_nth_request(OpCode::CloseSession, nth));
+}
+
+/// The request that creates a node of this mode.
+fn create_of(mode: CreateMode) -> OpCode {
+    match mode {
+        CreateMode::Container => OpCode::CreateContainer,
+        CreateMode::PersistentWithTtl(_) | CreateMode::PersistentSequentialWithTtl(_) => OpCode::CreateTtl,
+        _ => OpCode::Create2,
+    }
+}
+
+fn is_unknown(state: &PersistentNodeState) -> bool {
+    matches!(state, PersistentNodeState::Unknown)
+}
+
+/// Curator's creates and writes at each reconnect, and every watcher sees a change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconnect_writes_nothing() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-reconnect"));
+    let node = started(&client, &path);
+    created(&node).await;
+    proxy.pass_over("/");
+    let before = others.check_exists(&path).await.unwrap();
+    for _ in 0..3 {
+        unplug(&proxy, &client).await;
+        is(&node, is_unknown).await;
+        assert_eq!(node.actual_path().unwrap().as_str(), path);
+        proxy.reset_counts();
+        proxy.refuse(false).unwrap();
+        created(&node).await;
+        assert_eq!(without_probes(&proxy).into_iter().collect::<Vec<_>>(), [(OpCode::GetData, 1)]);
+    }
+    assert_eq!(others.check_exists(&path).await.unwrap(), before);
+}
+
+/// Its connection looks open, and its watch is in place.
+#[tokio::test]
+async fn while_the_session_is_suspended_the_state_is_unknown() {
+    let client = behind_proxy_with(|builder| builder.session_timeout(Duration::from_secs(1)));
+    let ((proxy, client), path) = (client.await, path("kept-silence"));
+    let node = started(&client, &path);
+    created(&node).await;
+    proxy.hold_replies(OpCode::Sync);
+    is(&node, is_unknown).await;
+    proxy.release_held();
+    created(&node).await;
+}
+
+/// Not back after an outage: CURATOR-97.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_created_again_in_a_new_session_and_if_it_was_deleted_during_an_outage() {
+    let ((proxy, client), others) = (behind_proxy().await, connected().await);
+    for mode in MODES {
+        let (_row, path) = (Row::of(mode), path("kept-outage"));
+        let node = configured(&client, &path).mode(mode).start();
+        let at = created(&node).await;
+        let before = client.session().await.unwrap();
+        end_session(&proxy).await;
+        soon(before.ended()).await;
+        let is_back = async || {
+            let stat = others.check_exists(&at).await.unwrap();
+            stat.is_some_and(|stat| !mode.is_ephemeral() || stat.ephemeral_owner != before.id())
+        };
+        until(is_back).await;
+        assert_eq!(created(&node).await, at);
+        unplug(&proxy, &client).await;
+        others.delete().for_path(&at).await.unwrap();
+        proxy.refuse(false).unwrap();
+        until(async || exists(&others, &at).await).await;
+        soon(node.close()).await.unwrap();
+        assert!(!exists(&others, &at).await);
+    }
+}
+
+/// The old session's node goes, then an event, and then a new one is created: others see a gap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
+    for lost in [None, Some(OpCode::Multi)] {
+        let ((proxy, client), others, path) = (fast_clock().await, connected().await, path("kept-gap"));
+        let (_row, node) = (Row::of(lost), started(&client, &path));
+        created(&node).await;
+        let old = session(&client).await;
+        lose_session_but_not_its_node(&proxy, &client).await;
+        assert!(node.set_data("late").now_or_never().is_none());
+        let stop = Arc::new(AtomicBool::new(false));
+        let watching = tokio::spawn({
+            let (others, path, stop) = (others.clone(), path.clone(), Arc::clone(&stop));
+            async move {
+                while !stop.load(Ordering::SeqCst) {
+                    assert!(exists(&others, &path).await);
+                }
+            }
+        });
+        if let Some(lost) = lost {
+            proxy.pass_over("/");
+            proxy.cut_before_reply(lost);
+        }
+        proxy.heal();
+        let owner = async || others.check_exists(&path).await.unwrap().unwrap().ephemeral_owner;
+        until(async || owner().await != old).await;
+        created(&node).await;
+        assert_eq!(owner().await, session(&client).await);
+        assert_eq!(data(&others, &path).await, "late");
+        stop.store(true, Ordering::SeqCst);
+        soon(watching).await.unwrap();
+        proxy.disarm();
+        soon(node.close()).await.unwrap();
+        assert!(!exists(&others, &path).await);
+    }
+}
+
+/// The dying session is another process's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_of_another_processes_dying_session_is_not_taken_over() {
+    let ((proxy, client), other, path) = (behind_proxy().await, connected().await, path("kept-dying"));
+    let dies = started(&client, &path);
+    created(&dies).await;
+    let owner = session(&client).await;
+    proxy.refuse(true).unwrap();
+    proxy.black_hole(Direction::Both);
+    let node = started(&other, &path);
+    is_foreign(&node, owner).await;
+    assert!(soon(node.created_timeout(Duration::from_millis(100))).await.is_err());
+    end_session(&proxy).await;
+    assert_eq!(created(&node).await, path);
+    assert_eq!(other.check_exists(&path).await.unwrap().unwrap().ephemeral_owner, session(&other).await);
+    // The first process comes back, and waits.
+    proxy.refuse(false).unwrap();
+    proxy.heal();
+    is_foreign(&dies, session(&other).await).await;
+    soon(dies.close()).await.unwrap();
+    assert!(exists(&other, &path).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_whose_answer_is_lost_leaves_one_node_which_is_ours() {
+    for (name, fault) in FAULTS {
+        for mode in MODES {
+            for is_protected in [false, true] {
+                if !is_protected && !mode.is_ephemeral() {
+                    continue;
+                }
+                let ((proxy, client), others, dir) = (impatient().await, connected().await, path("kept-lost"));
+                let _row = Row::of((name, mode, is_protected));
+                plant(&others, &dir, CreateMode::Persistent, "").await;
+                fault(&proxy, create_of(mode));
+                let builder = configured(&client, &format!("{dir}/node-")).mode(mode);
+                let node = if is_protected { builder.with_protection() } else { builder }.start();
+                let at = created(&node).await;
+                soon(proxy.wait_for_faults()).await.unwrap();
+                assert_eq!(children(&others, &dir).await, [at.strip_prefix(&format!("{dir}/")).unwrap()]);
+                assert_eq!(others.check_exists(&at).await.unwrap().unwrap().version, 0);
+                soon(node.set_data("new")).await.unwrap();
+                soon(node.close()).await.unwrap();
+                assert_eq!(children(&others, &dir).await, [""; 0]);
+            }
+        }
+    }
+}
+
+/// Its creator cannot be known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unprotected_persistent_node_whose_answer_was_lost_is_foreign_unless_it_may_be_adopted() {
+    for adopts in [false, true] {
+        let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-unknown"));
+        let _row = Row::of(adopts);
+        proxy.cut_before_reply(OpCode::Create2);
+        let builder = configured(&client, &path).mode(CreateMode::Persistent);
+        let node = if adopts { builder.adopt_existing() } else { builder }.start();
+        if adopts {
+            created(&node).await;
+            assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 0);
+        } else {
+            is_foreign(&node, 0).await;
+        }
+        soon(node.close()).await.unwrap();
+        assert_eq!(exists(&others, &path).await, !adopts);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_whose_answer_is_lost_is_written_once() {
+    for (name, fault) in FAULTS {
+        for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
+            let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-lost-data"));
+            let (_row, node) = (Row::of((name, mode)), configured(&client, &path).mode(mode).start());
+            created(&node).await;
+            fault(&proxy, OpCode::SetData);
+            soon(node.set_data("new")).await.unwrap();
+            soon(proxy.wait_for_faults()).await.unwrap();
+            assert_eq!(data(&others, &path).await, "new");
+            assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 1);
+            soon(node.close()).await.unwrap();
+            assert!(!exists(&others, &path).await);
+        }
+    }
+}
+
+/// Curator loses its watch then, up to the next reconnect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_whose_answer_is_lost_is_made_again() {
+    for (name, fault) in FAULTS {
+        let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-lost-look"));
+        let _row = Row::of(name);
+        fault(&proxy, OpCode::GetData);
+        let node = started(&client, &path);
+        created(&node).await;
+        soon(proxy.wait_for_faults()).await.unwrap();
+        let before = others.check_exists(&path).await.unwrap().unwrap();
+        fault(&proxy, OpCode::GetData);
+        others.set_data(&path, "theirs", None).await.unwrap();
+        soon(proxy.wait_for_faults()).await.unwrap();
+        others.delete().for_path(&path).await.unwrap();
+        let is_back = async || others.check_exists(&path).await.unwrap().is_some_and(|now| now.czxid > before.czxid);
+        until(is_back).await;
+        created(&node).await;
+        assert_eq!(data(&others, &path).await, "ours");
+    }
+}
+
+/// Data that was set while cut off was lost: CURATOR-154.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_is_set_during_an_outage_is_written_after_it_also_in_a_new_session() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-data-outage"));
+    let node = started(&client, &path);
+    created(&node).await;
+    for (ends, new) in [(false, "first"), (true, "second")] {
+        let _row = Row::of(new);
+        unplug(&proxy, &client).await;
+        let set = tokio::spawn({
+            let node = node.clone();
+            async move { node.set_data(new).await }
+        });
+        if ends {
+            end_session(&proxy).await;
+        }
+        proxy.refuse(false).unwrap();
+        soon(set).await.unwrap().unwrap();
+        assert_eq!(data(&others, &path).await, new);
+    }
+}
+
+/// A leak if it is closed at once: CURATOR-297.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_if_it_is_closed_or_dropped_while_its_create_is_under_way() {
+    for mode in MODES {
+        for is_dropped in [false, true] {
+            for is_lost in [false, true] {
+                let ((proxy, client), others, dir) = (behind_proxy().await, connected().await, path("kept-under-way"));
+                let _row = Row::of((mode, is_dropped, is_lost));
+                if is_lost && !mode.is_ephemeral() {
+                    continue;
+                }
+                plant(&others, &dir, CreateMode::Persistent, "").await;
+                proxy.hold_nth_reply(create_of(mode), 1);
+                let node = configured(&client, &format!("{dir}/node-")).mode(mode).start();
+                soon(proxy.wait_for_reply(create_of(mode), 1)).await.unwrap();
+                assert_eq!(children(&others, &dir).await.len(), 1);
+                let closing = if is_dropped {
+                    drop(node);
+                    None
+                } else {
+                    let closing = tokio::spawn(async move { node.close().await });
+                    tokio::task::yield_now().await;
+                    Some(closing)
+                };
+                if is_lost {
+                    proxy.cut();
+                } else {
+                    proxy.release_held();
+                }
+                if let Some(closing) = closing {
+                    soon(closing).await.unwrap().unwrap();
+                }
+                until(async || children(&others, &dir).await.is_empty()).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_without_a_connection_ends_in_time_and_the_node_goes_after_the_outage() {
+    for mode in [CreateMode::Ephemeral, CreateMode::Persistent, CreateMode::PersistentSequential] {
+        let hasty = behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(200)));
+        let ((proxy, client), others, path) = (hasty.await, connected().await, path("kept-close-outage"));
+        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
+        let at = created(&node).await;
+        unplug(&proxy, &client).await;
+        let error = soon(node.close()).await.unwrap_err();
+        assert!(matches!(&error, PersistentNodeError::DeletePending { path, .. } if path.as_str() == at), "{error}");
+        assert_eq!(client.janitor().pending(), 1);
+        proxy.refuse(false).unwrap();
+        until(async || !exists(&others, &at).await).await;
+        soon(node.close()).await.unwrap();
+        client.janitor().idle().await;
+    }
+}
+
+/// Curator's deletes whatever is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_has_taken_its_place_during_an_outage_is_not_deleted() {
+    for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
+        for is_dropped in [false, true] {
+            let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-replaced"));
+            let (_row, node) = (Row::of((mode, is_dropped)), configured(&client, &path).mode(mode).start());
+            created(&node).await;
+            unplug(&proxy, &client).await;
+            replace(&others, &path).await;
+            let closing = (!is_dropped).then(|| {
+                let node = node.clone();
+                tokio::spawn(async move { node.close().await })
+            });
+            drop(node);
+            until(async || client.janitor().pending() == 1).await;
+            proxy.refuse(false).unwrap();
+            soon(client.janitor().idle()).await;
+            if let Some(closing) = closing {
+                soon(closing).await.unwrap().unwrap();
+            }
+            round_trips(&client).await;
+            assert_eq!(data(&others, &path).await, "theirs");
+        }
+    }
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-replaced"));
+    let node = started(&client, &path);
+    created(&node).await;
+    unplug(&proxy, &client).await;
+    replace(&others, &path).await;
+    proxy.refuse(false).unwrap();
+    is_foreign(&node, 0).await;
+}
+
+/// It was found to be the parents that were deleted: CURATOR-506.
+#[tokio::test]
+async fn nothing_but_the_node_is_deleted() {
+    let (client, others, dir) = (connected().await, connected().await, path("kept-only"));
+    plant(&others, &format!("{dir}/beside"), CreateMode::Persistent, "").await;
+    for mode in MODES {
+        let node = configured(&client, &format!("{dir}/node")).mode(mode).start();
+        created(&node).await;
+        soon(node.close()).await.unwrap();
+        assert_eq!(children(&others, &dir).await, ["beside"]);
+    }
+}
+
+/// Another client deletes whatever is created.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fight_over_the_node_is_paced() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-fight"));
+    let node = started(&client, &path);
+    created(&node).await;
+    let deleting = tokio::spawn({
+        let (others, path) = (others.clone(), path.clone());
+        async move {
+            for _ in 0..200 {
+                drop(others.delete().for_path(&path).await);
+            }
+        }
+    });
+    soon(deleting).await.unwrap();
+    created(&node).await;
+    assert!(requests_of(&proxy, OpCode::Create2) <= 202);
+}
+
+#[test]
+fn what_happens_to_it_is_logged_once() {
+    let logs = Logs::at(Level::INFO);
+    let work = async {
+        let (client, others, path) = (connected().await, connected().await, path("kept-logged"));
+        plant(&others, &path, CreateMode::Persistent, "").await;
+        let node = started(&client, &path);
+        is_foreign(&node, 0).await;
+        others.set_data(&path, "", None).await.unwrap();
+        others.delete().for_path(&path).await.unwrap();
+        created(&node).await;
+        others.delete().for_path(&path).await.unwrap();
+        until(async || exists(&others, &path).await).await;
+        created(&node).await;
+        soon(node.close()).await.unwrap();
+    };
+    // Its task runs on this thread.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    logs.hear_now(|| runtime.block_on(work));
+    let about = |line: Line| line.message.strip_prefix("persistent node: ").map(str::to_owned);
+    let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
+    let waits = "another owner has the node; waiting for its end";
+    assert_eq!(messages, [waits, "created", "another client has deleted the node", "created"]);
+}
