@@ -45,8 +45,8 @@ impl CreateMode {
 
 /// What a server knows about a node, besides its data and children (ZooKeeper's `Stat`).
 ///
-/// A *zxid* is the number of a change; it increases from change to change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A *zxid* is the number of a change; it increases from change to change. The default, for tests, has zeros everywhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stat {
     /// The zxid of the node's creation.

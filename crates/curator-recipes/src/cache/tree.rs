@@ -185,3 +185,6 @@ impl Tree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

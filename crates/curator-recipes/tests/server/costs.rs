@@ -158,7 +158,7 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
         &[
             when(
                 "load a directory of 200 leaves",
-                "add a recursive watch; read the directory with its names; 4 reads of 64 leaves",
+                "add a recursive watch; read the directory with its names; read the leaves",
             ),
             when("the data of a node change", "the event; read the node"),
             when("a node is created, or deleted", "the event; read the node and its parent"),

@@ -1,0 +1,309 @@
+//! Applies the answers of a server that changes at random, through lost events, and compares.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::super::batches::{Batches, Wanted, reads, want};
+use super::*;
+
+fn path(text: &str) -> ZPath {
+    ZPath::on_server(text).unwrap()
+}
+
+fn tree() -> Tree {
+    Tree::new(&Arc::new(Scope { root: path("/r"), max_depth: usize::MAX, filter: None }), true)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Node {
+    created: i64,
+    changed: i64,
+    children_changed: i64,
+}
+
+/// A server's nodes below `/r`. The data of a node is the number of its last change.
+#[derive(Default)]
+struct Server {
+    nodes: BTreeMap<String, Node>,
+    zxid: i64,
+    events: Vec<(String, bool)>,
+}
+
+impl Server {
+    fn has_children(&self, path: &str) -> bool {
+        self.nodes.keys().any(|other| other.rsplit_once('/').is_some_and(|(parent, _)| parent == path))
+    }
+
+    fn touch_parent(&mut self, path: &str) {
+        let zxid = self.zxid;
+        if let Some(parent) = path.rsplit_once('/').and_then(|(parent, _)| self.nodes.get_mut(parent)) {
+            parent.children_changed = zxid;
+        }
+    }
+
+    fn create(&mut self, path: &str) {
+        let parent = path.rsplit_once('/').map(|(parent, _)| parent).unwrap_or_default();
+        if self.nodes.contains_key(path) || !(path == "/r" || self.nodes.contains_key(parent)) {
+            return;
+        }
+        self.zxid += 1;
+        let zxid = self.zxid;
+        self.nodes.insert(path.to_owned(), Node { created: zxid, changed: zxid, children_changed: zxid });
+        self.touch_parent(path);
+        self.events.push((path.to_owned(), true));
+    }
+
+    fn delete(&mut self, path: &str) {
+        if !self.has_children(path) && self.nodes.remove(path).is_some() {
+            self.zxid += 1;
+            self.touch_parent(path);
+            self.events.push((path.to_owned(), true));
+        }
+    }
+
+    fn set(&mut self, path: &str) {
+        if let Some(node) = self.nodes.get_mut(path) {
+            self.zxid += 1;
+            node.changed = self.zxid;
+            self.events.push((path.to_owned(), false));
+        }
+    }
+
+    fn read(&self, path: &ZPath) -> Found {
+        let Some(node) = self.nodes.get(path.as_str()) else { return Found::NoNode };
+        let data = node.changed.to_string();
+        let mut stat = Stat::default();
+        (stat.czxid, stat.mzxid, stat.pzxid) = (node.created, node.changed, node.children_changed);
+        stat.num_children = self.list(path).len() as i32;
+        stat.data_length = data.len() as i32;
+        Found::Node(data.into_bytes(), stat)
+    }
+
+    fn list(&self, path: &ZPath) -> Vec<String> {
+        let children = self.nodes.keys().filter_map(|other| other.rsplit_once('/'));
+        children.filter(|(parent, _)| *parent == path.as_str()).map(|(_, name)| name.to_owned()).collect()
+    }
+}
+
+/// What `LiveTree` does, without its I/O.
+struct Client {
+    tree: Tree,
+    scan: Wanted,
+    changed: Wanted,
+    replayed: BTreeMap<String, (i64, i64)>,
+    latest: BTreeMap<String, (i64, i64)>,
+}
+
+impl Client {
+    fn rescan(&mut self) {
+        for place in self.tree.nodes.keys() {
+            want(&mut self.scan, place.path().clone(), Listing::IfChanged);
+        }
+        want(&mut self.scan, path("/r"), Listing::IfChanged);
+    }
+
+    /// Reads the first `count` nodes that are wanted, all at one moment.
+    fn read(&mut self, server: &mut Server, count: usize) {
+        let is_scan = !self.scan.is_empty();
+        let mut wanted = std::mem::take(if is_scan { &mut self.scan } else { &mut self.changed });
+        let answers: Vec<_> = (0..count.min(wanted.len()))
+            .filter_map(|_| wanted.pop_first())
+            .map(|(place, listing)| {
+                let path = place.into_path();
+                (server.read(&path), server.list(&path), path, listing)
+            })
+            .collect();
+        for (text, is_structural) in server.events.drain(..) {
+            let path = path(&text);
+            if let Some(parent) = path.parent().filter(|parent| is_structural && self.tree.scope.contains(parent)) {
+                want(&mut self.changed, parent, Listing::IfNew);
+            }
+            want(&mut self.changed, path, Listing::IfNew);
+        }
+        for (found, names, path, listing) in answers {
+            match self.tree.found(&path, found, listing) {
+                Next::List => want(&mut wanted, path.clone(), Listing::Now),
+                Next::ParentFirst => {
+                    for node in path.parent().into_iter().chain([path.clone()]) {
+                        want(&mut self.changed, node, Listing::IfNew);
+                    }
+                }
+                Next::Nothing => {}
+            }
+            if listing == Listing::Now {
+                for child in self.tree.listed(&path, &names) {
+                    want(&mut wanted, child, Listing::IfNew);
+                }
+            }
+        }
+        for (place, listing) in wanted {
+            want(if is_scan { &mut self.scan } else { &mut self.changed }, place.into_path(), listing);
+        }
+        self.replay();
+    }
+
+    /// Checks that each event fits those before it.
+    fn replay(&mut self) {
+        for event in std::mem::take(&mut self.tree.events) {
+            let of = |node: &CachedNode| (node.path().as_str().to_owned(), (node.stat().czxid, node.stat().mzxid));
+            let (path, after) = match event {
+                CacheEvent::Created(node) => {
+                    let (path, after) = of(&node);
+                    let parent = path.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default();
+                    assert!(path == "/r" || self.replayed.contains_key(&parent), "{path} before its parent");
+                    assert_eq!(self.replayed.insert(path.clone(), after), None, "{path}");
+                    (path, after)
+                }
+                CacheEvent::Changed { old, new } => {
+                    let (path, after) = of(&new);
+                    assert_eq!(self.replayed.insert(path.clone(), after), Some(of(&old).1), "{path}");
+                    (path, after)
+                }
+                CacheEvent::Deleted(node) => {
+                    let (path, before) = of(&node);
+                    assert_eq!(self.replayed.remove(&path), Some(before), "{path}");
+                    let below = format!("{path}/");
+                    assert!(!self.replayed.keys().any(|other| other.starts_with(&below)), "{path} before its child");
+                    continue;
+                }
+                other => panic!("{other:?}"),
+            };
+            let before = self.latest.insert(path.clone(), after);
+            assert!(before.is_none_or(|before| before <= after), "{path}: {after:?} after {before:?}");
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Create(usize),
+    Set(usize),
+    Delete(usize),
+    /// Deletes and creates again.
+    Replace(usize),
+    Read(usize),
+    /// The connection breaks: what it has not delivered is lost.
+    Cut,
+}
+
+const PATHS: [&str; 10] =
+    ["/r", "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/x", "/r/a/x/1", "/r/a/x/2", "/r/b/x/1", "/r/b/x/1/z"];
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = || 0..PATHS.len();
+    prop_oneof![
+        6 => node().prop_map(Step::Create),
+        2 => node().prop_map(Step::Set),
+        3 => node().prop_map(Step::Delete),
+        2 => node().prop_map(Step::Replace),
+        6 => (1_usize..8).prop_map(Step::Read),
+        1 => Just(Step::Cut),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_nodes_are_those_of_the_server_and_the_events_lead_to_them(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut server = Server::default();
+        let (scan, changed, replayed, latest) = Default::default();
+        let mut client = Client { tree: tree(), scan, changed, replayed, latest };
+        client.rescan();
+        for step in steps {
+            match step {
+                Step::Create(node) => server.create(PATHS[node]),
+                Step::Set(node) => server.set(PATHS[node]),
+                Step::Delete(node) => server.delete(PATHS[node]),
+                Step::Replace(node) => {
+                    server.delete(PATHS[node]);
+                    server.create(PATHS[node]);
+                }
+                Step::Read(count) => client.read(&mut server, count),
+                Step::Cut => {
+                    server.events.clear();
+                    client.rescan();
+                }
+            }
+        }
+        let mut rounds = 0;
+        while !(client.scan.is_empty() && client.changed.is_empty() && server.events.is_empty()) {
+            client.read(&mut server, usize::MAX);
+            rounds += 1;
+            prop_assert!(rounds < 50, "it reads for ever");
+        }
+        let expected: Vec<_> = server.nodes.iter().map(|(path, node)| {
+            (path.clone(), node.created, node.changed, node.children_changed, node.changed.to_string().into_bytes())
+        }).collect();
+        let mut found: Vec<_> = client.tree.nodes.values().filter_map(Entry::node).map(|node| {
+            let stat = node.stat();
+            (node.path().to_string(), stat.czxid, stat.mzxid, stat.pzxid, node.data().to_vec())
+        }).collect();
+        found.sort();
+        prop_assert_eq!(&found, &expected);
+        let bytes: usize = found.iter().map(|node| node.4.len()).sum();
+        prop_assert_eq!(client.tree.bytes, bytes);
+        let replayed: Vec<_> = client.replayed.into_iter().map(|(path, (created, changed))| (path, created, changed)).collect();
+        let shown: Vec<_> = expected.into_iter().map(|node| (node.0, node.1, node.2)).collect();
+        prop_assert_eq!(replayed, shown);
+    }
+}
+
+#[test]
+fn what_is_denied_has_nothing_below_it() {
+    let (mut tree, mut server) = (tree(), Server::default());
+    for node in ["/r", "/r/a", "/r/a/x"] {
+        server.create(node);
+        tree.found(&path(node), server.read(&path(node)), Listing::IfNew);
+    }
+    tree.events.clear();
+    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew);
+    let gone: Vec<_> = tree.events.drain(..).collect();
+    assert!(
+        matches!(&gone[..], [CacheEvent::Deleted(x), CacheEvent::Deleted(a)] if x.path().name() == "x" && a.path().name() == "a")
+    );
+    // The event of a server that sends such ones.
+    assert_eq!(tree.found(&path("/r/a/x"), server.read(&path("/r/a/x")), Listing::IfNew), Next::Nothing);
+    assert_eq!((tree.nodes.size(), tree.bytes, tree.events.len()), (2, 1, 0));
+    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew);
+    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew);
+    assert!(matches!(&tree.events[..], [CacheEvent::Created(_)]));
+}
+
+#[test]
+fn requests_and_their_answers_are_bounded() {
+    let (mut tree, mut batches, mut wanted) = (tree(), Batches::new(), Wanted::new());
+    let leaves = |count: usize| (0..count).map(|leaf| path(&format!("/r/leaf-{leaf:05}")));
+    let sizes = |wanted: &mut Wanted, batches: &Batches, tree: &Tree, max_request| {
+        let mut sizes = Vec::new();
+        while !wanted.is_empty() {
+            let batch = batches.take(wanted, tree, max_request);
+            assert_eq!(reads(&batch).len(), batch.len());
+            sizes.push(batch.len());
+        }
+        sizes
+    };
+    // Nothing is known: the data may be large.
+    leaves(200).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
+    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [63, 63, 63, 11]);
+    for _ in 0..9 {
+        batches.learn(63, 63 * 100);
+    }
+    leaves(1_200).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
+    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [500, 500, 200]);
+    // One node is read, however small the request may be.
+    leaves(3).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
+    assert_eq!(sizes(&mut wanted, &batches, &tree, 100), [1, 1, 1]);
+    // What is known counts more than the mean.
+    let mut stat = Stat::default();
+    stat.data_length = 1 << 20;
+    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew);
+    for leaf in leaves(10) {
+        tree.found(&leaf, Found::Node(Vec::new(), stat), Listing::IfNew);
+        want(&mut wanted, leaf, Listing::IfNew);
+    }
+    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
+    // Up at once.
+    batches.learn(1, 1 << 20);
+    leaves(20).skip(10).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
+    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
+}
