@@ -37,6 +37,7 @@ impl Replay {
             CacheEvent::Changed { old, new } => {
                 self.forward(&new);
                 let path = new.path().clone();
+                assert_eq!(old.stat().czxid, new.stat().czxid, "{path} is another node");
                 let had = self.nodes.insert(path.clone(), new).expect("it was created");
                 assert_eq!(
                     (had.data(), had.stat().mzxid),

@@ -157,6 +157,7 @@ impl Client {
                 }
                 CacheEvent::Changed { old, new } => {
                     let (path, after) = of(&new);
+                    assert_eq!(old.stat().czxid, new.stat().czxid, "{path} is another node");
                     assert_eq!(self.replayed.insert(path.clone(), after), Some(of(&old).1), "{path}");
                     (path, after)
                 }
@@ -246,6 +247,22 @@ proptest! {
         let shown: Vec<_> = expected.into_iter().map(|node| (node.0, node.1, node.2)).collect();
         prop_assert_eq!(replayed, shown);
     }
+}
+
+/// The parent was deleted when it was read, and created again before its child was.
+#[test]
+fn a_child_without_its_parent_is_read_again_after_it() {
+    let (mut tree, mut server) = (tree(), Server::default());
+    for node in ["/r", "/r/a", "/r/a/x"] {
+        server.create(node);
+    }
+    tree.found(&path("/r"), server.read(&path("/r")), Listing::IfNew);
+    let child = || server.read(&path("/r/a/x"));
+    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew), Next::ParentFirst);
+    assert_eq!(tree.nodes.size(), 1);
+    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew);
+    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew), Next::Nothing);
+    assert_eq!(tree.nodes.size(), 3);
 }
 
 #[test]
