@@ -138,7 +138,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["lock::inter_process_lock", "lock::participants", "lock::reentrant"],
             &["lock::guard"],
             &["lock::holds"],
-            &["lock::acquire_methods", "lock::revoke", "config", "persistent", "shared"],
+            &["lock::acquire_methods", "lock::revoke", "cache", "config", "persistent", "shared"],
             &["engine"],
             &["engine::internals", "engine::task"],
             &["engine::line", "engine::pipeline", "engine::refused"],

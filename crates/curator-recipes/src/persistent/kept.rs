@@ -1,5 +1,7 @@
 //! The node that is kept: one look at it, and what follows from that.
 
+mod creating;
+
 use std::sync::Arc;
 
 use curator_client::{
@@ -7,9 +9,9 @@ use curator_client::{
     WatchEvent, ZPath,
 };
 
+use self::creating::{Creating, Name};
 use super::claims::{Claims, Owner};
 use super::contents::Contents;
-use super::creating::{Creating, Name};
 use super::state::{PersistentNodeState, Reporter};
 use crate::engine::follow::Followed;
 

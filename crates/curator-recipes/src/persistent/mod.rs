@@ -3,7 +3,6 @@
 mod builder;
 mod claims;
 mod contents;
-mod creating;
 mod error;
 mod keeper;
 mod kept;

@@ -528,29 +528,28 @@ async fn it_sends_what_the_table_says() {
     // The first probe of a connection may be of another kind.
     proxy.pass_over("/");
     let path = format!("{dir}/node");
-    let row = |operation| stated(("persistent node", operation));
     proxy.reset_counts();
     let node = started(&client, &path);
     created(&node).await;
-    assert_eq!(spent(&proxy), row("to create it").await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "to create it")).await);
     soon(node.set_data("new")).await.unwrap();
-    assert_eq!(spent(&proxy), row("`set_data`").await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "`set_data`")).await);
     deleted_and_created_again(&others, &path).await;
     until_watched(session(&client).await, &path).await;
     is(&node, PersistentNodeState::is_present).await;
-    assert_eq!(spent(&proxy), row("when another client deletes it").await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "when another client deletes it")).await);
     proxy.cut();
     is(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
     created(&node).await;
-    assert_eq!(spent(&proxy), row("after a reconnect").await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "after a reconnect")).await);
     soon(node.close()).await.unwrap();
-    assert_eq!(spent(&proxy), row("`close`").await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "`close`")).await);
     plant(&others, &path, CreateMode::Persistent, "").await;
     proxy.reset_counts();
     let node = started(&client, &path);
     is_foreign(&node, 0).await;
-    assert_eq!(spent(&proxy), row("to find another owner's").await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "to find another owner's")).await);
     let numbered = configured(&client, &path).mode(CreateMode::EphemeralSequential).start();
     created(&numbered).await;
-    assert_eq!(spent(&proxy), row("to create a sequential one").await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "to create a sequential one")).await);
 }

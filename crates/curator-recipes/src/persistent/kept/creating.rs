@@ -6,22 +6,22 @@ use curator_client::{
 };
 use futures_util::future::BoxFuture;
 
-use super::claims::{Owner, owning_session};
-use super::kept::{Kept, Seen, Step, View};
+use super::super::claims::{Owner, owning_session};
+use super::{Kept, Seen, Step, View};
 
 /// The name of the node.
-pub(super) struct Name {
+pub(in crate::persistent) struct Name {
     /// As the user has given it.
-    pub(super) configured: ZPath,
+    pub(in crate::persistent) configured: ZPath,
     /// What the user has asked for.
-    pub(super) mode: CreateMode,
+    pub(in crate::persistent) mode: CreateMode,
     protection: Option<ProtectionId>,
     /// The node, once its name is known: at once, or if it is sequential, when it was created.
-    pub(super) path: Option<ZPath>,
+    pub(in crate::persistent) path: Option<ZPath>,
 }
 
 impl Name {
-    pub(super) fn new(path: &ZPath, mode: CreateMode, protection: Option<ProtectionId>) -> Self {
+    pub(in crate::persistent) fn new(path: &ZPath, mode: CreateMode, protection: Option<ProtectionId>) -> Self {
         let mut name = Self { configured: path.clone(), mode, protection, path: None };
         name.path = Some(name.without_number()).filter(|_| !mode.is_sequential());
         name
@@ -43,7 +43,7 @@ impl Name {
 }
 
 /// A create that was sent.
-pub(super) struct Creating {
+pub(in crate::persistent) struct Creating {
     session: Session,
     answer: BoxFuture<'static, Result<Created>>,
 }
@@ -61,7 +61,7 @@ impl Kept {
     }
 
     /// Creates the node, and looks at it in the same round trip.
-    pub(super) async fn create(&mut self, session: &Session, path: ZPath) -> Result<Step> {
+    pub(in crate::persistent) async fn create(&mut self, session: &Session, path: ZPath) -> Result<Step> {
         let spec = self.spec();
         let (created, looked) = session.pipelined(|| (session.create(&spec), session.watch_data(&path)));
         let created = self.created(session, created).await;
@@ -86,7 +86,7 @@ impl Kept {
     }
 
     /// Creates a sequential node for the first time, unless an earlier create is found to have been applied.
-    pub(super) async fn create_numbered(&mut self, session: &Session) -> Result<Step> {
+    pub(in crate::persistent) async fn create_numbered(&mut self, session: &Session) -> Result<Step> {
         self.view = View::Unseen;
         if self.claims.is_in_doubt() && self.find(session).await? {
             return Ok(Step::Again);
@@ -104,7 +104,7 @@ impl Kept {
     }
 
     /// Replaces the node of our last session, which the servers have not ended yet: other clients see no gap.
-    pub(super) async fn replace(&mut self, session: &Session, path: ZPath) -> Result<Step> {
+    pub(in crate::persistent) async fn replace(&mut self, session: &Session, path: ZPath) -> Result<Step> {
         let View::Seen(Seen { stat, .. }) = &self.view else { return Ok(Step::Again) };
         let delete = TransactionOperation::Delete { path: path.clone(), version: Some(stat.version) };
         let create = TransactionOperation::Create(self.spec());
@@ -150,7 +150,7 @@ impl Kept {
     }
 
     /// Waits for the answer to the create that is under way, and takes it down.
-    pub(super) async fn answered(&mut self) -> Result<Created> {
+    pub(in crate::persistent) async fn answered(&mut self) -> Result<Created> {
         let Some(Creating { session, answer }) = &mut self.creating else {
             let path = self.name.configured.clone();
             return Err(Error::NoNode { operation: "create", path });
@@ -172,7 +172,7 @@ impl Kept {
     }
 
     /// Looks for a sequential node whose create was not answered. Returns whether there is one.
-    pub(super) async fn find(&mut self, session: &Session) -> Result<bool> {
+    pub(in crate::persistent) async fn find(&mut self, session: &Session) -> Result<bool> {
         let Some(dir) = self.name.configured.parent() else { return Ok(false) };
         let names = match session.get_children(&dir).await {
             Err(Error::NoNode { .. }) => Vec::new(),
