@@ -111,15 +111,17 @@ impl Followed for LiveTree {
     async fn read(&mut self) -> Result<Self::State> {
         let session = self.watch().await?;
         let asked = self.commands.borrow_and_update().catch_up;
-        let catches_up = self.phase == Phase::Following && asked > *self.caught_up.borrow();
+        let is_asked = self.phase == Phase::Following && asked > *self.caught_up.borrow();
         let round = async {
-            if catches_up {
+            if is_asked {
                 self.answer(session.sync(&self.tree.scope.root)).await?;
             }
-            self.round(&session).await
+            // Otherwise there were too many changes to read them one by one.
+            let catches_up = is_asked && self.phase == Phase::Following;
+            Ok(self.round(&session).await? && catches_up)
         };
-        let is_complete = match round.await {
-            Ok(is_complete) => is_complete,
+        let has_caught_up = match round.await {
+            Ok(has_caught_up) => has_caught_up,
             Err(Stopped::Interrupted) => return Ok(None),
             Err(Stopped::Failed(error)) => return Err(error),
         };
@@ -135,7 +137,7 @@ impl Followed for LiveTree {
         if self.phase == Phase::Following && self.watching.is_connected() {
             self.publisher.current();
         }
-        if catches_up && is_complete {
+        if has_caught_up {
             self.caught_up.send_replace(asked);
         }
         Ok(None)
@@ -236,6 +238,9 @@ impl LiveTree {
         while let Some(event) = self.link.as_mut().and_then(|link| link.watch.next().now_or_never()) {
             self.note(event);
         }
+        if matches!(answer, Err(Error::SessionEnded { .. })) {
+            self.note(TreeEvent::Interrupted);
+        }
         // Without the watch, the answer may have come over another connection.
         if self.link.is_none() {
             return Err(Stopped::Interrupted);
@@ -298,6 +303,8 @@ impl LiveTree {
                         self.publisher.current();
                     }
                 }
+                // The connection of a session that is over may look open for a while.
+                ConnectionState::Lost => self.note(TreeEvent::Interrupted),
                 _ => self.publisher.stale(),
             },
             // The client closes, and this task with it.
@@ -333,7 +340,8 @@ impl LiveTree {
     }
 
     fn too_large(&self) -> Option<CacheError> {
-        let (nodes, bytes) = (self.tree.nodes.size(), self.tree.bytes);
+        // A listing may name more than that before any of it is read.
+        let (nodes, bytes) = (self.tree.nodes.size().max(self.scan.len()), self.tree.bytes);
         let too_large = |what, limit| Some(CacheError::TooLarge { path: self.tree.scope.root.clone(), what, limit });
         if nodes > self.limits.nodes {
             too_large("nodes", self.limits.nodes)

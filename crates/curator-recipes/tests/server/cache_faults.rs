@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError};
+use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error as ClientError};
 use curator_recipes::{CacheError, CacheState, CuratorCache, Lookup};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
@@ -194,6 +194,43 @@ async fn a_connection_that_is_silent_makes_the_cache_stale() {
     its.set_data(format!("{root}/b"), "later", None).await.unwrap();
     proxy.heal();
     proxy.cut();
+    assert_eq!(next(&mut events, &root).await, "/b /b>later");
+    assert_eq!(next(&mut events, &root).await, "ready");
+}
+
+/// The connection of the old session looks open until a server closes it.
+#[tokio::test]
+async fn a_session_that_is_lost_on_an_open_connection_is_followed_by_another() {
+    let (one, other, its) = (proxy().await, proxy().await, connected().await);
+    let servers = format!("{},{}", one.connect_string(), other.connect_string());
+    let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
+    let root = planted(&its, "cache-open").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    // No session can be resumed before it is lost.
+    for proxy in [&one, &other] {
+        proxy.refuse(true).unwrap();
+        proxy.black_hole(Direction::Both);
+    }
+    let mut state = cache.state();
+    let stale = soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    drop(stale);
+    let mut connection = client.connection_states();
+    assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
+    let mut events = cache.events();
+    for _ in 0..5 {
+        next(&mut events, &root).await;
+    }
+    state.mark_unchanged();
+    its.set_data(format!("{root}/b"), "later", None).await.unwrap();
+    for proxy in [&one, &other] {
+        proxy.heal();
+        proxy.refuse(false).unwrap();
+    }
+    // What was cached before is not current, not for a moment.
+    soon(state.changed()).await.unwrap();
+    assert_eq!(*state.borrow(), CacheState::Current);
+    assert_eq!(shown(&cache)["/b"], "later");
     assert_eq!(next(&mut events, &root).await, "/b /b>later");
     assert_eq!(next(&mut events, &root).await, "ready");
 }

@@ -162,7 +162,6 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
             ),
             when("the data of a node change", "the event; read the node"),
             when("a node is created, or deleted", "the event; read the node and its parent"),
-            when("100 nodes are created by one transaction", "the event; read the nodes and their parent"),
         ],
     ),
     (
