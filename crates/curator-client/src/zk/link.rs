@@ -25,6 +25,7 @@ use super::data::{from_acl, from_stat, to_acl};
 use super::recursive_watch::{RecursiveWatch, Removals, requested};
 use super::start::start;
 use super::task::{LinkEnd, SessionTask};
+use super::unfired::{Kind, Unfired};
 use super::watch::Watch;
 use crate::acl::Acl;
 use crate::connect_string::HostPort;
@@ -116,9 +117,11 @@ impl Link {
 
     pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, Watch)> {
         let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
+        let (settled, mut unfired) = self.unfired(&path, Kind::Data);
         start(async move {
-            let (data, stat, watcher) = client.get_and_watch_data(path.as_str()).await?;
-            Ok((data, from_stat(stat), Watch::new(watcher, task)))
+            settled.await?;
+            let answer = client.get_and_watch_data(path.as_str()).await.inspect_err(|_| unfired.end());
+            answer.map(|(data, stat, watcher)| (data, from_stat(stat), Watch::new(watcher, task, unfired)))
         })
     }
 
@@ -129,9 +132,11 @@ impl Link {
 
     pub(crate) fn watch_exists(&self, path: &ZPath) -> Answer<(Option<Stat>, Watch)> {
         let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
+        let (settled, mut unfired) = self.unfired(&path, Kind::Data);
         start(async move {
-            let (stat, watcher) = client.check_and_watch_stat(path.as_str()).await?;
-            Ok((stat.map(from_stat), Watch::new(watcher, task)))
+            settled.await?;
+            let answer = client.check_and_watch_stat(path.as_str()).await.inspect_err(|_| unfired.end());
+            answer.map(|(stat, watcher)| (stat.map(from_stat), Watch::new(watcher, task, unfired)))
         })
     }
 
@@ -142,10 +147,30 @@ impl Link {
 
     pub(crate) fn watch_children(&self, path: &ZPath) -> Answer<(Vec<String>, Watch)> {
         let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
+        let (settled, mut unfired) = self.unfired(&path, Kind::Children);
         start(async move {
-            let (children, watcher) = client.list_and_watch_children(path.as_str()).await?;
-            Ok((children, Watch::new(watcher, task)))
+            settled.await?;
+            let answer = client.list_and_watch_children(path.as_str()).await.inspect_err(|_| unfired.end());
+            answer.map(|(children, watcher)| (children, Watch::new(watcher, task, unfired)))
         })
+    }
+
+    /// What a watch has to wait for before it is requested, which is nothing as a rule; and the watch itself.
+    fn unfired(&self, path: &ZPath, kind: Kind) -> (impl Future<Output = Result<(), ZkError>> + use<>, Unfired) {
+        let watches = Arc::clone(self.task.unfired());
+        let unconfirmed = watches.unconfirmed(path);
+        let unfired = watches.add(path, kind);
+        let (client, path) = (self.client.clone(), path.clone());
+        let settled = async move {
+            if let Some(drops) = unconfirmed {
+                for _ in 0..2 {
+                    client.sync(path.as_str()).await?;
+                }
+                watches.confirmed(&path, drops);
+            }
+            Ok(())
+        };
+        (settled, unfired)
     }
 
     pub(crate) fn watch_recursive(&self, path: &ZPath, removals: &Arc<Removals>) -> Answer<RecursiveWatch> {

@@ -24,6 +24,7 @@ use zookeeper_client::{SessionState, StateWatcher};
 
 use super::in_place::InPlace;
 pub(crate) use super::in_place::Work;
+use super::unfired::UnfiredWatches;
 use crate::clock::ClockInstant;
 use crate::process::{InProcess, Process};
 
@@ -51,6 +52,7 @@ struct Shared {
     end: watch::Sender<Option<LinkEnd>>,
     /// How many watches wait for their event.
     watches: AtomicUsize,
+    unfired: Arc<UnfiredWatches>,
     /// The end of the connection if nobody wants it for longer, in nanoseconds of the clock.
     kept_until: AtomicU64,
     /// What must outlive the work. It has no handle to this.
@@ -74,6 +76,7 @@ impl SessionTask {
         let shared = Arc::new(Shared {
             end: watch::Sender::new(None),
             watches: AtomicUsize::new(0),
+            unfired: Arc::default(),
             kept_until: AtomicU64::new(u64::MAX),
             abandoned: Mutex::new(None),
             process: Process::current(),
@@ -127,6 +130,10 @@ impl SessionTask {
     /// How many watches wait for their event. None does once the connection is over.
     pub(crate) fn watches(&self) -> usize {
         if self.end().is_some() { 0 } else { self.shared.watches.load(Ordering::Relaxed) }
+    }
+
+    pub(super) fn unfired(&self) -> &Arc<UnfiredWatches> {
+        &self.shared.unfired
     }
 
     /// Counts a watch until the result is dropped.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
 
 use super::task::{CountedWatch, LinkEnd, SessionTask};
+use super::unfired::Unfired;
 
 /// What a watch saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +36,8 @@ pub enum WatchEvent {
 /// On one connection, events arrive in the order in which the server made the changes.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct Watch {
+    /// Dropped before the watch: what is requested meanwhile has to know.
+    unfired: Unfired,
     future: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
     /// The task of the connection on which the watch was set.
     task: SessionTask,
@@ -44,9 +47,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(watcher: OneshotWatcher, task: SessionTask) -> Self {
+    pub(super) fn new(watcher: OneshotWatcher, task: SessionTask, unfired: Unfired) -> Self {
         let counted = Some(task.count_watch());
-        Self { future: Box::pin(watcher.changed()), task, fired: None, counted }
+        Self { unfired, future: Box::pin(watcher.changed()), task, fired: None, counted }
     }
 
     /// Waits for the event. Later calls return the same event at once. As `(&mut watch).await`.
@@ -72,6 +75,7 @@ impl Watch {
             Err(LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed) => WatchEvent::SessionEnded,
         };
         self.fired = Some(event);
+        self.unfired.end();
         self.counted = None;
         Poll::Ready(event)
     }

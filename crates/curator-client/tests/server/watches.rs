@@ -141,3 +141,40 @@ async fn a_watch_ends_with_its_client() {
     let event = soon(watch.fired()).await;
     assert!(matches!(event, WatchEvent::SessionEnded | WatchEvent::Deleted), "{event:?}");
 }
+
+#[tokio::test]
+async fn a_watch_waits_for_the_removals_of_watches_of_both_kinds_on_its_path() {
+    let (proxy, client) = behind_proxy().await;
+    let path = node(&client).await;
+    // Probes.
+    proxy.pass_over("/");
+    proxy.reset_counts();
+    let syncs = || proxy.requests().get(&OpCode::Sync).copied().unwrap_or_default();
+    let data = client.watch_data(&path).await.unwrap();
+    let children = client.watch_children(&path).await.unwrap();
+    drop(data);
+    let data = client.watch_data(&path).await.unwrap();
+    assert_eq!(syncs(), 0);
+    // Both events are on the way.
+    proxy.hold_replies(OpCode::Exists);
+    drop(client.check_exists(&path).now_or_never());
+    proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
+    let other = direct().await;
+    other.set_data(&path, "1", None).await.unwrap();
+    other.create().for_path(format!("{path}/child"), "").await.unwrap();
+    drop((data, children));
+    let watch = tokio::spawn({
+        let (client, path) = (client.clone(), path.clone());
+        async move { client.watch_data(&path).await }
+    });
+    proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
+    proxy.release_held();
+    let (value, _, mut watch) = soon(watch).await.unwrap().unwrap();
+    assert_eq!((value.as_slice(), syncs(), proxy.notifications()), (&b"1"[..], 2, 2));
+    other.set_data(&path, "2", None).await.unwrap();
+    assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
+    // The next one waits for nothing.
+    let again = client.watch_data(&path).await.unwrap();
+    drop(again);
+    assert_eq!(syncs(), 2);
+}

@@ -100,7 +100,13 @@ impl Link {
     /// there is no node. To the answer that there is nobody whom it could be for, this is the error `InvalidAcl`.
     pub(crate) fn probe(&self) -> Answer<()> {
         if self.is_proved.load(Ordering::Acquire) {
-            return self.sync(&ZPath::root());
+            let unfired = Arc::clone(self.task.unfired());
+            let (drops, synced) = (unfired.drops(), self.sync(&ZPath::root()));
+            return start(async move {
+                synced.await?;
+                unfired.probed(drops);
+                Ok(())
+            });
         }
         let (client, verifies_identity, is_proved) =
             (self.client.clone(), self.unverified.identity, Arc::clone(&self.is_proved));
