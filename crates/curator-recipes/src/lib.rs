@@ -56,6 +56,8 @@
 //! | to know who leads, without taking part | [`LeaderObserver`] |
 //! | a number that all processes share, and its changes as a stream | [`SharedCount`] |
 //! | settings that change while the service runs | [`Config`] |
+//! | a node that exists as long as this process does | [`PersistentNode`] |
+//! | to belong to a group of processes, and to know who else does | [`GroupMember`] |
 //!
 //! # What else do I need to know?
 //!
@@ -107,6 +109,7 @@ pub mod driver;
 mod engine;
 mod error;
 pub mod fencing;
+mod group;
 pub mod guide;
 mod leader;
 mod lock;
@@ -128,6 +131,7 @@ pub use crate::driver::ParticipantKind;
 pub use crate::error::{Error, LockLost, LossReason, Result};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
+pub use crate::group::{GroupEvent, GroupEvents, GroupMember, GroupMemberBuilder, GroupMemberError, Member, Members};
 pub use crate::leader::{
     LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError,
     LeaderState, Leadership, ObservedLeader,
@@ -179,6 +183,15 @@ mod tests {
         is_send_and_sync::<ConfigBuilder<u8>>();
         is_send_and_sync::<ConfigError>();
         is_send_and_sync::<ConfigStatus>();
+        is_send_and_sync::<GroupEvent>();
+        is_send_and_sync::<GroupMember>();
+        is_send_and_sync::<GroupMemberBuilder>();
+        is_send_and_sync::<GroupMemberError>();
+        is_send_and_sync::<Members>();
+        is_send_and_sync::<PersistentNode>();
+        is_send_and_sync::<PersistentNodeBuilder>();
+        is_send_and_sync::<PersistentNodeError>();
+        is_send_and_sync::<PersistentNodeState>();
         is_send_and_sync::<SharedCount>();
         is_send_and_sync::<LockGuard>();
         is_send_and_sync::<LossHandle>();
@@ -233,6 +246,19 @@ mod tests {
             is_send(&builder.open());
             is_send(&again.open_timeout(std::time::Duration::ZERO));
             is_send(&config.ended());
+        };
+        let _kept = async |node: PersistentNode, member: GroupMember, mut events: GroupEvents| {
+            is_send(&node.created());
+            is_send(&node.created_timeout(std::time::Duration::ZERO));
+            is_send(&node.set_data(""));
+            is_send(&node.close());
+            is_send(&member.created());
+            is_send(&member.created_timeout(std::time::Duration::ZERO));
+            is_send(&member.set_data(""));
+            is_send(&member.ready());
+            is_send(&member.caught_up());
+            is_send(&member.close());
+            is_send(&events.next());
         };
         let _given_back = async |writing: WriteGuard, lease: SemaphoreLease| {
             is_send(&writing.release_timeout(std::time::Duration::ZERO));

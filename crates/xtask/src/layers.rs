@@ -138,6 +138,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["lock::inter_process_lock", "lock::participants", "lock::reentrant"],
             &["lock::guard"],
             &["lock::holds"],
+            &["group"],
             &["lock::acquire_methods", "lock::revoke", "cache", "config", "persistent", "shared"],
             &["engine"],
             &["engine::internals", "engine::task"],

@@ -22,6 +22,20 @@ pub(super) enum Owner {
     Foreign(i64),
 }
 
+/// A node, as opposed to any other one at its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) czxid: i64,
+    /// The session that it belongs to; 0 if it is not ephemeral.
+    pub(super) session: i64,
+}
+
+impl Node {
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self { czxid: stat.czxid, session: owning_session(stat.ephemeral_owner) }
+    }
+}
+
 /// How nodes of ours are recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recognition {
@@ -50,17 +64,10 @@ impl InClient {
 pub(super) struct Claims {
     pub(super) recognition: Recognition,
     /// The node of the last create that was answered.
-    confirmed: Option<Confirmed>,
+    confirmed: Option<Node>,
     /// The sessions in which the answer to a create was lost since then.
     doubts: Vec<i64>,
     in_client: Arc<InClient>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Confirmed {
-    pub(super) czxid: i64,
-    /// The session that it belongs to; 0 if it is not ephemeral.
-    pub(super) owner: i64,
 }
 
 /// More sessions than can be lost in a row between creates and their answers.
@@ -71,26 +78,25 @@ impl Claims {
         Self { recognition, confirmed: None, doubts: Vec::new(), in_client }
     }
 
-    /// Whose the node with this stat is, for a client in this session.
-    pub(super) fn owner(&self, stat: &Stat, session: i64) -> Owner {
-        let owner = owning_session(stat);
+    /// Whose the node is, for a client in this session.
+    pub(super) fn owner(&self, node: Node, session: i64) -> Owner {
+        let is_lasting = node.session == 0;
         // A client has one session at a time, so any other of its sessions is over.
-        let ours = if owner == 0 || owner == session { Owner::Ours } else { Owner::OursOfAnEndedSession };
-        if self.confirmed.is_some_and(|node| node.czxid == stat.czxid) {
+        let ours = if is_lasting || node.session == session { Owner::Ours } else { Owner::OursOfAnEndedSession };
+        if self.confirmed.is_some_and(|confirmed| confirmed.czxid == node.czxid) {
             return ours;
         }
-        let is_taken = || self.in_client.lock().contains(&stat.czxid);
+        let is_taken = || self.in_client.lock().contains(&node.czxid);
         match self.recognition {
-            Recognition::Ephemeral if self.doubts.contains(&owner) && !is_taken() => ours,
-            Recognition::Protected if owner == 0 => Owner::Ours,
-            Recognition::Answered { adopts: true } if owner == 0 && !is_taken() => Owner::Adoptable,
-            _ => Owner::Foreign(owner),
+            Recognition::Ephemeral if self.doubts.contains(&node.session) && !is_taken() => ours,
+            Recognition::Protected if is_lasting => ours,
+            Recognition::Answered { adopts: true } if is_lasting && !is_taken() => Owner::Adoptable,
+            _ => Owner::Foreign(node.session),
         }
     }
 
-    /// The node with this stat is ours.
-    pub(super) fn confirm(&mut self, stat: &Stat) {
-        let node = Confirmed { czxid: stat.czxid, owner: owning_session(stat) };
+    /// The node is ours.
+    pub(super) fn confirm(&mut self, node: Node) {
         if self.confirmed != Some(node) {
             self.abandon();
             self.in_client.lock().insert(node.czxid);
@@ -125,7 +131,7 @@ impl Claims {
     }
 
     /// Forgets the node of the last create that was answered, and returns it.
-    pub(super) fn abandon(&mut self) -> Option<Confirmed> {
+    pub(super) fn abandon(&mut self) -> Option<Node> {
         let node = self.confirmed.take()?;
         self.in_client.lock().remove(&node.czxid);
         Some(node)
@@ -138,15 +144,108 @@ impl Drop for Claims {
     }
 }
 
-/// The session that a node belongs to; 0 if it is not ephemeral.
-pub(super) fn owning_session(stat: &Stat) -> i64 {
+/// The session that a node with this `ephemeralOwner` belongs to; 0 if it is not ephemeral.
+fn owning_session(owner: i64) -> i64 {
     /// The server marks a container by this owner,
     const CONTAINER: i64 = i64::MIN;
     /// and a node with a time to live by the first byte of it.
     const WITH_TTL: u64 = 0xff;
-    match stat.ephemeral_owner {
+    match owner {
         CONTAINER => 0,
         owner if owner.cast_unsigned() >> 56 == WITH_TTL => 0,
-        owner => owner,
+        session => session,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: i64 = 7;
+    const EARLIER: i64 = 6;
+    const ANOTHERS: i64 = 9;
+
+    fn claims(recognition: Recognition, in_client: &Arc<InClient>) -> Claims {
+        Claims::new(recognition, Arc::clone(in_client))
+    }
+
+    #[test]
+    fn an_ephemeral_node_is_ours_by_its_session_only_after_a_lost_answer() {
+        let in_client = Arc::default();
+        let mut claims = claims(Recognition::Ephemeral, &in_client);
+        let node = |session| Node { czxid: 1, session };
+        for session in [SESSION, EARLIER, ANOTHERS, 0] {
+            assert_eq!(claims.owner(node(session), SESSION), Owner::Foreign(session));
+        }
+        claims.doubt(EARLIER);
+        claims.doubt(SESSION);
+        assert!(claims.is_in_doubt() && claims.is_in_doubt_in(EARLIER) && !claims.is_in_doubt_in(ANOTHERS));
+        assert_eq!(claims.owner(node(SESSION), SESSION), Owner::Ours);
+        assert_eq!(claims.owner(node(EARLIER), SESSION), Owner::OursOfAnEndedSession);
+        assert_eq!(claims.owner(node(ANOTHERS), SESSION), Owner::Foreign(ANOTHERS));
+        assert_eq!(claims.owner(node(0), SESSION), Owner::Foreign(0));
+        claims.was_not_applied(SESSION);
+        assert_eq!(claims.owner(node(SESSION), SESSION), Owner::Foreign(SESSION));
+        // Of the create that was answered, by its zxid, in any session.
+        claims.confirm(node(EARLIER));
+        assert!(!claims.is_in_doubt());
+        assert_eq!(claims.owner(node(EARLIER), EARLIER), Owner::Ours);
+        assert_eq!(claims.owner(node(EARLIER), SESSION), Owner::OursOfAnEndedSession);
+        assert_eq!(claims.owner(Node { czxid: 2, session: EARLIER }, SESSION), Owner::Foreign(EARLIER));
+    }
+
+    #[test]
+    fn what_one_has_created_is_never_anothers_in_the_same_client() {
+        let in_client = Arc::default();
+        let node = Node { czxid: 1, session: SESSION };
+        let mut first = claims(Recognition::Ephemeral, &in_client);
+        let mut second = claims(Recognition::Ephemeral, &in_client);
+        second.doubt(SESSION);
+        first.confirm(node);
+        assert_eq!(second.owner(node, SESSION), Owner::Foreign(SESSION));
+        assert_eq!(first.abandon(), Some(node));
+        assert_eq!(second.owner(node, SESSION), Owner::Ours);
+        first.confirm(node);
+        first.confirm(Node { czxid: 2, session: SESSION });
+        assert_eq!(second.owner(node, SESSION), Owner::Ours);
+        drop(first);
+        assert_eq!(second.owner(Node { czxid: 2, session: SESSION }, SESSION), Owner::Ours);
+    }
+
+    #[test]
+    fn a_lasting_node_is_ours_by_its_zxid_or_its_protected_name() {
+        let in_client = Arc::default();
+        for (recognition, unknown) in [
+            (Recognition::Protected, Owner::Ours),
+            (Recognition::Answered { adopts: true }, Owner::Adoptable),
+            (Recognition::Answered { adopts: false }, Owner::Foreign(0)),
+        ] {
+            let mut claims = claims(recognition, &in_client);
+            let (node, other) = (Node { czxid: 1, session: 0 }, Node { czxid: 2, session: 0 });
+            claims.doubt(SESSION);
+            assert_eq!(claims.owner(node, SESSION), unknown);
+            assert_eq!(claims.owner(Node { czxid: 1, session: ANOTHERS }, SESSION), Owner::Foreign(ANOTHERS));
+            claims.confirm(node);
+            assert_eq!(claims.owner(node, SESSION), Owner::Ours);
+            assert_eq!(claims.owner(other, SESSION), unknown);
+        }
+    }
+
+    #[test]
+    fn doubts_are_bounded() {
+        let mut claims = claims(Recognition::Ephemeral, &Arc::default());
+        (1..=100).for_each(|session| claims.doubt(session));
+        assert_eq!(claims.doubts.len(), MOST_DOUBTS);
+        assert!(claims.is_in_doubt_in(100) && !claims.is_in_doubt_in(1));
+    }
+
+    #[test]
+    fn containers_and_nodes_with_a_time_to_live_belong_to_no_session() {
+        for (owner, session) in [(0, 0), (i64::MIN, 0), (-1, 0), (0xff << 56 | 1_000, 0), (SESSION, SESSION)] {
+            assert_eq!(owning_session(owner), session);
+        }
+        // The session of a server with a large id.
+        let session = (0xfe_u64 << 56 | 1).cast_signed();
+        assert_eq!(owning_session(session), session);
     }
 }

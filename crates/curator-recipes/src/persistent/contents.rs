@@ -109,3 +109,84 @@ impl Contents {
         self.settled
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents() -> (watch::Sender<Command>, Contents) {
+        let data = Arc::from(*b"first");
+        let (commands, commanded) = watch::channel(Command { data, number: Contents::FIRST, is_closing: false });
+        (commands, Contents::new(commanded))
+    }
+
+    fn set(commands: &watch::Sender<Command>, data: &[u8]) {
+        commands.send_modify(|command| {
+            command.data = data.into();
+            command.number += 1;
+        });
+    }
+
+    fn wanted(contents: &Contents) -> (u64, &[u8]) {
+        let data = if contents.is_refused { &contents.applied } else { &contents.latest.data };
+        (contents.wanted().number, data)
+    }
+
+    #[test]
+    fn data_is_pending_until_it_was_applied() {
+        let (commands, mut contents) = contents();
+        assert!(contents.is_pending());
+        contents.send();
+        assert_eq!(contents.was_applied(), 1);
+        assert!(!contents.is_pending() && !contents.update());
+        set(&commands, b"second");
+        set(&commands, b"third");
+        assert!(contents.update() && contents.is_pending());
+        assert_eq!(wanted(&contents), (3, &b"third"[..]));
+        // Data that is set meanwhile is not what was applied.
+        contents.send();
+        set(&commands, b"fourth");
+        assert!(contents.update());
+        assert_eq!(contents.was_applied(), 3);
+        assert!(contents.is_pending());
+    }
+
+    #[test]
+    fn a_write_whose_answer_was_lost_is_recognised_by_its_data() {
+        let (commands, mut contents) = contents();
+        contents.send();
+        assert!(contents.has_arrived(b"first") && !contents.has_arrived(b"other"));
+        set(&commands, b"second");
+        contents.update();
+        assert!(!contents.has_arrived(b"first"), "it is not the latest");
+        contents.send();
+        assert!(contents.has_arrived(b"second"));
+        contents.was_not_applied();
+        assert!(!contents.has_arrived(b"second"));
+        assert_eq!(contents.was_applied(), 0, "nothing was sent");
+    }
+
+    #[test]
+    fn after_refused_data_the_node_has_what_was_applied_last() {
+        let (commands, mut contents) = contents();
+        assert!(!contents.can_fall_back());
+        contents.send();
+        contents.was_applied();
+        for data in [b"refused", b"another"] {
+            set(&commands, data);
+            contents.update();
+            assert!(contents.can_fall_back());
+        }
+        contents.send();
+        assert_eq!(contents.was_refused(), 3);
+        assert!(!contents.is_pending() && !contents.can_fall_back());
+        assert_eq!(wanted(&contents), (0, &b"first"[..]));
+        // It is created again.
+        contents.send();
+        assert_eq!(contents.was_applied(), 0);
+        assert!(!contents.is_pending());
+        set(&commands, b"new");
+        contents.update();
+        assert_eq!(wanted(&contents), (4, &b"new"[..]));
+    }
+}

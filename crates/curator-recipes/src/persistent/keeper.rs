@@ -6,7 +6,7 @@ use std::sync::Arc;
 use curator_client::{Error as ClientError, RecipeSupport as _, Result as ClientResult};
 use tokio::sync::watch;
 
-use super::claims::{Owner, Recognition};
+use super::claims::{Node, Owner, Recognition};
 use super::error::PersistentNodeError;
 use super::kept::{Kept, Seen, View};
 use super::state::{Command, Reporter};
@@ -86,8 +86,8 @@ impl Kept {
     /// Gives the node to the janitor, if it is ours and does not go with a session that has ended.
     pub(super) fn delete(&mut self) -> Option<impl Future<Output = ClientResult<()>> + Send + use<>> {
         let (path, node) = self.name.path.clone().zip(self.claims.abandon())?;
-        let session = self.client.current_session().filter(|session| session.id() == node.owner);
-        if node.owner != 0 && session.is_none() {
+        let session = self.client.current_session().filter(|session| session.id() == node.session);
+        if node.session != 0 && session.is_none() {
             return None;
         }
         let (version, watch) = match mem::replace(&mut self.view, View::Unseen) {
@@ -119,9 +119,9 @@ impl Kept {
             None => drop(self.find(&session).await?),
             Some(path) => {
                 if let Some(stat) = session.exists(path).await?
-                    && self.claims.owner(&stat, session.id()) == Owner::Ours
+                    && self.claims.owner(Node::of(&stat), session.id()) == Owner::Ours
                 {
-                    self.claims.confirm(&stat);
+                    self.claims.confirm(Node::of(&stat));
                 }
             }
         }

@@ -11,6 +11,7 @@ use curator_client::{
 
 use self::creating::{Creating, Name};
 use super::claims::{Claims, Owner};
+use super::claims::{Claims, Node, Owner};
 use super::contents::Contents;
 use super::state::{PersistentNodeState, Reporter};
 use crate::engine::follow::Followed;
@@ -199,7 +200,7 @@ impl Kept {
             }
             Err(error) => return self.unless_refused(error),
         };
-        let mut owner = self.claims.owner(&stat, session.id());
+        let mut owner = self.claims.owner(Node::of(&stat), session.id());
         if owner == Owner::Adoptable && data == *self.contents.wanted().data {
             // Nothing is to be written. It is as if the node had just been created.
             self.contents.send();
@@ -207,7 +208,7 @@ impl Kept {
             owner = Owner::Ours;
         }
         if owner == Owner::Ours {
-            self.claims.confirm(&stat);
+            self.claims.confirm(Node::of(&stat));
             if self.contents.has_arrived(&data) {
                 self.reporter.applied(self.contents.was_applied());
             }
@@ -232,7 +233,7 @@ impl Kept {
         let (written, looked) = (written.await, looked.await);
         match written {
             Ok(stat) => {
-                self.claims.confirm(&stat);
+                self.claims.confirm(Node::of(&stat));
                 self.reporter.applied(self.contents.was_applied());
             }
             Err(error) if error.is_retryable() => {

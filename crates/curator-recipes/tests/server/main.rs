@@ -28,6 +28,7 @@ mod exclusive;
 mod foreign_executor;
 #[cfg(unix)]
 mod forked;
+mod group_member;
 mod leader_latch;
 mod leader_latch_faults;
 mod leader_observer;

@@ -8,6 +8,8 @@ use futures_util::future::BoxFuture;
 
 use super::super::claims::{Owner, owning_session};
 use super::{Kept, Seen, Step, View};
+use super::claims::{Node, Owner};
+use super::kept::{Kept, Seen, Step, View};
 
 /// The name of the node.
 pub(in crate::persistent) struct Name {
@@ -159,7 +161,7 @@ impl Kept {
         self.creating = None;
         match &created {
             Ok(Created { path, stat, .. }) => {
-                self.claims.confirm(stat);
+                self.claims.confirm(Node::of(stat));
                 self.name.path = Some(path.clone());
                 self.reporter.applied(self.contents.was_applied());
                 let client = self.client.name();
@@ -181,9 +183,9 @@ impl Kept {
         let may_be = |name: &String| self.name.may_be(name).then(|| dir.join(name).ok()).flatten();
         for path in names.iter().filter_map(may_be) {
             let Some(stat) = session.exists(&path).await? else { continue };
-            let is_ours = owning_session(&stat) == if self.name.mode.is_ephemeral() { session.id() } else { 0 };
-            if is_ours && self.claims.owner(&stat, session.id()) == Owner::Ours {
-                self.claims.confirm(&stat);
+            let is_ours = Node::of(&stat).session == if self.name.mode.is_ephemeral() { session.id() } else { 0 };
+            if is_ours && self.claims.owner(Node::of(&stat), session.id()) == Owner::Ours {
+                self.claims.confirm(Node::of(&stat));
                 self.name.path = Some(path);
                 return Ok(true);
             }

@@ -1,0 +1,181 @@
+//! The members of a group, and their changes.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use curator_client::{Stat, ZPath};
+use futures_core::Stream;
+use futures_util::StreamExt;
+
+use crate::cache::{CacheEvent, CacheEvents, CacheState, CachedNode, Snapshot};
+
+/// A member of a group. Clones share it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Member {
+    node: CachedNode,
+}
+
+impl Member {
+    /// The id: the name of the node.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.node.path().name()
+    }
+
+    /// The data of the member.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.node.data()
+    }
+
+    /// The stat of the node: since when the member belongs to the group (`ctime`), and in which session (`ephemeral_owner`).
+    #[must_use]
+    pub fn stat(&self) -> &Stat {
+        self.node.stat()
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("id", &self.id()).field("bytes", &self.data().len()).finish_non_exhaustive()
+    }
+}
+
+/// The members of a group at one moment, ordered by id. Taking them, and cloning this, costs a few reference counts.
+#[derive(Clone)]
+pub struct Members {
+    group: ZPath,
+    nodes: Snapshot,
+}
+
+impl Members {
+    pub(super) fn new(group: &ZPath, nodes: Snapshot) -> Self {
+        Self { group: group.clone(), nodes }
+    }
+
+    /// The member with this id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<Member> {
+        let node = self.nodes.get(&self.group.child(id).ok()?).node()?;
+        Some(Member { node })
+    }
+
+    /// All members.
+    pub fn iter(&self) -> impl Iterator<Item = Member> {
+        self.nodes.children(&self.group).map(|node| Member { node: node.clone() })
+    }
+
+    /// The number of members. Counts them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.children(&self.group).count()
+    }
+
+    /// Whether there is no member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.children(&self.group).next().is_none()
+    }
+
+    /// Whether these were all the members, as far as the servers knew: [`Loading`](CacheState::Loading) before the first read, and
+    /// [`Stale`](CacheState::Stale) without a connection.
+    #[must_use]
+    pub fn state(&self) -> CacheState {
+        self.nodes.state()
+    }
+}
+
+/// Prints the ids.
+impl fmt::Debug for Members {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<_> = self.nodes.children(&self.group).map(|node| node.path().name()).collect();
+        f.debug_struct("Members").field("state", &self.state()).field("ids", &ids).finish()
+    }
+}
+
+/// What has changed in a group.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum GroupEvent {
+    /// The member has joined.
+    Joined(Member),
+    /// The data of the member was set.
+    Changed {
+        /// The member before.
+        old: Member,
+        /// The member now.
+        new: Member,
+    },
+    /// The member has left: it was closed, or its session has ended. This is how it was before.
+    Left(Member),
+    /// The members are known: all are loaded, or the changes of an outage have been reported.
+    Ready,
+    /// This consumer was too slow, and events were left out. These are the members; later events follow them.
+    Resync(Members),
+}
+
+/// The changes of a group, for one consumer; made by [`GroupMember::events`](crate::GroupMember::events).
+///
+/// A [`Stream`], and [`next`](Self::next). It begins with a [`Joined`](GroupEvent::Joined) for each member that is known, and
+/// [`Ready`](GroupEvent::Ready) if that is up to date. It ends when the group member is closed.
+///
+/// # Guarantees
+///
+/// Those of [`CacheEvents`]: replayed, the events give the members, and of one member no state is reported that is older than one before.
+/// A member that has left and joined again between two reads is reported as such, even with the same data.
+///
+/// # Cancel safety
+///
+/// Nothing is lost when a future of the next item is dropped.
+#[must_use = "nothing is yielded before the stream is polled"]
+#[derive(Debug)]
+pub struct GroupEvents {
+    group: ZPath,
+    events: CacheEvents,
+}
+
+impl GroupEvents {
+    pub(super) fn new(group: &ZPath, events: CacheEvents) -> Self {
+        Self { group: group.clone(), events }
+    }
+
+    /// Waits for the next event. Returns `None` once the group member is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<GroupEvent> {
+        StreamExt::next(self).await
+    }
+
+    /// `None` for an event of the group's node.
+    fn translate(&self, event: CacheEvent) -> Option<GroupEvent> {
+        let member = |node: CachedNode| (*node.path() != self.group).then_some(Member { node });
+        Some(match event {
+            CacheEvent::Created(node) => GroupEvent::Joined(member(node)?),
+            CacheEvent::Changed { old, new } => GroupEvent::Changed { old: member(old)?, new: member(new)? },
+            CacheEvent::Deleted(node) => GroupEvent::Left(member(node)?),
+            CacheEvent::Ready => GroupEvent::Ready,
+            CacheEvent::Resync(nodes) => GroupEvent::Resync(Members::new(&self.group, nodes)),
+        })
+    }
+}
+
+impl Stream for GroupEvents {
+    type Item = GroupEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<GroupEvent>> {
+        loop {
+            match self.events.poll_next_unpin(cx) {
+                Poll::Ready(Some(event)) => {
+                    if let Some(event) = self.translate(event) {
+                        return Poll::Ready(Some(event));
+                    }
+                }
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
