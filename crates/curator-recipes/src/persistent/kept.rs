@@ -10,7 +10,6 @@ use curator_client::{
 };
 
 use self::creating::{Creating, Name};
-use super::claims::{Claims, Owner};
 use super::claims::{Claims, Node, Owner};
 use super::contents::Contents;
 use super::state::{PersistentNodeState, Reporter};

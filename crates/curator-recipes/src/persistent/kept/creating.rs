@@ -6,10 +6,8 @@ use curator_client::{
 };
 use futures_util::future::BoxFuture;
 
-use super::super::claims::{Owner, owning_session};
+use super::super::claims::{Node, Owner};
 use super::{Kept, Seen, Step, View};
-use super::claims::{Node, Owner};
-use super::kept::{Kept, Seen, Step, View};
 
 /// The name of the node.
 pub(in crate::persistent) struct Name {
