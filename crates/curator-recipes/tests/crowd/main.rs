@@ -1,4 +1,4 @@
-//! Thousands of tasks of one session wait: on one lock, and on a lock each. All are served, no session is lost, and what
+//! Thousands of tasks of one session wait: on one lock, and on a lock each; a cache has tens of thousands of nodes. All are served, no session is lost, and what
 //! that costs grows with their number and not with its square.
 //!
 //! Only here: numbers at which a client that is busy with its waiters would miss the deadlines of its session.
@@ -6,6 +6,7 @@
 //! `CROWD` says how many, 2,000 if it is not set.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
+mod caches;
 mod latches;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,64 @@
+//! A cache of more nodes than a 16-bit count holds, all of which change at once.
+
+use std::time::Instant;
+
+use curator_recipes::client::CreateMode;
+use curator_recipes::{CacheState, CuratorCache};
+use curator_test::{FaultProxy, OpCode, TestingServer, within};
+
+use super::support::{LONG_SESSION, Replay, builder, number, say};
+use super::{ALONE, PATIENCE_WITH_A_CROWD};
+
+/// More than 65,535 children, at which Curator's cache once failed to load (CURATOR-690), and more changes than a cache remembers
+/// one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_directory_is_loaded_and_a_storm_is_read_in_batches() {
+    let _alone = ALONE.lock().await;
+    let leaves = number("LEAVES", 66_000) as usize;
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let its = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    its.create().for_path("/leaves", "").await.unwrap();
+    let all: Vec<_> = (0..leaves).map(|leaf| format!("/leaves/{leaf:06}")).collect();
+    for some in all.chunks(2_000) {
+        let create = |transaction, leaf: &String| {
+            curator_recipes::client::Transaction::create(transaction, leaf, "before", CreateMode::Persistent).unwrap()
+        };
+        some.iter().fold(its.transaction(), create).commit().await.unwrap();
+    }
+    let (cache, begun) = (CuratorCache::builder(&client, "/leaves").unwrap().start().unwrap(), Instant::now());
+    let loaded = within(PATIENCE_WITH_A_CROWD, cache.ready()).await.unwrap();
+    assert_eq!(loaded.children(cache.path()).count(), leaves);
+    say(&format!("crowd: {leaves} leaves loaded in {:.1?} by {:?} requests", begun.elapsed(), proxy.requests()[&OpCode::MultiRead]));
+    assert!(proxy.requests()[&OpCode::MultiRead] < leaves as u64 / 300);
+
+    let mut events = cache.events();
+    let mut replay = Replay::default();
+    while replay.readies == 0 {
+        replay.apply(events.next().await.unwrap());
+    }
+    // While an answer is on its way, all nodes change.
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::MultiRead);
+    its.set_data("/leaves", "first", None).await.unwrap();
+    within(PATIENCE_WITH_A_CROWD, proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
+    for some in all.chunks(2_000) {
+        let set = |transaction, leaf: &String| {
+            curator_recipes::client::Transaction::set_data(transaction, leaf, "after", None).unwrap()
+        };
+        some.iter().fold(its.transaction(), set).commit().await.unwrap();
+    }
+    proxy.release_held();
+    let changed = within(PATIENCE_WITH_A_CROWD, cache.caught_up()).await.unwrap();
+    assert_eq!(changed.state(), CacheState::Current);
+    assert!(changed.children(cache.path()).all(|leaf| leaf.data() == b"after"));
+    assert!(loaded.children(cache.path()).all(|leaf| leaf.data() == b"before"), "a snapshot does not change");
+    let reads = proxy.requests()[&OpCode::MultiRead];
+    assert!(reads < leaves as u64 / 100, "{reads} requests");
+    within(PATIENCE_WITH_A_CROWD, replay.until(&mut events, &changed)).await;
+    within(PATIENCE_WITH_A_CROWD, cache.close()).await.unwrap();
+    for client in [client, its] {
+        within(PATIENCE_WITH_A_CROWD, client.close()).await.unwrap();
+    }
+}
