@@ -30,7 +30,11 @@ async fn a_large_directory_is_loaded_and_a_storm_is_read_in_batches() {
     let (cache, begun) = (CuratorCache::builder(&client, "/leaves").unwrap().start().unwrap(), Instant::now());
     let loaded = within(PATIENCE_WITH_A_CROWD, cache.ready()).await.unwrap();
     assert_eq!(loaded.children(cache.path()).count(), leaves);
-    say(&format!("crowd: {leaves} leaves loaded in {:.1?} by {:?} requests", begun.elapsed(), proxy.requests()[&OpCode::MultiRead]));
+    say(&format!(
+        "crowd: {leaves} leaves loaded in {:.1?} by {:?} requests",
+        begun.elapsed(),
+        proxy.requests()[&OpCode::MultiRead]
+    ));
     assert!(proxy.requests()[&OpCode::MultiRead] < leaves as u64 / 300);
 
     let mut events = cache.events();
