@@ -18,6 +18,11 @@ async fn no_watch_is_left(server: &TestingServer) {
     until(async || server.total_watch_count().await.unwrap() == 0).await;
 }
 
+/// How many paths are watched. Servers before 3.9 count a recursive watch twice.
+async fn watched(server: &TestingServer) -> usize {
+    server.watches_by_path().await.unwrap().len()
+}
+
 /// A server, a proxy in front of it, and a client behind that.
 async fn alone_behind_proxy() -> (TestingServer, FaultProxy, CuratorClient) {
     let server = TestingServer::start().await.unwrap();
@@ -73,7 +78,7 @@ async fn a_thousand_caches_leave_no_watch() {
     // The last one works as the first one did.
     let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
     soon(cache.ready()).await.unwrap();
-    assert_eq!(server.total_watch_count().await.unwrap(), 1);
+    assert_eq!(watched(&server).await, 1);
     cache.close().await.unwrap();
     assert_eq!(server.total_watch_count().await.unwrap(), 0);
     client.close().await.unwrap();
@@ -126,7 +131,7 @@ async fn a_cache_that_ends_while_its_watch_is_set_leaves_none() {
         proxy.hold_replies(OpCode::AddWatch);
         let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
         proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
-        assert_eq!(server.total_watch_count().await.unwrap(), 1);
+        assert_eq!(watched(&server).await, 1);
         if is_closed {
             // The answer comes later.
             drop(soon(drop_after(cache.close(), 1)).await);
