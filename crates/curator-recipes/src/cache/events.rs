@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
-use super::snapshot::{CacheState, CachedNode, Snapshot};
+use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
 
 /// What has changed in a cache.
 ///
@@ -29,7 +29,8 @@ pub enum CacheEvent {
     Deleted(CachedNode),
     /// The cache is [current](CacheState::Current): everything is loaded, or the changes of an outage have been reported.
     Ready,
-    /// This consumer was too slow, and events were left out. The nodes are now those of the snapshot; later events follow it.
+    /// This consumer was too slow, and events were left out. The nodes are now those of the snapshot; later events follow it, first
+    /// [`Ready`](Self::Ready) if it is current.
     Resync(Snapshot),
 }
 
@@ -66,13 +67,11 @@ pub struct CacheEvents {
 
 impl CacheEvents {
     /// `events` is `None` when the cache has ended.
-    pub(super) fn new(snapshots: watch::Receiver<Snapshot>, events: Option<&broadcast::Sender<CacheEvent>>) -> Self {
-        let (snapshot, events) = {
-            // While this is borrowed, the cache publishes nothing.
-            let snapshot = snapshots.borrow();
-            (snapshot.clone(), events.map(broadcast::Sender::subscribe))
-        };
-        let consumer = Consumer { snapshots, events, backlog: Backlog::of(snapshot) };
+    pub(super) fn new(snapshots: watch::Receiver<Snapshot>, events: Option<&broadcast::Sender<Numbered>>) -> Self {
+        // Before the snapshot, whose events are left out.
+        let events = events.map(broadcast::Sender::subscribe);
+        let snapshot = snapshots.borrow().clone();
+        let consumer = Consumer { snapshots, events, snapshot, next: Next::Node(None) };
         Self { events: Box::pin(stream::unfold(consumer, Consumer::next).fuse()) }
     }
 
@@ -100,49 +99,60 @@ impl std::fmt::Debug for CacheEvents {
     }
 }
 
+/// An event and its number, by which a consumer knows whether a snapshot has it.
+#[derive(Debug, Clone)]
+pub(super) struct Numbered {
+    pub(super) number: u64,
+    pub(super) event: CacheEvent,
+}
+
 struct Consumer {
     snapshots: watch::Receiver<Snapshot>,
-    events: Option<broadcast::Receiver<CacheEvent>>,
-    backlog: Option<Backlog>,
-}
-
-/// The nodes with which a stream begins.
-struct Backlog {
+    events: Option<broadcast::Receiver<Numbered>>,
+    /// Where the consumer has begun, or begun again. Later events follow it.
     snapshot: Snapshot,
-    last: Option<CachedNode>,
+    next: Next,
 }
 
-impl Backlog {
-    fn of(snapshot: Snapshot) -> Option<Self> {
-        Some(Self { snapshot, last: None })
-    }
+/// What a consumer gets next.
+enum Next {
+    /// The first node of the snapshot, or the one after this.
+    Node(Option<CachedNode>),
+    /// Whether the snapshot is current.
+    Ready,
+    Event,
 }
 
 impl Consumer {
     async fn next(mut self) -> Option<(CacheEvent, Self)> {
-        if let Some(backlog) = &mut self.backlog {
-            if let Some(node) = backlog.snapshot.next_after(backlog.last.as_ref()).cloned() {
-                backlog.last = Some(node.clone());
+        if let Next::Node(last) = &self.next {
+            if let Some(node) = self.snapshot.next_after(last.as_ref()).cloned() {
+                self.next = Next::Node(Some(node.clone()));
                 return Some((CacheEvent::Created(node), self));
             }
-            let state = backlog.snapshot.state();
-            self.backlog = None;
-            if state == CacheState::Current {
+            self.next = Next::Ready;
+        }
+        if matches!(self.next, Next::Ready) {
+            self.next = Next::Event;
+            // Its number alone is needed from now on.
+            self.snapshot.nodes = Nodes::new_sync();
+            if self.snapshot.state == CacheState::Current {
                 return Some((CacheEvent::Ready, self));
             }
         }
-        let events = self.events.as_mut()?;
-        match events.recv().await {
-            Ok(event) => Some((event, self)),
-            Err(RecvError::Lagged(_)) => {
-                let snapshot = {
-                    let snapshot = self.snapshots.borrow();
+        loop {
+            let events = self.events.as_mut()?;
+            match events.recv().await {
+                Ok(Numbered { number, .. }) if number <= self.snapshot.events => {}
+                Ok(Numbered { event, .. }) => return Some((event, self)),
+                Err(RecvError::Lagged(_)) => {
                     *events = events.resubscribe();
-                    snapshot.clone()
-                };
-                Some((CacheEvent::Resync(snapshot), self))
+                    self.snapshot = self.snapshots.borrow().clone();
+                    self.next = Next::Ready;
+                    return Some((CacheEvent::Resync(self.snapshot.clone()), self));
+                }
+                Err(RecvError::Closed) => return None,
             }
-            Err(RecvError::Closed) => None,
         }
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct LiveTree {
     /// What events have named.
     pub(super) changed: Wanted,
     pub(super) phase: Phase,
-    pub(super) resync_at: Option<Deadline>,
+    pub(super) resync_at: Deadline,
 }
 
 /// A watch, and the session that it belongs to.
@@ -90,14 +90,11 @@ impl Followed for LiveTree {
     type State = Option<CacheError>;
 
     async fn changed(&mut self) {
+        if self.resync_at.has_passed() {
+            self.rescan();
+        }
         while !self.is_due() {
-            let resync = self.resync_at.map(|at| self.client.sleep_until(at));
-            let resync = async {
-                match resync {
-                    Some(time) => time.await,
-                    None => std::future::pending().await,
-                }
-            };
+            let resync = self.client.sleep_until(self.resync_at);
             let mut commands = self.commands.clone();
             tokio::select! {
                 biased;
@@ -116,21 +113,22 @@ impl Followed for LiveTree {
             if is_asked {
                 self.answer(session.sync(&self.tree.scope.root)).await?;
             }
-            // Otherwise there were too many changes to read them one by one.
-            let catches_up = is_asked && self.phase == Phase::Following;
-            Ok(self.round(&session).await? && catches_up)
+            self.round(&session).await
         };
-        let has_caught_up = match round.await {
-            Ok(has_caught_up) => has_caught_up,
+        let is_complete = match round.await {
+            Ok(is_complete) => is_complete,
             Err(Stopped::Interrupted) => return Ok(None),
             Err(Stopped::Failed(error)) => return Err(error),
         };
         if let Some(error) = self.too_large() {
             return Ok(Some(error));
         }
+        // There may have been too many changes to read them one by one.
+        let has_caught_up = is_asked && is_complete && self.phase == Phase::Following;
         self.phase = match self.phase {
             Phase::Scanning if !self.scan.is_empty() => Phase::Scanning,
             Phase::Scanning if !self.changed.is_empty() => Phase::Settling,
+            Phase::Settling if !is_complete => Phase::Settling,
             // Not until nothing has changed: that may never be.
             _ => Phase::Following,
         };
@@ -180,7 +178,7 @@ impl LiveTree {
         let is_first = self.tree.nodes.is_empty() && self.tree.scope.max_depth > 0;
         let listing = if is_first { Listing::Now } else { Listing::IfChanged };
         want(&mut self.scan, self.tree.scope.root.clone(), listing);
-        self.resync_at = self.resync_every.map(Deadline::after);
+        self.resync_at = self.resync_every.map_or(Deadline::NEVER, Deadline::after);
     }
 
     /// What is being read in this phase.
@@ -188,8 +186,7 @@ impl LiveTree {
         if self.phase == Phase::Scanning { &mut self.scan } else { &mut self.changed }
     }
 
-    /// Reads what is wanted now, and notes what is to be read next. Returns whether all of it is applied: what needs its parent first
-    /// is not.
+    /// Reads what is wanted now, and notes what is to be read next. Returns whether nothing is to be read because of that.
     async fn round(&mut self, session: &WatchingSession) -> Result<bool, Stopped> {
         let mut wanted = std::mem::take(self.wanted());
         let mut in_flight = VecDeque::new();
@@ -248,7 +245,7 @@ impl LiveTree {
         answer.map_err(Stopped::Failed)
     }
 
-    /// Applies the answers to the reads of a batch. Returns whether none of them needs its parent first.
+    /// Applies the answers to the reads of a batch. Returns whether nothing is to be read because of them.
     fn apply(&mut self, batch: &Batch, answers: Vec<Result<ReadResult>>) -> Result<bool, Stopped> {
         let mut answers = answers.into_iter();
         let (mut nodes, mut bytes, mut is_complete) = (0, 0, true);
@@ -264,7 +261,10 @@ impl LiveTree {
                 _ => return Err(Stopped::Interrupted),
             };
             match self.tree.found(path, found, *listing) {
-                Next::List => want(self.wanted(), path.clone(), Listing::Now),
+                Next::List => {
+                    is_complete = false;
+                    want(self.wanted(), path.clone(), Listing::Now);
+                }
                 Next::ParentFirst => {
                     is_complete = false;
                     for node in path.parent().into_iter().chain([path.clone()]) {
@@ -277,6 +277,7 @@ impl LiveTree {
                 && let Some(Ok(ReadResult::Children(names))) = answers.next()
             {
                 for child in self.tree.listed(path, &names) {
+                    is_complete = false;
                     want(self.wanted(), child, Listing::IfNew);
                 }
             }
@@ -328,6 +329,8 @@ impl LiveTree {
             }
         }
         if self.changed.len() > CHANGED {
+            // Some were named by a listing, and by no event.
+            self.tree.forget_listings();
             self.changed.clear();
             self.rescan();
         }

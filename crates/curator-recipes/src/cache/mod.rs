@@ -19,6 +19,7 @@ use tokio::sync::{broadcast, watch};
 
 pub use self::builder::CuratorCacheBuilder;
 pub use self::error::CacheError;
+use self::events::Numbered;
 pub use self::events::{CacheEvent, CacheEvents};
 use self::live::Command;
 use self::scope::Scope;
@@ -88,7 +89,7 @@ pub struct CuratorCache {
     states: watch::Receiver<CacheState>,
     errors: watch::Receiver<Option<CacheError>>,
     /// Weak: the channel closes with the task.
-    events: broadcast::WeakSender<CacheEvent>,
+    events: broadcast::WeakSender<Numbered>,
     task: RecipeTask<CacheError>,
 }
 
@@ -132,14 +133,15 @@ impl CuratorCache {
         }
     }
 
-    /// What the cache knows about a path now. Sends nothing.
+    /// What the cache knows about a path now. Sends nothing. Asks the filter, if there is one.
     ///
     /// # Errors
     ///
     /// When the path is invalid.
     pub fn get(&self, path: impl NodePath) -> Result<Lookup> {
         let path = self.client.resolve(path)?;
-        Ok(self.snapshots.borrow().get(&path))
+        // Outside the lock, as it asks the filter.
+        Ok(self.snapshot().get(&path))
     }
 
     /// The children of a node now, ordered by name. Sends nothing.

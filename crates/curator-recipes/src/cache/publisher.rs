@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::sync::{broadcast, watch};
 
 use super::error::CacheError;
-use super::events::CacheEvent;
+use super::events::{CacheEvent, Numbered};
 use super::snapshot::{CacheState, Snapshot};
 use super::tree::Tree;
 
@@ -13,21 +13,29 @@ use super::tree::Tree;
 pub(super) struct Publisher {
     pub(super) snapshots: watch::Sender<Snapshot>,
     pub(super) states: watch::Sender<CacheState>,
-    pub(super) events: broadcast::Sender<CacheEvent>,
+    pub(super) events: broadcast::Sender<Numbered>,
     pub(super) errors: watch::Sender<Option<CacheError>>,
 }
 
 impl Publisher {
     /// Publishes the nodes, and the events that led to them.
     pub(super) fn publish(&self, tree: &mut Tree) {
-        // Events are sent while no snapshot can be taken, so that a consumer can begin between two of these.
+        let mut number = 0;
         self.snapshots.send_modify(|snapshot| {
             snapshot.nodes = tree.nodes.clone();
-            for event in tree.events.drain(..) {
-                // There may be no consumer.
-                let _ = self.events.send(event);
-            }
+            number = snapshot.events;
+            snapshot.events += tree.events.len() as u64;
         });
+        for event in tree.events.drain(..) {
+            number += 1;
+            self.send(number, event);
+        }
+    }
+
+    /// Is called without a lock: it wakes consumers.
+    fn send(&self, number: u64, event: CacheEvent) {
+        // There may be no consumer.
+        let _ = self.events.send(Numbered { number, event });
     }
 
     /// Everything has been read, and changes are followed.
@@ -45,19 +53,25 @@ impl Publisher {
     }
 
     fn set(&self, state: impl FnOnce(CacheState) -> CacheState) {
+        let mut published = None;
         self.snapshots.send_if_modified(|snapshot| {
             let state = state(snapshot.state);
             let is_new = snapshot.state != state;
             if is_new {
                 snapshot.state = state;
-                snapshot.is_loaded |= state == CacheState::Current;
-                self.states.send_replace(state);
                 if state == CacheState::Current {
-                    let _ = self.events.send(CacheEvent::Ready);
+                    snapshot.is_loaded = true;
+                    snapshot.events += 1;
                 }
+                published = Some((state, snapshot.events));
             }
             is_new
         });
+        let Some((state, number)) = published else { return };
+        self.states.send_replace(state);
+        if state == CacheState::Current {
+            self.send(number, CacheEvent::Ready);
+        }
     }
 
     /// Waits until no handle, receiver or stream of the cache is left.

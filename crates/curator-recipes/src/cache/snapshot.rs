@@ -140,12 +140,14 @@ pub struct Snapshot {
     pub(super) state: CacheState,
     /// Whether everything was loaded once.
     pub(super) is_loaded: bool,
+    /// The number of the event that led here.
+    pub(super) events: u64,
 }
 
 impl Snapshot {
     pub(super) fn empty(scope: &Arc<Scope>) -> Self {
         let (nodes, scope) = (Nodes::new_sync(), Arc::clone(scope));
-        Self { nodes, scope, state: CacheState::Loading, is_loaded: false }
+        Self { nodes, scope, state: CacheState::Loading, is_loaded: false, events: 0 }
     }
 
     /// What the cache knew about a path. To look by text, use [`CuratorCache::get`](crate::CuratorCache::get).

@@ -72,7 +72,7 @@ async fn run(
         scan: Wanted::new(),
         changed: Wanted::new(),
         phase: Phase::Scanning,
-        resync_at: None,
+        resync_at: Deadline::NEVER,
     };
     let mut live = Follower::new(&client, live);
     let closed = async {

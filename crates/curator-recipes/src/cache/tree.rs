@@ -145,6 +145,11 @@ impl Tree {
             .collect()
     }
 
+    /// All directories are to be listed again.
+    pub(super) fn forget_listings(&mut self) {
+        self.listed.clear();
+    }
+
     /// What the cache has of the parent. The root of the cache needs none.
     fn parent(&mut self, path: &ZPath) -> Parent {
         let is_parent = |parent: &ZPath| {

@@ -208,6 +208,7 @@ async fn a_slow_consumer_resyncs_and_stops_no_other() {
     assert_eq!(replay.resyncs, 0);
     slowly.until(&mut slow, &cache.snapshot()).await;
     assert_eq!(slowly.resyncs, 1);
+    assert_eq!(next(&mut slow, &root).await, "ready");
     client.set_data(format!("{root}/b"), "last", None).await.unwrap();
     assert_eq!(next(&mut slow, &root).await, "/b 99>last", "it goes on after the snapshot");
 }
@@ -355,4 +356,61 @@ async fn what_a_cache_sends_for_a_change() {
     its.delete().for_path(format!("{root}/new")).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "-/new");
     assert_eq!(spent(&proxy), stated(("cache", "a node is created, or deleted")).await);
+}
+
+/// A user may look at the cache while a state is borrowed, and for as long as it likes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_borrowed_state_stops_no_lookup_and_no_consumer() {
+    let client = connected().await;
+    let root = planted(&client, "cache-borrowed").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    for round in 0..200 {
+        let (state, node) = (cache.state(), format!("{root}/b"));
+        let looks = tokio::task::spawn_blocking({
+            let (cache, node) = (cache.clone(), node.clone());
+            move || {
+                let state = state.borrow();
+                assert!(cache.get(&node).unwrap().node().is_some() && cache.snapshot().len() == 5);
+                drop(cache.events());
+                drop(state);
+            }
+        });
+        client.set_data(&node, round.to_string(), None).await.unwrap();
+        soon(cache.caught_up()).await.unwrap();
+        soon(looks).await.unwrap();
+    }
+}
+
+/// The events that a slow consumer misses may include the last `Ready`.
+#[tokio::test]
+async fn a_consumer_that_starts_over_gets_a_ready_of_its_own() {
+    let client = connected().await;
+    let root = planted(&client, "cache-ready").await;
+    let cache = cache(&client, &root).event_capacity(2).start().unwrap();
+    let mut events = cache.events();
+    soon(cache.ready()).await.unwrap();
+    let resync = soon(events.next()).await.unwrap();
+    assert!(matches!(&resync, CacheEvent::Resync(snapshot) if snapshot.len() == 5), "{resync:?}");
+    assert_eq!(next(&mut events, &root).await, "ready");
+}
+
+/// While changes never end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resync_is_not_put_off_by_changes() {
+    let (client, owner) = (connected().await, owner().await);
+    let root = planted(&owner, "cache-busy").await;
+    let node = format!("{root}/a/x");
+    owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
+    let cache = cache(&client, &root).resync_every(Duration::from_millis(50)).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let (busy, writer) = (format!("{root}/b"), connected().await);
+    let writes = tokio::spawn(async move {
+        loop {
+            let _ = tokio::join!(writer.set_data(&busy, "1", None), writer.set_data(&busy, "2", None));
+        }
+    });
+    owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    until(async || cache.get(&node).unwrap().node().is_some()).await;
+    writes.abort();
 }

@@ -186,6 +186,8 @@ enum Step {
     Read(usize),
     /// The connection breaks: what it has not delivered is lost.
     Cut,
+    /// There are too many changes to remember them one by one.
+    Overflow,
 }
 
 const PATHS: [&str; 10] =
@@ -200,6 +202,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => node().prop_map(Step::Replace),
         6 => (1_usize..8).prop_map(Step::Read),
         1 => Just(Step::Cut),
+        1 => Just(Step::Overflow),
     ]
 }
 
@@ -222,6 +225,11 @@ proptest! {
                 Step::Read(count) => client.read(&mut server, count),
                 Step::Cut => {
                     server.events.clear();
+                    client.rescan();
+                }
+                Step::Overflow => {
+                    client.tree.forget_listings();
+                    client.changed.clear();
                     client.rescan();
                 }
             }
