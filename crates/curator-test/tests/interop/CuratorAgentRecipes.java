@@ -3,6 +3,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
@@ -14,6 +15,9 @@ import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.leader.Participant;
+import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.framework.recipes.nodes.PersistentNode;
+import org.apache.zookeeper.CreateMode;
 
 /** Curator's recipes that are no locks. */
 final class CuratorAgentRecipes {
@@ -89,12 +93,37 @@ final class CuratorAgentRecipes {
                 });
                 cache.start();
                 return keep(path, cache);
+            case "persist":
+                PersistentNode node = new PersistentNode(client, CreateMode.EPHEMERAL, false, path, bytes(with[1]));
+                node.getListenable().addListener(created -> events.add("created " + created));
+                node.start();
+                return keep(path, node);
+            case "persist-data":
+                ((PersistentNode) open.get(path)).setData(bytes(with[1]));
+                return null;
+            case "member":
+                GroupMember member = new GroupMember(client, path, name, bytes(with[1]));
+                member.start();
+                return keep(path, member);
+            case "member-data":
+                ((GroupMember) open.get(path)).setThisData(bytes(with[1]));
+                return null;
+            case "members":
+                // In the order of their ids.
+                Map<String, byte[]> members = new TreeMap<>(((GroupMember) open.get(path)).getCurrentMembers());
+                return members.entrySet().stream()
+                        .map(one -> one.getKey() + "=" + new String(one.getValue(), StandardCharsets.UTF_8))
+                        .collect(Collectors.toList());
             case "shut":
                 open.remove(path).close();
                 return null;
             default:
                 throw new IllegalArgumentException(verb);
         }
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     private Object keep(String path, Closeable recipe) {

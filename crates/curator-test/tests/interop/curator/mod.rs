@@ -1,6 +1,7 @@
 //! Java Curator: its locks beside ours, and its own recipes against a server.
 
 mod failover;
+mod groups;
 mod java;
 mod killed;
 mod kinds;
@@ -9,6 +10,7 @@ mod leader_latch;
 mod leader_selector;
 mod multi_lock;
 mod mutex;
+mod nodes;
 mod read_write;
 mod recipes;
 mod replica;

@@ -31,6 +31,7 @@ class Agent:
         self.client = KazooClient(hosts=hosts, timeout=timeout)
         self.client.start(timeout=DEFAULT_TIMEOUT)
         self.locks = {}
+        self.parties = {}
         self.events = queue.Queue()
 
     # Locks. Each is known by its path and kind, so that it can be released.
@@ -106,6 +107,23 @@ class Agent:
 
     def event(self):
         return self.events.get(timeout=DEFAULT_TIMEOUT)
+
+    # Membership. Each party is known by its kind and path.
+
+    def _party(self, kind, path):
+        if (kind, path) not in self.parties:
+            make = {"party": self.client.Party, "shallow": self.client.ShallowParty}
+            self.parties[kind, path] = make[kind](path, self.name)
+        return self.parties[kind, path]
+
+    def join(self, kind, path):
+        self._party(kind, path).join()
+
+    def leave(self, kind, path):
+        self._party(kind, path).leave()
+
+    def party(self, kind, path):
+        return sorted(self._party(kind, path))
 
     # All or nothing: a new node, if the other one has that version.
 

@@ -2,6 +2,7 @@
 
 mod our_mutex;
 mod own;
+mod party;
 
 use curator_test::TestingServer;
 

@@ -1,0 +1,66 @@
+//! Java's `GroupMember` and ours in one group.
+
+use std::collections::BTreeMap;
+
+use curator_recipes::{GroupMember, client::CuratorClient};
+use curator_test::{soon, unique_path, until};
+
+use super::{
+    java::{JavaSession, java},
+    stage::ours,
+};
+
+/// The members that ours sees: id and data.
+fn members(member: &GroupMember) -> BTreeMap<String, String> {
+    let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
+    member.members().iter().map(|one| (one.id().to_owned(), text(one.data()))).collect()
+}
+
+async fn join(client: &CuratorClient, path: &str, id: &str, data: &str) -> GroupMember {
+    let member = GroupMember::builder(client, path, id).unwrap().data(data).start().unwrap();
+    soon(member.created()).await.unwrap();
+    member
+}
+
+/// Waits until all see the same members.
+async fn agree(ours: &[&GroupMember], java: &mut [&mut JavaSession], path: &str, expected: &[(&str, &str)]) {
+    let expected: BTreeMap<_, _> = expected.iter().map(|(id, data)| ((*id).to_owned(), (*data).to_owned())).collect();
+    for member in ours {
+        until(async || members(member) == expected).await;
+    }
+    let words: String = expected.iter().map(|(id, data)| format!(" {id}={data}")).collect();
+    for session in java {
+        session.ask_until(&format!("members {path}"), &format!("ok{words}")).await;
+    }
+}
+
+#[tokio::test]
+async fn both_languages_see_the_same_members_of_a_group() {
+    let (client, path) = (ours().await, unique_path("group"));
+    let (mut one, mut other) = (java().await, java().await);
+    let (its_name, others_name) = (one.name().to_owned(), other.name().to_owned());
+    let [its, others] = [&*its_name, &*others_name];
+    let a = join(&client, &path, "a", "1").await;
+    assert_eq!(one.ask(&format!("member {path} 2")).await, "ok");
+    agree(&[&a], &mut [&mut one], &path, &[("a", "1"), (its, "2")]).await;
+    let second_client = ours().await;
+    let b = join(&second_client, &path, "b", "3").await;
+    assert_eq!(other.ask(&format!("member {path} 4")).await, "ok");
+    let all = [("a", "1"), (its, "2"), ("b", "3"), (others, "4")];
+    agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
+
+    // New data of each language's.
+    soon(a.set_data("5")).await.unwrap();
+    assert_eq!(one.ask(&format!("member-data {path} 6")).await, "ok");
+    let all = [("a", "5"), (its, "6"), ("b", "3"), (others, "4")];
+    agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
+
+    // One of each leaves, and one of each loses its session and joins again.
+    soon(b.close()).await.unwrap();
+    assert_eq!(other.ask(&format!("shut {path}")).await, "ok");
+    agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (its, "6")]).await;
+    one.end().await;
+    agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (its, "6")]).await;
+    soon(a.close()).await.unwrap();
+    one.ask_until(&format!("members {path}"), &format!("ok {its}=6")).await;
+}

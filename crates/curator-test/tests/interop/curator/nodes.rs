@@ -1,0 +1,144 @@
+//! Java's `PersistentNode` and ours, seen by the caches of the other language and on one path.
+
+use curator_recipes::{
+    CacheEvent, CacheEvents, CuratorCache, PersistentNode, PersistentNodeState,
+    client::{CuratorClient, ZPath},
+};
+use curator_test::{TestingServer, soon, unique_path, until};
+
+use super::{
+    java::{java, java_alone_at},
+    stage::{id, ours},
+};
+use crate::SHORT;
+
+/// The next event, as Java writes it.
+pub(super) async fn next(events: &mut CacheEvents) -> String {
+    let words = |kind, node: &curator_recipes::CachedNode| {
+        format!("{kind} {} {}", node.path(), String::from_utf8_lossy(node.data()))
+    };
+    match soon(events.next()).await.unwrap() {
+        CacheEvent::Created(node) => words("NODE_CREATED", &node),
+        CacheEvent::Changed { new, .. } => words("NODE_CHANGED", &new),
+        CacheEvent::Deleted(node) => words("NODE_DELETED", &node),
+        CacheEvent::Ready => "READY".to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A cache of a directory that has no children yet, and its events from then on.
+pub(super) async fn cache(client: &CuratorClient, dir: &str) -> (CuratorCache, CacheEvents) {
+    let cache = CuratorCache::builder(client, dir).unwrap().start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut events = cache.events();
+    assert_eq!(next(&mut events).await, format!("NODE_CREATED {dir} root"));
+    assert_eq!(next(&mut events).await, "READY");
+    (cache, events)
+}
+
+async fn data(client: &CuratorClient, path: &str) -> (String, i64) {
+    let (data, stat) = client.get_data(path).await.unwrap();
+    (String::from_utf8(data).unwrap(), stat.ephemeral_owner)
+}
+
+async fn is_present(node: &PersistentNode) -> ZPath {
+    let mut state = node.state();
+    let state = soon(state.wait_for(|state| matches!(state, PersistentNodeState::Present { .. }))).await.unwrap();
+    let PersistentNodeState::Present { path } = &*state else { unreachable!() };
+    path.clone()
+}
+
+#[tokio::test]
+async fn javas_cache_sees_our_persistent_node_and_our_cache_sees_javas() {
+    let (client, dir) = (ours().await, unique_path("caches"));
+    client.create().for_path(&dir, "root").await.unwrap();
+    let (mut watching, mut java) = (java().await, java().await);
+    assert_eq!(watching.ask(&format!("cache {dir}")).await, "ok");
+    assert_eq!(watching.ask("event").await, format!("ok NODE_CREATED {dir} root"));
+    let (_cache, mut events) = cache(&client, &dir).await;
+
+    let mut both_see = async |kind: &str, path: &str, data: &str| {
+        let event = format!("{kind} {path} {data}");
+        assert_eq!(watching.ask("event").await, format!("ok {event}"));
+        assert_eq!(next(&mut events).await, event);
+    };
+
+    // Created, changed, deleted by an operator and created again, and closed.
+    let path = format!("{dir}/ours");
+    let node = PersistentNode::builder(&client, &path).unwrap().data("1").start();
+    both_see("NODE_CREATED", &path, "1").await;
+    soon(node.set_data("2")).await.unwrap();
+    both_see("NODE_CHANGED", &path, "2").await;
+    client.delete().for_path(&path).await.unwrap();
+    both_see("NODE_DELETED", &path, "2").await;
+    both_see("NODE_CREATED", &path, "2").await;
+    soon(node.close()).await.unwrap();
+    both_see("NODE_DELETED", &path, "2").await;
+
+    let path = format!("{dir}/javas");
+    assert_eq!(java.ask(&format!("persist {path} 1")).await, "ok");
+    assert_eq!(java.ask("event").await, format!("ok created {path}"));
+    both_see("NODE_CREATED", &path, "1").await;
+    assert_eq!(java.ask(&format!("persist-data {path} 2")).await, "ok");
+    both_see("NODE_CHANGED", &path, "2").await;
+    client.delete().for_path(&path).await.unwrap();
+    both_see("NODE_DELETED", &path, "2").await;
+    both_see("NODE_CREATED", &path, "2").await;
+    assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
+    both_see("NODE_DELETED", &path, "2").await;
+}
+
+#[tokio::test]
+async fn where_java_has_the_node_ours_waits_and_takes_over() {
+    let (client, mut java, path) = (ours().await, java().await, unique_path("taken"));
+    assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
+    assert_eq!(java.ask("event").await, format!("ok created {path}"));
+    let node = PersistentNode::builder(&client, &path).unwrap().data("ours").start();
+    let mut state = node.state();
+    let its = java.id();
+    let foreign =
+        |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its);
+    soon(state.wait_for(foreign)).await.unwrap();
+    // What Java does with its node is no concern of ours.
+    assert_eq!(java.ask(&format!("persist-data {path} other")).await, "ok");
+    // Java's command returns before it is done.
+    until(async || data(&client, &path).await == ("other".to_owned(), its)).await;
+    assert!(foreign(&node.state().borrow()));
+    assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
+    assert_eq!(is_present(&node).await.as_str(), path);
+    assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
+}
+
+/// Its node stays until the servers have given up its session.
+#[tokio::test]
+async fn ours_takes_the_place_of_a_killed_java_process() {
+    let (client, path) = (ours().await, unique_path("killed"));
+    let mut java = java_alone_at(&TestingServer::shared().await.connect_string(), SHORT).await;
+    assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
+    assert_eq!(java.ask("event").await, format!("ok created {path}"));
+    let node = PersistentNode::builder(&client, &path).unwrap().data("ours").start();
+    let mut state = node.state();
+    soon(state.wait_for(|state| matches!(state, PersistentNodeState::Foreign { .. }))).await.unwrap();
+    java.kill();
+    is_present(&node).await;
+    assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
+    soon(node.close()).await.unwrap();
+}
+
+/// Java adopts any node: it overwrites the data, and deletes the node when it closes.
+#[tokio::test]
+async fn java_overwrites_and_deletes_our_node_and_ours_is_created_again() {
+    let (client, mut java, path) = (ours().await, java().await, unique_path("adopted"));
+    let node = PersistentNode::builder(&client, &path).unwrap().data("ours").start();
+    soon(node.created()).await.unwrap();
+    assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
+    until(async || data(&client, &path).await == ("javas".to_owned(), id(&client))).await;
+    assert!(node.state().borrow().is_present());
+    let before = client.check_exists(&path).await.unwrap().unwrap().czxid;
+    assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
+    let is_new = async || client.check_exists(&path).await.unwrap().is_some_and(|stat| stat.czxid > before);
+    until(is_new).await;
+    assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
+    is_present(&node).await;
+    soon(node.close()).await.unwrap();
+}
