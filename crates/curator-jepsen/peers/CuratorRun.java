@@ -56,6 +56,11 @@ final class CuratorRun {
                 .retryPolicy(new RetryForever(100));
     }
 
+    /** The root of what caches copy. */
+    String cached() {
+        return text(work, "cached");
+    }
+
     long now() {
         return System.nanoTime() + boottimeOffset;
     }

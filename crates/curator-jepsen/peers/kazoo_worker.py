@@ -241,4 +241,5 @@ def main():
     worker.run()
 
 
-main()
+if __name__ == "__main__":
+    main()

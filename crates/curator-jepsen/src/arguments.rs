@@ -68,13 +68,17 @@ pub(crate) struct RunArguments {
     /// `all,mixed` is `all`.
     #[arg(long, default_value = "all", value_delimiter = ',', value_name = "NAMES")]
     nemesis: Vec<Choice>,
-    /// Which locks: `mutex`, `read-write`, `semaphore`, `multi`, `leader-latch`, `leader-selector`, with commas between, or `all`.
+    /// Which locks: `mutex`, `read-write`, `semaphore`, `multi`, `leader-latch`, `leader-selector`, with commas between, or `all`;
+    /// or `none`, beside caches.
     #[arg(long, default_value = "all", value_parser = all_or::<LockKind>, value_name = "LOCKS")]
     lock: Several<LockKind>,
     /// What stands between a client that has lost its lock and the data: `plain` (nothing), `guarded`, `transaction`, `token`, with
     /// commas between, or `all`.
     #[arg(long, default_value = "all", value_parser = all_or::<Variant>, value_name = "VARIANTS")]
     variant: Several<Variant>,
+    /// Each client also keeps a cache of nodes that all clients write to; after each strike it is compared with the servers.
+    #[arg(long)]
+    cache: bool,
     /// Repeats the decisions of another run. By default a random one, which is printed.
     #[arg(long)]
     seed: Option<u64>,
@@ -82,7 +86,8 @@ pub(crate) struct RunArguments {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     clients: u32,
     /// Other clients of ZooKeeper that do the same work beside ours, three of each, with a mutex each: `curator`, `kazoo`. Beside
-    /// leaders, three more of `curator`, with a leader latch and a selector for each of Curator's session error policies.
+    /// leaders, three more of `curator`, with a leader latch and a selector for each of Curator's session error policies. With
+    /// `--cache`, also `curator-caches` and `kazoo-caches`: two of each, with caches of the same nodes.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     peers: Vec<Peer>,
     /// Where the histories go: an empty or a new directory. By default a temporary one, which is kept unless the run was clean.
@@ -101,16 +106,19 @@ pub(crate) struct RunArguments {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Several<T>(Vec<T>);
 
-/// Reads names with commas between, or `all`.
+/// Reads names with commas between, or `all`, or `none`.
 fn all_or<T: ValueEnum>(text: &str) -> Result<Several<T>, String> {
     if text == "all" {
         return Ok(Several(T::value_variants().to_vec()));
+    }
+    if text == "none" {
+        return Ok(Several(Vec::new()));
     }
     let read = |name: &str| {
         T::from_str(name, false).map_err(|_| {
             let known = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
             let known: Vec<_> = known.map(|value| value.get_name().to_owned()).collect();
-            format!("there is no {name:?}; there are {} and all", known.join(", "))
+            format!("there is no {name:?}; there are {}, all and none", known.join(", "))
         })
     };
     text.split(',').map(read).collect::<Result<_, _>>().map(Several)
@@ -134,6 +142,7 @@ impl RunArguments {
             nemeses: self.nemesis.clone(),
             locks: self.lock.0.clone(),
             variants: self.variant.0.clone(),
+            caches: self.cache,
             clients: self.clients,
             peers: self.peers.clone(),
             // Short enough to be typed again.

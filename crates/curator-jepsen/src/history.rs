@@ -5,8 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod cache;
 mod files;
 
+pub use cache::{CACHE, CACHE_SLOW, CACHED, CacheSeen, Node};
 pub use files::{Histories, HistoryError};
 
 /// One line of a history.
@@ -224,6 +226,14 @@ pub enum What {
         /// What became of it.
         outcome: Outcome,
     },
+    /// Of a cache, or of what it copies.
+    Cache {
+        /// Which cache: the key of a part.
+        part: String,
+        /// What happened.
+        #[serde(flatten)]
+        seen: CacheSeen,
+    },
 }
 
 impl What {
@@ -246,7 +256,8 @@ impl What {
             | Self::Session { .. }
             | Self::Resting
             | Self::Closed { .. }
-            | Self::NotAcquired { .. } => None,
+            | Self::NotAcquired { .. }
+            | Self::Cache { .. } => None,
         }
     }
 }

@@ -16,11 +16,13 @@ pub const KAZOO_PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 /// Names the class path of `CuratorWorker` and `CuratorLeaders`: their classes and Curator's jars.
 pub const CURATOR_CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
-/// The worker for kazoo.
-const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_worker.py");
+/// The directory of the workers for kazoo.
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
 /// Another client's recipes, with the same work: `lock-set` in the variant `plain`. `cargo xtask jepsen` prepares what they
 /// need.
+///
+/// Caches write nothing: they copy what our workers write.
 ///
 /// Their programs are in `peers/`. They are asked in the same way as our worker, but look neither at the parts of the
 /// [`Work`](crate::work::Work) nor at its seed. Each has a path and sets of its own, as their locks do not exclude each other.
@@ -32,8 +34,12 @@ pub enum Peer {
     /// one that has its session error policy. On the command line it is `curator` too.
     #[value(skip)]
     CuratorLeaders,
+    /// Curator's `CuratorCache`, in Java.
+    CuratorCaches,
     /// Kazoo's `Lock`, in Python.
     Kazoo,
+    /// Kazoo's `TreeCache`, in Python.
+    KazooCaches,
 }
 
 /// A peer that has not been prepared.
@@ -55,8 +61,16 @@ impl Peer {
             Self::CuratorLeaders => {
                 &["curator-latch", "curator-latch-session", "curator-selector", "curator-selector-session"]
             }
+            Self::CuratorCaches => &["curator-cache"],
             Self::Kazoo => &["kazoo-plain"],
+            Self::KazooCaches => &["kazoo-cache"],
         }
+    }
+
+    /// Whether it is a cache. Then it has no part of the work.
+    #[must_use]
+    pub fn is_cache(self) -> bool {
+        matches!(self, Self::CuratorCaches | Self::KazooCaches)
     }
 
     /// Those that take part beside these locks if this one is asked for.
@@ -68,7 +82,7 @@ impl Peer {
                 let both = [(Self::Curator, others), (Self::CuratorLeaders, leaders)];
                 both.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(peer, _)| peer).collect()
             }
-            Self::CuratorLeaders | Self::Kazoo => vec![self],
+            Self::CuratorLeaders | Self::Kazoo | Self::CuratorCaches | Self::KazooCaches => vec![self],
         }
     }
 
@@ -80,26 +94,27 @@ impl Peer {
     pub fn command(self) -> Result<Command, PeerMissing> {
         let missing = |variable| PeerMissing { peer: self, variable };
         match self {
-            Self::Curator | Self::CuratorLeaders => {
-                let classpath = classpath().ok_or_else(|| missing(CURATOR_CLASSPATH))?;
-                let class = if self == Self::Curator { "CuratorWorker" } else { "CuratorLeaders" };
-                Ok(curator(&classpath, java(), class))
-            }
-            Self::Kazoo => {
-                let mut command = Command::new(python().ok_or_else(|| missing(KAZOO_PYTHON))?);
-                command.arg(KAZOO_WORKER);
-                Ok(command)
-            }
+            Self::Curator => curator("CuratorWorker").ok_or_else(|| missing(CURATOR_CLASSPATH)),
+            Self::CuratorLeaders => curator("CuratorLeaders").ok_or_else(|| missing(CURATOR_CLASSPATH)),
+            Self::CuratorCaches => curator("CuratorCaches").ok_or_else(|| missing(CURATOR_CLASSPATH)),
+            Self::Kazoo => kazoo("kazoo_worker.py").ok_or_else(|| missing(KAZOO_PYTHON)),
+            Self::KazooCaches => kazoo("kazoo_caches.py").ok_or_else(|| missing(KAZOO_PYTHON)),
         }
     }
 }
 
-fn curator(classpath: &OsString, java: OsString, class: &str) -> Command {
-    let mut command = Command::new(java);
+fn curator(class: &str) -> Option<Command> {
+    let mut command = Command::new(java());
     // There are several of them on a machine, none of which has much to do.
-    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classpath);
+    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classpath()?);
     command.arg(class);
-    command
+    Some(command)
+}
+
+fn kazoo(program: &str) -> Option<Command> {
+    let mut command = Command::new(python()?);
+    command.arg(Path::new(PEERS).join(program));
+    Some(command)
 }
 
 /// Java, found as the servers find it: from `JAVA_HOME`, or else from `PATH`.
@@ -123,7 +138,9 @@ impl fmt::Display for Peer {
         f.write_str(match self {
             Self::Curator => "curator",
             Self::CuratorLeaders => "curator-leaders",
+            Self::CuratorCaches => "curator-caches",
             Self::Kazoo => "kazoo",
+            Self::KazooCaches => "kazoo-caches",
         })
     }
 }

@@ -38,7 +38,7 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
     let after = |at: Option<u64>| at.map(|at| Duration::from_nanos(at.saturating_sub(healed)));
     let times = {
         let progress = scene.journal.progress();
-        let parts = scene.ours().flat_map(|client| client.parts().map(|part| (client.number(), part)));
+        let parts = scene.ours().flat_map(|client| client.tasks().map(|part| (client.number(), part)));
         parts.map(|(client, part)| progress.since_mark(client, &part)).collect::<Vec<_>>()
     };
     let first_acquire = after(times.iter().flatten().min().copied());

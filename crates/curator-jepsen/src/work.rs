@@ -36,12 +36,52 @@ pub struct Work {
     pub boottime_offset: i64,
     /// What to do, each in a task of its own.
     pub parts: Vec<Part>,
+    /// The root of the subtree that the process keeps a cache of; a worker of ours also writes to it.
+    #[serde(default)]
+    pub cached: Option<String>,
 }
 
 /// A line of a worker's standard input: it is to end its loops, give back what it holds, and say
 /// [`Resting`](crate::history::What::Resting) when its client has nothing left to do. Its session goes on, so that whatever it
 /// has forgotten at the servers is still there.
 pub const REST: &str = "rest";
+
+/// A line of a worker's standard input, with the number of a question of the conductor: a process that writes to what it caches is to
+/// pause, and say [`Quiet`](crate::history::CacheSeen::Quiet).
+pub const QUIET: &str = "quiet ";
+
+/// A line of a worker's standard input, with the number of a question of the conductor: a process with a cache is to write down what
+/// that contains.
+pub const LOOK: &str = "look ";
+
+/// A line of a worker's standard input: it may write again.
+pub const AGAIN: &str = "again";
+
+/// What a process with a cache is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheOrder {
+    /// To write, if it is one that does. So it begins.
+    Work,
+    /// See [`QUIET`].
+    Quiet(u32),
+    /// See [`LOOK`].
+    Look(u32),
+    /// To close the cache, and write no more.
+    Rest,
+}
+
+impl CacheOrder {
+    /// What a line of its standard input says, if that is about caches.
+    #[must_use]
+    pub fn read(line: &str) -> Option<Self> {
+        let number = |prefix| line.strip_prefix(prefix).and_then(|number| number.parse().ok());
+        match line {
+            AGAIN => Some(Self::Work),
+            REST => Some(Self::Rest),
+            _ => number(QUIET).map(Self::Quiet).or_else(|| number(LOOK).map(Self::Look)),
+        }
+    }
+}
 
 /// One task of a worker: a lock, and what is done under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

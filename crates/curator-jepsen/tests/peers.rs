@@ -5,11 +5,12 @@
 
 mod support;
 
-use curator_jepsen::history::What;
+use curator_jepsen::checker::check;
+use curator_jepsen::history::{CacheSeen, Event, What};
 use curator_jepsen::peer::Peer;
 use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
-use support::{Run, Worker, acknowledged, check_holds, check_sets, lock_nodes, lose_session, sessions};
+use support::{Run, Worker, acknowledged, check_holds, check_sets, lock_nodes, look, lose_session, sessions};
 
 fn start(run: &Run, peer: Peer, number: u32, connect_string: String) -> Worker {
     let command = peer.command().unwrap_or_else(|missing| panic!("{missing}"));
@@ -62,6 +63,37 @@ async fn what_two_workers_with_curator_write_is_there_at_the_end() {
 #[tokio::test]
 async fn what_two_workers_with_curators_leaders_write_is_there_at_the_end() {
     what_two_of_them_write_is_there_at_the_end(Peer::CuratorLeaders).await;
+}
+
+/// What their caches miss is theirs: here nothing fails, and they are only asked what they contain.
+async fn a_cache_says_what_it_is_told(peer: Peer) {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let command = peer.command().unwrap_or_else(|missing| panic!("{missing}"));
+    let ours = run.start_worker(&run.work_with_cache(0, server.connect_string(), &[]));
+    let theirs = Worker::start(&command, &run.work_with_cache(1, server.connect_string(), &[]));
+    let mut workers = [ours, theirs];
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let is_ready = |event: &Event| matches!(event.what, What::Cache { seen: CacheSeen::Ready, .. });
+    workers[1].until(|history| history.iter().any(is_ready)).await;
+    let tree = look(&mut workers, &client, 0).await;
+    let [ours, theirs] = workers;
+    let (ours, theirs) = (ours.finish().await, theirs.finish().await);
+    assert_eq!(sessions(&theirs).len(), 1);
+    let findings = check(&[ours, theirs, vec![tree]].concat(), &run.store.stop().await);
+    assert_eq!(findings.violations, []);
+    let of_peer = findings.caches.iter().find(|caches| caches.part == peer.keys()[0]).unwrap();
+    assert!(of_peer.events > 0 && (of_peer.looks, of_peer.silent) == (1, 0), "{of_peer:?}");
+}
+
+#[tokio::test]
+async fn a_cache_of_kazoo_says_what_it_is_told() {
+    a_cache_says_what_it_is_told(Peer::KazooCaches).await;
+}
+
+#[tokio::test]
+async fn a_cache_of_curator_says_what_it_is_told() {
+    a_cache_says_what_it_is_told(Peer::CuratorCaches).await;
 }
 
 #[tokio::test]

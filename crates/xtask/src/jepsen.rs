@@ -40,8 +40,12 @@ fn peers(arguments: &[String]) -> Result<BTreeSet<Client>, String> {
             None => None,
         };
         for name in list.unwrap_or_default().split(',').filter(|name| !name.is_empty()) {
-            let peer = PEERS.into_iter().find(|peer| peer.name() == name).ok_or_else(|| {
-                format!("--peers: \"{name}\" is not a peer; give `curator`, `kazoo`, or both with a comma between them")
+            let client = name.strip_suffix("-caches").unwrap_or(name);
+            let peer = PEERS.into_iter().find(|peer| peer.name() == client).ok_or_else(|| {
+                format!(
+                    "--peers: \"{name}\" is not a peer; give some of `curator`, `kazoo`, `curator-caches` and `kazoo-caches`, \
+                     with commas between them"
+                )
             })?;
             peers.insert(peer);
         }
@@ -69,6 +73,7 @@ mod tests {
         assert_eq!(peers("--seconds 60"), []);
         assert_eq!(peers("--peers curator,kazoo --seed 1"), [Client::Curator, Client::Kazoo]);
         assert_eq!(peers("--seed 1 --peers=kazoo"), [Client::Kazoo]);
+        assert_eq!(peers("--peers curator-caches,curator"), [Client::Curator]);
         // The program itself complains of these.
         assert_eq!(peers("--peers"), []);
         assert_eq!(peers("--peersx kazoo"), []);

@@ -50,6 +50,16 @@ pub enum Kind {
     RefusedWrite,
     /// A set has changed under a reader.
     ReadChanged,
+    /// An event of a cache does not fit those before it.
+    Replay,
+    /// A cache has reported an older state than before.
+    Backwards,
+    /// After quiet, a cache differs from its stream, or from the servers.
+    Differs,
+    /// A cache is not current long after an outage.
+    Stale,
+    /// A cache lacks what its client has written.
+    NotCaughtUp,
     /// The history contradicts itself.
     Malformed,
 }
@@ -67,6 +77,11 @@ impl fmt::Display for Kind {
             Self::LostUpdate => "lost update",
             Self::RefusedWrite => "refused write",
             Self::ReadChanged => "read changed",
+            Self::Replay => "replay",
+            Self::Backwards => "backwards",
+            Self::Differs => "differs",
+            Self::Stale => "stale",
+            Self::NotCaughtUp => "not caught up",
             Self::Malformed => "malformed",
         })
     }
@@ -98,6 +113,7 @@ impl Violation {
             Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
             Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
             Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,
+            Kind::Replay | Kind::Backwards | Kind::Differs | Kind::Stale | Kind::NotCaughtUp => false,
         }
     }
 }
@@ -201,6 +217,34 @@ pub struct Findings {
     pub of_peers: Vec<Violation>,
     /// What came of each strike for the leaders of each part.
     pub leaders: Vec<Aftermath>,
+    /// What came of each strike for the caches.
+    pub caches: Vec<CacheAftermath>,
+}
+
+/// What came of a strike for the caches of one kind, in all processes, from before it began until before the next one did, or the
+/// end. Before the first strike, the nemesis is `none`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheAftermath {
+    /// The name of the nemesis; of two at once, both.
+    pub nemesis: String,
+    /// Which caches, or which consumers of them.
+    pub part: String,
+    /// Events of their streams.
+    pub events: usize,
+    /// How often a stream has skipped events.
+    pub resyncs: usize,
+    /// How often the content of a cache was compared with the servers.
+    pub looks: usize,
+    /// How often the content of a cache differed from the servers, or from the replay of its stream.
+    pub differing: usize,
+    /// In how many nodes.
+    pub nodes: usize,
+    /// How often a cache has not answered, or was not current.
+    pub silent: usize,
+    /// States that were older than one reported before.
+    pub backwards: usize,
+    /// Events that did not fit those before them.
+    pub misfits: usize,
 }
 
 /// What came of a strike for the leaders of one part, from before it began until before the next one did, or the end.
@@ -227,6 +271,7 @@ impl Findings {
         mut found: Vec<Violation>,
         apart: &[Violation],
         leaders: Vec<Aftermath>,
+        caches: Vec<CacheAftermath>,
     ) -> Self {
         found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
         for violation in &found {
@@ -237,9 +282,8 @@ impl Findings {
         for violation in apart {
             parts.entry(violation.part.clone()).or_default().held_without_node += 1;
         }
-        let is_ours =
-            |violation: &Violation| violation.kind == Kind::Malformed || parts::part(&violation.part).is_some();
+        let is_ours = |violation: &Violation| violation.kind == Kind::Malformed || parts::is_ours(&violation.part);
         let (violations, of_peers) = found.into_iter().partition(is_ours);
-        Self { began, parts, violations, of_peers, leaders }
+        Self { began, parts, violations, of_peers, leaders, caches }
     }
 }

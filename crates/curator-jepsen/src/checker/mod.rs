@@ -72,10 +72,16 @@
 //! conductor's events `Nemesis` and `Finishing` delimit it. A term that was never found valid does not count, and the last term
 //! before a loss ends when it was last found valid. So the interval is never too short, and too long by about the sampling interval.
 //!
+//! # Caches
+//!
+//! What caches report has rules of its own: see `caches/mod.rs`. They do not relate to holds.
+//!
 //! # Cost
 //!
-//! Only the holds and writes are kept, not the samples; everything is sorted once and swept.
+//! Only the holds and writes are kept, not the samples; everything is sorted once and swept. Streams of caches are replayed as they
+//! are read.
 
+mod caches;
 mod capacity;
 mod claims;
 mod findings;
@@ -95,7 +101,7 @@ mod tokens;
 mod validity;
 mod write;
 
-pub use findings::{Aftermath, Findings, HoldKey, Kind, Tally, Violation};
+pub use findings::{Aftermath, CacheAftermath, Findings, HoldKey, Kind, Tally, Violation};
 pub(crate) use parts::{leaders, part};
 
 use crate::history::Event;
@@ -141,7 +147,9 @@ impl Checker {
         validity::check(&run, &mut parts, &mut found);
         sets::check(&run, sets, &mut parts, &mut found);
         readers::check(&run, &mut parts, &mut found);
-        Findings::new(run.began, parts, found, &apart, leaders)
+        let strikes: Vec<_> = run.strikes.finish(u64::MAX).collect();
+        let caches = std::mem::take(&mut run.caches).finish(&strikes, &mut found);
+        Findings::new(run.began, parts, found, &apart, leaders, caches)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 
+use crate::history::{CACHE, CACHE_SLOW};
 use crate::peer::Peer;
 use crate::work::{LockKind, Part, Variant};
 
@@ -9,6 +10,11 @@ use crate::work::{LockKind, Part, Variant};
 pub(crate) fn part(key: &str) -> Option<Part> {
     let (lock, variant) = key.rsplit_once('-')?;
     Some(Part { lock: LockKind::from_str(lock, false).ok()?, variant: Variant::from_str(variant, false).ok()? })
+}
+
+/// Whether what breaks in the part with this key is a failure of ours: in a lock, or in our cache.
+pub(crate) fn is_ours(key: &str) -> bool {
+    part(key).is_some() || [CACHE, CACHE_SLOW].contains(&key)
 }
 
 /// Which leaders a part is about, whatever its variant; `None` if it is about a lock.
@@ -36,7 +42,7 @@ mod tests {
                 assert_eq!(part(&of_ours.key()), Some(of_ours));
             }
         }
-        let peers = [Peer::Curator, Peer::CuratorLeaders, Peer::Kazoo];
+        let peers = [Peer::Curator, Peer::CuratorLeaders, Peer::CuratorCaches, Peer::Kazoo, Peer::KazooCaches];
         for peer in peers.iter().flat_map(|peer| peer.keys()).copied().chain(["", "plain", "mutex"]) {
             assert_eq!(part(peer), None, "{peer}");
         }

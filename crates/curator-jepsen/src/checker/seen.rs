@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::caches::Caches;
 use super::findings::{HoldKey, Kind, Tally, Violation};
 use super::strikes::Strikes;
 use crate::history::{DELETE_NODES, Event, HoldId, Outcome, Phase, What};
@@ -32,6 +33,7 @@ pub(crate) struct Run {
     /// For how long a nemesis was at work that may have kept news from the clients, in the order of their begin.
     pub(crate) disturbances: Vec<Stop>,
     pub(crate) strikes: Strikes,
+    pub(crate) caches: Caches,
     /// The session timeouts that our clients were granted, in nanoseconds.
     pub(crate) timeouts: HashMap<i64, u64>,
     /// What an operator has deleted, by the session that it belonged to.
@@ -190,6 +192,7 @@ impl Seen {
                 let hold = self.hold(key(hold));
                 hold.releasing = Some(hold.releasing.map_or(at, |releasing| releasing.min(at)));
             }
+            What::Cache { part, seen } => self.run.caches.see(at, (event.worker, event.life), part, seen),
             What::NotAcquired { part, .. } => self.run.tallies.entry(part.clone()).or_default().not_acquired += 1,
             What::Read { hold, set, before, elements, digest, .. } => {
                 let (set, before, elements, digest) = (self.name(set), *before, *elements, *digest);

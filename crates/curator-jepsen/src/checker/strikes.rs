@@ -51,3 +51,10 @@ impl Strikes {
         })
     }
 }
+
+impl Strike {
+    /// Whether it is the latest strike at that time.
+    pub(crate) fn lasts_at(&self, at: u64) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+}

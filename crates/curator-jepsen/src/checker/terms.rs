@@ -65,9 +65,3 @@ fn leaderless(terms: &[Span<'_>], reached: &[u64], strike: &Strike) -> u64 {
     }
     strike.to.saturating_sub(led_until).max(longest)
 }
-
-impl Strike {
-    fn lasts_at(&self, at: u64) -> bool {
-        (self.from..self.to).contains(&at)
-    }
-}

@@ -17,6 +17,8 @@ pub(crate) fn line(began: u64, event: &Event) -> String {
             let doubt = if *is_confirmed { "" } else { ", which nobody has confirmed" };
             format!("deletes {node} of session {session:#x}, created by {created}, after {}{doubt}", time(*before))
         }
+        // They are too many; what is found in them says which nodes it is about.
+        What::Cache { part, .. } => format!("has an event of {part}"),
         What::Finishing => "tells clients to finish".to_owned(),
         What::Session { session, client, timeout_ms } => {
             let client = client.as_ref().map(|client| format!(" of its client {client}")).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! What a run has shown, for humans: tables of numbers, and what was broken with the events around it.
 
 mod around;
+mod caches;
 mod directory;
 mod document;
 mod leaders;

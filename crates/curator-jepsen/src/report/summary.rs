@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::Report;
 use super::recovery::{self, Counted, Left, Recovery};
 use super::table::Table;
-use super::{leaders, parts};
+use super::{caches, leaders, parts};
 use crate::checker::{Tally, part};
 use crate::work::Variant;
 
@@ -28,7 +28,9 @@ pub fn summary(reports: &[Report]) -> String {
     let aftermaths = reports.iter().flat_map(|report| &report.findings.leaders);
     let leaders = leaders::tables(aftermaths.map(|one| (row(&one.nemesis), one)));
     let tables = [head, runs(reports, &different), parts::table(&sums), recovery::table(&recoveries)];
-    let tables = tables.into_iter().chain(leaders.into_iter().flatten());
+    let aftermaths = reports.iter().flat_map(|report| &report.findings.caches);
+    let caches = caches::table(aftermaths.map(|one| (row(&one.nemesis), one)));
+    let tables = tables.into_iter().chain(leaders.into_iter().flatten()).chain(caches);
     tables.map(|table| table.markdown()).collect::<Vec<_>>().join("\n")
 }
 

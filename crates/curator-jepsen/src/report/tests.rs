@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::checker::tests::story::{Story, mutex, on};
 use crate::checker::{HoldKey, Kind};
-use crate::history::{CONDUCTOR, Event, HistoryError, Outcome, Phase, What};
+use crate::history::{CACHE, CACHED, CONDUCTOR, CacheSeen, Event, HistoryError, Node, Outcome, Phase, What};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -159,11 +159,7 @@ fn a_defect_of_a_peers_lock_is_reported_and_does_not_fail_the_run() {
     }
     let report = checked(&events, &Final { recovery: Vec::new(), parts: Vec::new(), ..finale() });
     assert!(report.is_clean());
-    assert!(
-        report.text().ends_with("\nOf the peers' locks, which fails no run: 1 exclusivity.\n"),
-        "{}",
-        report.text()
-    );
+    assert!(report.text().ends_with("\nOf the peers, which fails no run: 1 exclusivity.\n"), "{}", report.text());
 }
 
 /// A hold of a guarded mutex whose write comes two seconds too late, and is gone.
@@ -253,4 +249,29 @@ fn several_runs_stand_in_the_same_tables() {
     for line in lines {
         assert!(text.lines().any(|it| it == line), "{line}\n{text}");
     }
+}
+
+#[test]
+fn what_caches_have_missed_stands_in_a_table_and_caches_that_were_never_compared_are_idle() {
+    let node =
+        |path: &str, czxid| Node { path: format!("{CACHED}{path}"), czxid, mzxid: czxid, data: "data".to_owned() };
+    let (root, other) = (node("", 1), node("/a", 2));
+    let cache = Story::of("kazoo-cache").client(3).cache(second(6), CacheSeen::Created { node: root.clone() });
+    let looked = CacheSeen::Snapshot { asked: second(7), look: Some(0), is_current: None, nodes: vec![root.clone()] };
+    let tree = CacheSeen::Tree { look: 0, asked: vec![3], nodes: vec![root, other] };
+    let cache = cache.cache(second(8), looked);
+    let cache = cache.conductor(second(9), What::Cache { part: CACHE.to_owned(), seen: tree });
+    let mut events: Vec<_> = events().into_iter().filter(|event| event.worker == CONDUCTOR).collect();
+    events.extend(cache.events);
+    let parts = vec![CACHE.to_owned()];
+    let directory = directory(&events);
+    let lines = events.iter().filter(|event| event.worker == 3);
+    let lines: String = lines.map(|event| serde_json::to_string(event).unwrap() + "\n").collect();
+    fs::write(directory.path().join("w3.0.jsonl"), lines).unwrap();
+    Final { parts, recovery: Vec::new(), ..finale() }.write(directory.path()).unwrap();
+    let report = check_directory(directory.path()).unwrap();
+    assert_eq!(report.idle, [CACHE]);
+    let text = summary(&[report]);
+    let line = "| leader-killed | kazoo-cache | 1 | 1 | 1 | 0 | 1 | 0 | 0 | 0 |";
+    assert!(text.lines().any(|it| it == line), "{text}");
 }

@@ -17,6 +17,7 @@ pub use self::about::today;
 pub use self::schedule::Choice;
 pub use self::versions::{curator_version, kazoo_version, locked_version, versions};
 use self::{directory::Directory, schedule::Schedule};
+use crate::history::CACHE;
 use crate::nemesis::Strike;
 use crate::peer::Peer;
 use crate::recovery;
@@ -38,6 +39,8 @@ pub struct Options {
     pub locks: Vec<LockKind>,
     /// In which variants. Each client does each of them with each lock, at the same time.
     pub variants: Vec<Variant>,
+    /// Whether each client also keeps a cache of nodes that all of them write to.
+    pub caches: bool,
     /// How many clients of ours.
     pub clients: u32,
     /// Which other clients of ZooKeeper do the same work beside them.
@@ -82,6 +85,7 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
         clients: options.clients,
         peers: &options.peers,
         parts: &parts,
+        caches: options.caches,
         seed: options.seed,
     };
     let versions = versions(&options.peers);
@@ -93,7 +97,7 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
     let End { clients, unclosed, at_rest, at_end } = scene.finish().await?;
     let counted = |remains: Remains| Counted { nodes: remains.nodes.len(), watches: remains.watches };
     let left = Left { clients, unclosed, at_rest: counted(at_rest), at_end: counted(at_end) };
-    let parts = parts.iter().map(Part::key).collect();
+    let parts = parts.iter().map(Part::key).chain(options.caches.then(|| CACHE.to_owned())).collect();
     let end = Final { sets: scene.sets().await?, about, parts, recovery, left: Some(left) };
     end.write(directory).map_err(RunError::io("write what the run has ended with"))?;
     scene.journal.say("checking");
@@ -124,6 +128,7 @@ async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery
             (None, _) => now(),
         };
         recovery.push(recovery::measure(scene, &name, healed).await?);
+        scene.look().await?;
     }
     Ok(recovery)
 }

@@ -10,9 +10,9 @@ use rustix::process::Signal;
 
 use super::process::Process;
 use super::{Journal, RunError, millis};
-use crate::history::What;
+use crate::history::{CACHE, What};
 use crate::peer::Peer;
-use crate::work::{Part, REST, Work};
+use crate::work::{Part, Work};
 
 /// See the module. Dropping it kills its process.
 #[derive(Debug)]
@@ -120,10 +120,10 @@ impl Client {
         }
     }
 
-    /// It is to end what it does, but not its session. Only ours can do that.
-    pub(super) fn tell_to_rest(&self) {
+    /// Writes a line to its process, one of those in `work.rs`.
+    pub(super) fn tell(&self, line: &str) {
         if let Some(process) = &mut self.state().process {
-            process.tell(REST);
+            process.tell(line);
         }
     }
 
@@ -163,6 +163,12 @@ impl Client {
     pub(crate) fn parts(&self) -> impl Iterator<Item = String> + use<> {
         let parts: Vec<_> = self.state().work.parts.iter().map(Part::key).collect();
         parts.into_iter().chain(self.peer.into_iter().flat_map(Peer::keys).map(ToString::to_string))
+    }
+
+    /// The keys of all in which it must make progress after a nemesis.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = String> + use<> {
+        let caches = self.state().work.cached.is_some() && self.peer.is_none();
+        self.parts().chain(caches.then(|| CACHE.to_owned()))
     }
 
     /// One proxy for each server.

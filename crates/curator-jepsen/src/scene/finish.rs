@@ -6,6 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Client, POLL, Remains, RunError, Scene};
 use crate::history::What;
+use crate::work::REST;
 
 /// How long the clients may take to rest, or to finish: they give back what they hold, and close their sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,6 +31,7 @@ impl Scene {
     pub(crate) async fn finish(&self) -> Result<End, RunError> {
         let (ours, peers): (Vec<&Client>, Vec<&Client>) =
             self.clients.iter().partition(|client| client.peer().is_none());
+        self.look().await?;
         self.journal.write(What::Finishing)?;
         // Theirs are the only watches but ours. That one of them does not finish is told, and no more.
         if !peers.is_empty() {
@@ -53,7 +55,8 @@ impl Scene {
 
     /// Returns the numbers of those that did not come to rest.
     async fn rest(&self, clients: &[&Client]) -> Result<Vec<u32>, RunError> {
-        clients.iter().for_each(|client| client.tell_to_rest());
+        // What they do is to end, but not their sessions.
+        clients.iter().for_each(|client| client.tell(REST));
         let end = Instant::now() + PATIENCE;
         loop {
             clients.iter().try_for_each(|client| client.check(&self.journal))?;

@@ -4,6 +4,7 @@ mod client;
 mod error;
 mod finish;
 mod journal;
+mod look;
 mod nodes;
 mod process;
 mod progress;
@@ -12,6 +13,7 @@ mod tied;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Error as ClientError, RetryNTimes};
@@ -29,6 +31,7 @@ pub use self::process::Process;
 pub(crate) use self::progress::Progress;
 pub(crate) use self::remains::Remains;
 pub use self::tied::exec_tied;
+use crate::history::CACHED;
 use crate::peer::Peer;
 use crate::store::Store;
 use crate::work::{Part, Work};
@@ -49,6 +52,8 @@ pub(crate) const SLACK: Duration = Duration::from_secs(2);
 pub(crate) const MEMBERS: usize = 3;
 /// How many processes of each of the peers there are.
 const PEERS: u32 = 3;
+/// How many there are of those that only keep caches, each of which sees what all the others see.
+const CACHES: u32 = 2;
 
 /// A set is used for this long: so that reading and writing it stays cheap; but much longer than a client is away, or what it
 /// overwrites when it comes back would be sets that nobody else has written to.
@@ -72,6 +77,8 @@ pub(crate) struct Cast<'a> {
     pub(crate) clients: u32,
     pub(crate) peers: &'a [Peer],
     pub(crate) parts: &'a [Part],
+    /// Whether clients of ours keep caches.
+    pub(crate) caches: bool,
     pub(crate) seed: u64,
 }
 
@@ -84,6 +91,8 @@ pub(crate) struct Scene {
     pub(crate) store: Store,
     /// A session that no nemesis touches but by way of the servers. It retries nothing.
     operator: CuratorClient,
+    /// How often the caches were asked for what they contain; `None` without caches.
+    looks: Option<AtomicU32>,
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -91,7 +100,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Scene {
-    /// Starts everything, and waits until each part of each client of ours has acquired its lock once.
+    /// Starts everything, and waits until each part of each client of ours has acquired its lock once, and each cache is there.
     pub(crate) async fn start(cast: &Cast<'_>) -> Result<Self, RunError> {
         let journal = Journal::start(cast.directory)?;
         journal.say("starting the ensemble");
@@ -103,11 +112,15 @@ impl Scene {
         let operator = CuratorClient::builder(cluster.connect_string()).session_timeout(SESSION_TIMEOUT);
         let operator = operator.name("operator").retry_policy(RetryNTimes::new(0, POLL).map_err(ClientError::from)?);
         let operator = operator.start()?;
-        let mut scene = Self { journal, cluster, clients: Vec::new(), store, operator };
+        let looks = cast.caches.then(|| AtomicU32::new(0));
+        let mut scene = Self { journal, cluster, clients: Vec::new(), store, operator, looks };
         let ours = (0..cast.clients).map(|_| None);
         let locks: Vec<_> = cast.parts.iter().map(|part| part.lock).collect();
         let peers = cast.peers.iter().flat_map(|peer| peer.beside(&locks));
-        let peers = peers.flat_map(|peer| (0..PEERS).map(move |_| Some(peer)));
+        let peers = peers.flat_map(|peer| {
+            let count = if peer.is_cache() { CACHES } else { PEERS };
+            (0..count).map(move |_| Some(peer))
+        });
         for (number, peer) in (0..).zip(ours.chain(peers)) {
             let client = Client::prepare(scene.work(number, peer, cast), peer, &scene.cluster, cast.program)?;
             client.start(&scene.journal)?;
@@ -142,6 +155,7 @@ impl Scene {
             think_ms: millis(THINK),
             boottime_offset: boottime_offset(),
             parts: if peer.is_none() { cast.parts.to_vec() } else { Vec::new() },
+            cached: cast.caches.then(|| CACHED.to_owned()),
         }
     }
 
@@ -167,7 +181,7 @@ impl Scene {
     pub(crate) fn idle(&self) -> Vec<(u32, String)> {
         let mut progress = self.journal.progress();
         progress.read();
-        let parts = self.ours().flat_map(|client| client.parts().map(|part| (client.number(), part)));
+        let parts = self.ours().flat_map(|client| client.tasks().map(|part| (client.number(), part)));
         parts.filter(|(number, part)| progress.since_mark(*number, part).is_none()).collect()
     }
 
@@ -212,10 +226,12 @@ impl Scene {
     }
 
     /// How many watches the servers keep for sessions other than these; `None` if one of them does not answer.
+    /// Without those of caches: they are in a second session of a client, whose number it does not publish.
     pub(crate) async fn watches_of_others(&self, sessions: &BTreeSet<i64>) -> Option<usize> {
         let mut count = 0;
         for member in self.cluster.members() {
-            let watches = member.watches_by_path().await.ok()?;
+            let mut watches = member.watches_by_path().await.ok()?;
+            watches.retain(|path, _| !path.starts_with(CACHED));
             count += watches.values().flatten().filter(|session| !sessions.contains(session)).count();
         }
         Some(count)

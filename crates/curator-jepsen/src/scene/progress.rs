@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use crate::history::{Event, What};
+use crate::history::{CacheSeen, Event, What};
 
 /// Follows the histories of all clients, each in its present life.
 #[derive(Debug, Default)]
@@ -28,6 +28,9 @@ struct Followed {
     /// The latest one of each of its clients: a process of a peer may have several.
     sessions: BTreeMap<Option<String>, i64>,
     rests: bool,
+    /// To which of the conductor's questions it has answered: that it is quiet, and what its caches contain.
+    quiet: Option<u32>,
+    looked: Option<u32>,
     /// Why its client was not closed as it should be.
     unclosed: Option<String>,
 }
@@ -35,8 +38,16 @@ struct Followed {
 impl Progress {
     /// From now on, follows another history of a client: that of its next life.
     pub(crate) fn follow(&mut self, client: u32, path: PathBuf) {
-        self.followed
-            .insert(client, Followed { path, read: 0, sessions: BTreeMap::new(), rests: false, unclosed: None });
+        let followed = Followed {
+            path,
+            read: 0,
+            sessions: BTreeMap::new(),
+            rests: false,
+            quiet: None,
+            looked: None,
+            unclosed: None,
+        };
+        self.followed.insert(client, followed);
     }
 
     /// Counts the progress from a time on, which must not be before the last [`read`](Self::read).
@@ -70,6 +81,19 @@ impl Progress {
                     self.sessions += 1;
                     if let Some(followed) = followed {
                         followed.sessions.insert(client, session);
+                    }
+                }
+                What::Cache { part, seen: CacheSeen::Snapshot { asked, look, .. } } => {
+                    if asked > self.mark {
+                        self.since.entry((client, part)).or_insert(at);
+                    }
+                    if let Some(followed) = followed {
+                        followed.looked = followed.looked.max(look);
+                    }
+                }
+                What::Cache { seen: CacheSeen::Quiet { look }, .. } => {
+                    if let Some(followed) = followed {
+                        followed.quiet = Some(look);
                     }
                 }
                 What::Resting => {
@@ -107,6 +131,16 @@ impl Progress {
         self.followed.get(&client).is_some_and(|followed| followed.rests)
     }
 
+    /// Whether a client in its present life is quiet for this question of the conductor.
+    pub(crate) fn is_quiet(&self, client: u32, look: u32) -> bool {
+        self.followed.get(&client).is_some_and(|followed| followed.quiet == Some(look))
+    }
+
+    /// Whether a client in its present life has answered what its cache contains.
+    pub(crate) fn has_looked(&self, client: u32, look: u32) -> bool {
+        self.followed.get(&client).is_some_and(|followed| followed.looked == Some(look))
+    }
+
     /// Why a client could not close its session for sure, if it could not.
     pub(crate) fn unclosed(&self, client: u32) -> Option<String> {
         self.followed.get(&client)?.unclosed.clone()
@@ -134,7 +168,9 @@ impl Followed {
 
 /// Most lines are about something else: they need not be parsed.
 fn may_tell(line: &str) -> bool {
-    ["\"acquired\"", "\"session\"", "\"resting\"", "\"closed\""].iter().any(|what| line.contains(what))
+    ["\"acquired\"", "\"session\"", "\"resting\"", "\"closed\"", "\"snapshot\"", "\"quiet\""]
+        .iter()
+        .any(|what| line.contains(what))
 }
 
 #[cfg(test)]

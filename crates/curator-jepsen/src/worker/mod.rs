@@ -6,6 +6,9 @@
 //! [variant](crate::work::Variant) decides where the sets are and what stands between a holder that is too late and the write.
 //! Everything that is seen goes into the history at once.
 
+mod cache;
+mod cache_writer;
+mod cached_nodes;
 mod guarded;
 mod held;
 mod history_file;
@@ -29,11 +32,14 @@ use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::cache::CacheTask;
+use self::cache_writer::CacheWriter;
+pub use self::cached_nodes::cached_nodes;
 use self::history_file::HistoryFile;
 pub use self::node_sets::{NodeSetError, node_sets};
 use self::part::PartTask;
 use crate::history::What;
-use crate::work::{REST, Work};
+use crate::work::{CacheOrder, REST, Work};
 
 /// Why a worker cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +63,9 @@ pub enum WorkerError {
     /// The client or a lock refuses its options.
     #[error(transparent)]
     Recipes(#[from] curator_recipes::Error),
+    /// The cache refuses its options.
+    #[error(transparent)]
+    Cache(#[from] curator_recipes::CacheError),
 }
 
 impl From<client::Error> for WorkerError {
@@ -88,17 +97,23 @@ fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
     let work: Work = serde_json::from_str(&line).map_err(WorkerError::Work)?;
     let runtime = runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
     let (rest, resting) = watch::channel(false);
+    let (orders, ordered) = watch::channel(CacheOrder::Work);
     let (finish, finishing) = watch::channel(false);
-    let working = runtime.block_on(Working::start(work, &resting))?;
+    let working = runtime.block_on(Working::start(work, &resting, &ordered))?;
     let working = runtime.spawn(working.until_finished(finishing));
     // This thread has nothing else to do.
     for line in input.lines() {
-        if line? == REST {
+        let line = line?;
+        if let Some(order) = CacheOrder::read(&line) {
+            orders.send_replace(order);
+        }
+        if line == REST {
             rest.send_replace(true);
         }
     }
     finish.send_replace(true);
     rest.send_replace(true);
+    orders.send_replace(CacheOrder::Rest);
     runtime.block_on(working).map_err(io::Error::from)?
 }
 
@@ -110,8 +125,12 @@ struct Working {
 }
 
 impl Working {
-    /// Starts the client and a task for each part. The ensemble may be down.
-    async fn start(work: Work, stopped: &watch::Receiver<bool>) -> Result<Self, WorkerError> {
+    /// Starts the client and a task for each part, and two for the cache. The ensemble may be down.
+    async fn start(
+        work: Work,
+        stopped: &watch::Receiver<bool>,
+        orders: &watch::Receiver<CacheOrder>,
+    ) -> Result<Self, WorkerError> {
         let history = HistoryFile::append(&work.history, work.worker, work.life)
             .map_err(|cause| WorkerError::History { path: work.history.clone(), cause })?;
         let history = Arc::new(history);
@@ -126,6 +145,10 @@ impl Working {
         let mut parts = JoinSet::new();
         for part in &work.parts {
             parts.spawn(PartTask::new(&work, *part, &client, &history, stopped.clone())?.run());
+        }
+        if let Some(root) = &work.cached {
+            parts.spawn(CacheTask::new(&work, root, &client, &history, orders.clone())?.run());
+            parts.spawn(CacheWriter::new(&work, root, &client, &history, orders.clone()).run());
         }
         Ok(Self { client, history, parts })
     }

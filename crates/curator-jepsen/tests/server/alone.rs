@@ -1,11 +1,12 @@
 //! One worker, to which something happens.
 
-use curator_jepsen::history::{Event, What};
+use curator_jepsen::checker::check;
+use curator_jepsen::history::{CACHE, CACHE_SLOW, CacheSeen, Event, What};
 use curator_jepsen::work::{LockKind, Part, REST, Variant};
 use curator_recipes::client::CuratorClient;
-use curator_test::{FaultProxy, OpCode, TestingServer, until};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session, until};
 
-use crate::support::{LOCKS, Run, acknowledged, lock_nodes, lose_session, sessions};
+use crate::support::{LOCKS, Run, acknowledged, lock_nodes, look, lose_session, sessions};
 
 const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
 
@@ -20,6 +21,40 @@ async fn a_worker_that_loses_its_session_says_so_and_goes_on_in_the_next() {
         _ => None,
     });
     assert!(of_holds.collect::<Vec<_>>().iter().all(|session| sessions.contains(session)));
+}
+
+#[tokio::test]
+async fn the_cache_of_a_worker_is_what_the_servers_have_also_in_the_next_session() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let run = Run::start().await;
+    let mut worker = run.start_worker(&run.work_with_cache(0, proxy.connect_string(), &[PLAIN]));
+    let ready = |history: &[Event]| history.iter().filter(|event| is_seen(event, &CacheSeen::Ready)).count();
+    worker.until(|history| ready(history) == 1 && acknowledged(history, "mutex-plain") > 0).await;
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let mut workers = [worker];
+    let first = look(&mut workers, &client, 0).await;
+    // That of the client, and that of its caches.
+    let sessions = proxy.sessions();
+    assert_eq!(sessions.len(), 2);
+    for session in sessions {
+        close_session(server.address(), &session).await.unwrap();
+    }
+    workers[0].until(|history| ready(history) == 2).await;
+    let second = look(&mut workers, &client, 1).await;
+    let [worker] = workers;
+    let history = [worker.finish().await, vec![first, second]].concat();
+    let has_ended = history.iter().any(|event| is_seen(event, &CacheSeen::State { state: "stale".to_owned() }));
+    assert!(has_ended, "the cache did not say that it was stale");
+    let findings = check(&history, &run.store.stop().await);
+    assert_eq!(findings.violations, []);
+    let looks: Vec<_> = findings.caches.iter().map(|caches| (caches.part.as_str(), caches.looks)).collect();
+    assert_eq!(looks, [(CACHE, 2), (CACHE_SLOW, 2)]);
+    assert!(findings.caches.iter().all(|caches| caches.events > 0), "{findings:?}");
+}
+
+fn is_seen(event: &Event, wanted: &CacheSeen) -> bool {
+    matches!(&event.what, What::Cache { part, seen } if part == CACHE && seen == wanted)
 }
 
 #[tokio::test]

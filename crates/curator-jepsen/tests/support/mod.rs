@@ -7,9 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use curator_jepsen::checker::{FinalSets, Findings, check};
-use curator_jepsen::history::{Event, Outcome, What};
+use curator_jepsen::history::{CACHE, CACHED, CONDUCTOR, CacheSeen, Event, Outcome, What};
 use curator_jepsen::store::Store;
-use curator_jepsen::work::{LockKind, Part, Variant, Work};
+use curator_jepsen::work::{AGAIN, LOOK, LockKind, Part, QUIET, Variant, Work};
+use curator_jepsen::worker::cached_nodes;
 use curator_jepsen::{Process, boottime_offset};
 use curator_recipes::client::{ClockInstant, CuratorClient};
 use curator_test::{FaultProxy, TestingServer, close_session, until};
@@ -64,7 +65,13 @@ impl Run {
             think_ms: 4,
             boottime_offset: boottime_offset(),
             parts: parts.to_vec(),
+            cached: None,
         }
+    }
+
+    /// The same, with a cache.
+    pub(crate) fn work_with_cache(&self, worker: u32, connect_string: String, parts: &[Part]) -> Work {
+        Work { cached: Some(CACHED.to_owned()), ..self.work(worker, connect_string, parts) }
     }
 
     /// Starts a worker of ours.
@@ -184,6 +191,37 @@ pub(crate) fn check_holds(history: &[Event]) {
         );
         assert!(good, "hold {hold}: {story:?}");
     }
+}
+
+/// Has these workers, of which the first writes, pause and say what their caches contain. Returns what the conductor would write:
+/// which nodes there are.
+pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u32) -> Event {
+    let sees = |history: &[Event], wanted: &dyn Fn(&CacheSeen) -> bool| {
+        history.iter().any(|event| matches!(&event.what, What::Cache { seen, .. } if wanted(seen)))
+    };
+    workers[0].tell(&format!("{QUIET}{look}"));
+    workers[0].until(|history| sees(history, &|seen| *seen == CacheSeen::Quiet { look })).await;
+    let nodes = cached_nodes(client).await.unwrap();
+    for worker in &mut *workers {
+        // Peers cannot say that they have caught up.
+        let last = nodes.iter().max_by_key(|node| node.mzxid).cloned();
+        let is_last = |seen: &CacheSeen| match seen {
+            CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => {
+                last.as_ref().is_none_or(|last| node == last)
+            }
+            CacheSeen::Resync { .. } => true,
+            _ => false,
+        };
+        worker.until(|history| sees(history, &is_last)).await;
+        worker.tell(&format!("{LOOK}{look}"));
+        let is_answer = |seen: &CacheSeen| matches!(seen, CacheSeen::Snapshot { look: Some(it), .. } if *it == look);
+        worker.until(|history| sees(history, &is_answer)).await;
+    }
+    workers[0].tell(AGAIN);
+    let asked = (0..).take(workers.len()).collect();
+    let seen = CacheSeen::Tree { look, asked, nodes };
+    let what = What::Cache { part: CACHE.to_owned(), seen };
+    Event { at: ClockInstant::now().as_nanos(), worker: CONDUCTOR, life: 0, what }
 }
 
 /// The names of the nodes below the directories of all locks.

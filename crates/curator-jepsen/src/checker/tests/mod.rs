@@ -1,5 +1,6 @@
 //! Histories with a planted violation of each kind, and the same without it.
 
+mod caches;
 mod capacity;
 mod leaders;
 mod malformed;

@@ -1,7 +1,7 @@
 //! Histories that read like a story.
 
 use crate::checker::{FinalSets, Findings, Kind, check};
-use crate::history::{CONDUCTOR, Claim, Event, HoldId, Outcome, READERS, What};
+use crate::history::{CONDUCTOR, CacheSeen, Claim, Event, HoldId, Outcome, READERS, What};
 
 /// A history of one part of the work, told hold by hold. Times are small numbers.
 ///
@@ -167,6 +167,12 @@ impl Story {
     pub(crate) fn operator_tries_to_delete(self, before: u64, created: i64, worker: u32, is_confirmed: bool) -> Self {
         let (node, session) = (format!("{LOCK}/_c_x-lock-{created:010}"), i64::from(worker) + 100);
         self.conductor(before + 1, What::Deleted { node, session, created, before, is_confirmed })
+    }
+
+    /// The part of the story, a cache, in the process of the client.
+    pub(crate) fn cache(self, at: u64, seen: CacheSeen) -> Self {
+        let part = self.part.to_owned();
+        self.says(at, What::Cache { part, seen })
     }
 
     pub(crate) fn conductor(mut self, at: u64, what: What) -> Self {

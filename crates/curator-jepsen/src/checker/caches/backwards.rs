@@ -1,0 +1,56 @@
+//! No state of a node is older than one that the same stream has reported before.
+
+use std::collections::HashMap;
+
+use super::nodes::show;
+use crate::history::{CacheSeen, Node};
+
+/// The newest state of each path that a stream has reported.
+#[derive(Debug, Default)]
+pub(super) struct Newest {
+    paths: HashMap<String, Newer>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Newer {
+    czxid: i64,
+    mzxid: i64,
+    is_deleted: bool,
+}
+
+impl Newest {
+    /// Takes note of an event. Returns what is older than what was reported before: by `czxid`, then by `mzxid`. A node that was
+    /// reported as deleted is older than its successor, and does not come back.
+    pub(super) fn see(&mut self, seen: &CacheSeen) -> Vec<String> {
+        match seen {
+            CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => {
+                self.report(node, false).into_iter().collect()
+            }
+            CacheSeen::Deleted { node } => self.report(node, true).into_iter().collect(),
+            CacheSeen::Resync { nodes } => {
+                let backwards = nodes.iter().filter_map(|node| self.report(node, false)).collect();
+                for (path, newer) in &mut self.paths {
+                    newer.is_deleted |= !nodes.iter().any(|node| node.path == *path);
+                }
+                backwards
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn report(&mut self, node: &Node, is_deleted: bool) -> Option<String> {
+        let now = Newer { czxid: node.czxid, mzxid: node.mzxid, is_deleted };
+        let before = self.paths.insert(node.path.clone(), now)?;
+        let Newer { czxid, mzxid, .. } = before;
+        // Deleted twice: that does not fit the replay.
+        if before.is_deleted && !is_deleted && now.czxid <= czxid {
+            self.paths.insert(node.path.clone(), before);
+            return Some(format!("{} was reported, which had been deleted: created in {czxid:#x}", show(node)));
+        }
+        if (now.czxid, now.mzxid) < (czxid, mzxid) {
+            self.paths.insert(node.path.clone(), before);
+            return Some(format!("{} was reported after ({czxid:#x}, {mzxid:#x})", show(node)));
+        }
+        None
+    }
+}

@@ -1,0 +1,212 @@
+//! Compares what caches have reported with what can have happened, and with the nodes of the servers.
+//!
+//! | [`Kind`] | What is found |
+//! |---|---|
+//! | `Replay` | an event of a stream that does not fit those before it: `replay.rs` |
+//! | `Backwards` | a state that is older than one reported before: `backwards.rs` |
+//! | `Differs` | after quiet, the replay, the content of the cache or the nodes of the servers differ: `differs.rs` |
+//! | `Stale` | a cache is not current long after an outage, or does not say so: `current.rs` |
+//! | `NotCaughtUp` | `caught_up` has returned without what was written before: `caught_up.rs` |
+//!
+//! After each strike, when all clients have come back, the conductor asks them to write nothing for a while, and each for the content
+//! of its cache; then it reads the nodes from the servers. A stream belongs to one life of a process.
+
+mod backwards;
+mod caught_up;
+mod current;
+mod differs;
+mod nodes;
+mod replay;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::backwards::Newest;
+use self::current::Currency;
+use self::nodes::{Nodes, Snapshot, by_path};
+use self::replay::Replay;
+use self::writes::Writes;
+use super::findings::{CacheAftermath, Kind, Violation};
+use super::parts;
+use super::strikes::Strike;
+use crate::history::CacheSeen;
+
+/// A process, one life of it, and the cache or the consumer in it.
+type StreamKey = (u32, u32, String);
+
+/// What was seen of all caches.
+#[derive(Debug, Default)]
+pub(super) struct Caches {
+    streams: BTreeMap<StreamKey, Stream>,
+    writes: Writes,
+    trees: BTreeMap<u32, Tree>,
+    found: Vec<Found>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    replay: Replay,
+    newest: Newest,
+    currency: Currency,
+    /// When its events came, and when it had to skip some.
+    events: Vec<u64>,
+    resyncs: Vec<u64>,
+    snapshots: Vec<Snapshot>,
+}
+
+/// The nodes of the servers, and the answers to the same question.
+#[derive(Debug, Default)]
+struct Tree {
+    /// When they were read, and which processes were asked; `None` if the run ended before.
+    read: Option<(u64, Vec<u32>, Nodes)>,
+    answers: BTreeMap<StreamKey, Nodes>,
+}
+
+/// What was found before it is known which violations fail a run.
+#[derive(Debug)]
+struct Found {
+    kind: Kind,
+    at: u64,
+    key: StreamKey,
+    /// How many nodes it is about.
+    nodes: usize,
+    detail: String,
+}
+
+impl Caches {
+    /// Takes note of an event. Those of one process come in their order.
+    pub(super) fn see(&mut self, at: u64, (worker, life): (u32, u32), part: &str, seen: &CacheSeen) {
+        let key = (worker, life, part.to_owned());
+        match seen {
+            CacheSeen::Writing { .. } | CacheSeen::Wrote { .. } => self.writes.see(at, (worker, life), seen),
+            CacheSeen::Quiet { .. } | CacheSeen::NotCaughtUp { .. } => {}
+            CacheSeen::Tree { look, asked, nodes } => {
+                self.trees.entry(*look).or_default().read = Some((at, asked.clone(), by_path(nodes)));
+            }
+            CacheSeen::Snapshot { asked, look, is_current, nodes } => {
+                let snapshot = Snapshot { asked: *asked, at, is_current: *is_current, nodes: by_path(nodes) };
+                let stream = self.streams.entry(key.clone()).or_default();
+                if let Some(look) = look {
+                    self.found.extend(stream.answer(&snapshot, &key));
+                    self.trees.entry(*look).or_default().answers.insert(key, snapshot.nodes.clone());
+                }
+                stream.snapshots.push(snapshot);
+            }
+            _ => {
+                let stream = self.streams.entry(key.clone()).or_default();
+                self.found.extend(stream.see(at, &key, seen));
+            }
+        }
+    }
+
+    /// Adds what is broken to `found`, and returns the numbers of each strike, and of the time before the first.
+    pub(super) fn finish(mut self, strikes: &[Strike], found: &mut Vec<Violation>) -> Vec<CacheAftermath> {
+        self.writes.sort();
+        // Peers have no such call.
+        for (key, stream) in self.streams.iter().filter(|((_, _, part), _)| parts::is_ours(part)) {
+            for (at, detail) in caught_up::check(&stream.snapshots, &self.writes) {
+                self.found.push(Found { kind: Kind::NotCaughtUp, at, key: key.clone(), nodes: 1, detail });
+            }
+        }
+        let keys: BTreeSet<&StreamKey> = self.streams.keys().collect();
+        let looks: Vec<_> = self.trees.values().flat_map(|tree| tree.compare(&keys)).collect();
+        let answered =
+            looks.iter().filter(|(_, _, found)| found.as_ref().is_none_or(|found| found.kind == Kind::Differs));
+        let answered: Vec<_> = answered.map(|(at, part, _)| (*at, part.clone())).collect();
+        self.found.extend(looks.into_iter().filter_map(|(_, _, found)| found));
+        found.extend(self.found.iter().map(Found::violation));
+        let parts: BTreeSet<&str> = self.streams.keys().map(|(_, _, part)| part.as_str()).collect();
+        let first = strikes.first().map_or(u64::MAX, |strike| strike.from);
+        let before = Strike { nemesis: "none".to_owned(), from: 0, to: first };
+        let times = [&before].into_iter().chain(strikes);
+        let rows = times.flat_map(|strike| parts.iter().map(move |part| (strike, *part)));
+        rows.map(|(strike, part)| self.aftermath(strike, part, &answered)).collect()
+    }
+
+    fn aftermath(&self, strike: &Strike, part: &str, answered: &[(u64, String)]) -> CacheAftermath {
+        let of_part = || self.streams.iter().filter(|((_, _, of), _)| of == part).map(|(_, stream)| stream);
+        let within = |times: &[u64]| times.iter().filter(|at| strike.lasts_at(**at)).count();
+        let found = |kind: Kind| {
+            self.found.iter().filter(move |it| it.kind == kind && it.key.2 == part && strike.lasts_at(it.at))
+        };
+        CacheAftermath {
+            nemesis: strike.nemesis.clone(),
+            part: part.to_owned(),
+            events: of_part().map(|stream| within(&stream.events)).sum(),
+            resyncs: of_part().map(|stream| within(&stream.resyncs)).sum(),
+            looks: answered.iter().filter(|(at, of)| of == part && strike.lasts_at(*at)).count(),
+            differing: found(Kind::Differs).count(),
+            nodes: found(Kind::Differs).map(|it| it.nodes).sum(),
+            silent: found(Kind::Stale).count(),
+            backwards: found(Kind::Backwards).count(),
+            misfits: found(Kind::Replay).count(),
+        }
+    }
+}
+
+impl Stream {
+    fn see(&mut self, at: u64, key: &StreamKey, seen: &CacheSeen) -> Vec<Found> {
+        match seen {
+            CacheSeen::State { .. } | CacheSeen::Ready => {}
+            CacheSeen::Resync { .. } => self.resyncs.push(at),
+            _ => self.events.push(at),
+        }
+        self.currency.see(seen);
+        let misfit = self.replay.see(seen);
+        // Peers may report another node in the same place as a change.
+        let misfit = misfit.or_else(|| replay::replaced(seen).filter(|_| parts::is_ours(&key.2)));
+        let misfit = misfit.map(|detail| (Kind::Replay, detail));
+        let backwards = self.newest.see(seen).into_iter().map(|detail| (Kind::Backwards, detail));
+        let found = misfit.into_iter().chain(backwards);
+        found.map(|(kind, detail)| Found { kind, at, key: key.clone(), nodes: 1, detail }).collect()
+    }
+
+    /// What is wrong with an answer to the conductor, whatever the nodes of the servers are.
+    fn answer(&self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
+        let stale = self.currency.check(snapshot).map(|detail| (Kind::Stale, 1, detail.to_owned()));
+        let differences = differs::differences(&self.replay.nodes, &snapshot.nodes);
+        let stream =
+            (!differences.is_empty()).then(|| (Kind::Differs, differences.len(), told("stream", &differences)));
+        let found = stale.into_iter().chain(stream);
+        found.map(|(kind, nodes, detail)| Found { kind, at: snapshot.at, key: key.clone(), nodes, detail }).collect()
+    }
+}
+
+impl Tree {
+    /// For each stream that was asked: when, of which part, and what is wrong.
+    fn compare(&self, streams: &BTreeSet<&StreamKey>) -> Vec<(u64, String, Option<Found>)> {
+        let Some((at, asked, nodes)) = &self.read else { return Vec::new() };
+        // The last life of each is the one that was asked.
+        let last: BTreeMap<(u32, &str), &StreamKey> = streams
+            .iter()
+            .map(|key| ((key.0, key.2.as_str()), *key))
+            .filter(|((worker, _), _)| asked.contains(worker))
+            .collect();
+        let found = |key: &StreamKey| {
+            let of = |(worker, _, part): &StreamKey| *worker == key.0 && *part == key.2;
+            let Some((key, answer)) = self.answers.iter().find(|(it, _)| of(it)) else {
+                let detail = "has not answered".to_owned();
+                return Some(Found { kind: Kind::Stale, at: *at, key: key.clone(), nodes: 1, detail });
+            };
+            let differences = differs::differences(answer, nodes);
+            let detail = told("content", &differences);
+            let found = || Found { kind: Kind::Differs, at: *at, key: key.clone(), nodes: differences.len(), detail };
+            (!differences.is_empty()).then(found)
+        };
+        last.values().map(|key| (*at, key.2.clone(), found(key))).collect()
+    }
+}
+
+/// The first of many differences.
+fn told(what: &str, differences: &[String]) -> String {
+    let first = differences.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+    format!("{what} differs in {} nodes: {first}", differences.len())
+}
+
+impl Found {
+    fn violation(&self) -> Violation {
+        let (worker, life, part) = &self.key;
+        let detail = format!("{part} of w{worker}.{life}: {}", self.detail);
+        Violation { kind: self.kind, part: part.clone(), at: self.at, holds: Vec::new(), detail }
+    }
+}

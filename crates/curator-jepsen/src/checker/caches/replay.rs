@@ -1,0 +1,69 @@
+//! Replays the stream of a cache: each event must fit what the events before it have built.
+
+use super::nodes::{Nodes, by_path, show};
+use crate::history::{CACHED, CacheSeen, Node};
+
+/// What the events of a stream add up to.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    pub(super) nodes: Nodes,
+}
+
+impl Replay {
+    /// Applies an event. Returns what does not fit; the event is applied all the same, so that it is reported once.
+    pub(super) fn see(&mut self, seen: &CacheSeen) -> Option<String> {
+        match seen {
+            CacheSeen::Created { node } => {
+                let misfit = match self.nodes.get(&node.path) {
+                    Some(there) => Some(format!("{} was created, which was there as {}", show(node), show(there))),
+                    None => self.is_orphan(node).then(|| format!("{} was created before its parent", show(node))),
+                };
+                self.nodes.insert(node.path.clone(), node.clone());
+                misfit
+            }
+            CacheSeen::Changed { old, node } => {
+                let before = self.nodes.insert(node.path.clone(), node.clone());
+                match (before, old) {
+                    (None, _) => Some(format!("{} was changed, which was absent", show(node))),
+                    (Some(before), Some(old)) if before != *old => {
+                        Some(format!("{} was changed from {}, which was {}", show(node), show(old), show(&before)))
+                    }
+                    _ => None,
+                }
+            }
+            CacheSeen::Deleted { node } => match self.nodes.remove(&node.path) {
+                None => Some(format!("{} was deleted, which was absent", show(node))),
+                Some(before) if before != *node => {
+                    Some(format!("{} was deleted, which was {}", show(node), show(&before)))
+                }
+                Some(_) => self.child(node).map(|child| format!("{} was deleted before its child {child}", show(node))),
+            },
+            CacheSeen::Resync { nodes } => {
+                self.nodes = by_path(nodes);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a node below the root has no parent.
+    fn is_orphan(&self, node: &Node) -> bool {
+        let parent = node.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        node.path != CACHED && !self.nodes.contains_key(parent)
+    }
+
+    fn child(&self, node: &Node) -> Option<&str> {
+        let below = format!("{}/", node.path);
+        self.nodes.keys().find(|path| path.starts_with(&below)).map(String::as_str)
+    }
+}
+
+/// A change by which a node becomes another one: that is a deletion and a creation.
+pub(super) fn replaced(seen: &CacheSeen) -> Option<String> {
+    match seen {
+        CacheSeen::Changed { old: Some(old), node } if old.czxid != node.czxid => {
+            Some(format!("{} was changed into another node, {}", show(old), show(node)))
+        }
+        _ => None,
+    }
+}

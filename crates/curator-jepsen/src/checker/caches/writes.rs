@@ -1,0 +1,84 @@
+//! The writes of all processes to the nodes that caches copy.
+
+use std::collections::BTreeMap;
+
+use crate::history::CacheSeen;
+
+/// One write.
+#[derive(Debug, Default)]
+pub(super) struct Write {
+    /// Before it was sent.
+    pub(super) asked: u64,
+    /// After it was answered.
+    answered: Option<u64>,
+    /// What it may have deleted, with all below.
+    deletes: Vec<String>,
+    /// What it has created or set, in which transaction.
+    pub(super) set: Vec<(String, i64)>,
+    /// What it has certainly deleted, with all below.
+    pub(super) deleted: Vec<String>,
+}
+
+/// All of them, by process and number.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    all: BTreeMap<(u32, u32, u64), Write>,
+    /// For each path, when its deletes were sent, and answered.
+    deletes: BTreeMap<String, Vec<(u64, u64)>>,
+    /// When writes were answered, in this order, and the greatest transaction of all until then.
+    greatest: Vec<(u64, i64)>,
+}
+
+impl Writes {
+    pub(super) fn see(&mut self, at: u64, (worker, life): (u32, u32), seen: &CacheSeen) {
+        match seen {
+            CacheSeen::Writing { write, deletes } => {
+                let write = self.all.entry((worker, life, *write)).or_default();
+                (write.asked, write.deletes) = (at, deletes.clone());
+            }
+            CacheSeen::Wrote { write, set, deleted, .. } => {
+                let write = self.all.entry((worker, life, *write)).or_default();
+                (write.answered, write.set, write.deleted) = (Some(at), set.clone(), deleted.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// To be called once, when all were seen.
+    pub(super) fn sort(&mut self) {
+        for write in self.all.values() {
+            let answered = write.answered.unwrap_or(u64::MAX);
+            for path in &write.deletes {
+                self.deletes.entry(path.clone()).or_default().push((write.asked, answered));
+            }
+            let greatest = write.set.iter().map(|(_, zxid)| *zxid).max();
+            self.greatest.extend(write.answered.zip(greatest));
+        }
+        self.greatest.sort_unstable();
+        let mut greatest = 0;
+        for (_, zxid) in &mut self.greatest {
+            greatest = greatest.max(*zxid);
+            *zxid = greatest;
+        }
+    }
+
+    /// Those that were answered, in this order, with the time of the answer.
+    pub(super) fn answered(&self) -> impl Iterator<Item = (u64, &Write)> {
+        let mut answered: Vec<_> = self.all.values().filter_map(|write| Some((write.answered?, write))).collect();
+        answered.sort_by_key(|(at, _)| *at);
+        answered.into_iter()
+    }
+
+    /// Whether a delete of the node, or of a node above it, may have been applied between these times.
+    pub(super) fn may_be_deleted(&self, path: &str, after: u64, before: u64) -> bool {
+        let ends = path.match_indices('/').map(|(end, _)| end).skip(1).chain([path.len()]);
+        let mut deletes = ends.filter_map(|end| self.deletes.get(&path[..end])).flatten();
+        deletes.any(|(asked, answered)| *answered > after && *asked < before)
+    }
+
+    /// The greatest transaction that was answered before that time.
+    pub(super) fn floor(&self, time: u64) -> i64 {
+        let before = self.greatest.partition_point(|(answered, _)| *answered < time);
+        before.checked_sub(1).map_or(0, |last| self.greatest[last].1)
+    }
+}

@@ -1,0 +1,205 @@
+//! Streams and contents of caches: each rule with a planted violation, and the same without it.
+
+use super::story::Story;
+use crate::checker::{CacheAftermath, Kind};
+use crate::history::{CACHE, CACHED, CacheSeen, Node, Phase, What};
+
+fn node(path: &str, czxid: i64, mzxid: i64) -> Node {
+    Node { path: format!("{CACHED}{path}"), czxid, mzxid, data: format!("data of {mzxid}") }
+}
+
+fn created(path: &str, czxid: i64, mzxid: i64) -> CacheSeen {
+    CacheSeen::Created { node: node(path, czxid, mzxid) }
+}
+
+fn changed(path: &str, old: (i64, i64), new: (i64, i64)) -> CacheSeen {
+    CacheSeen::Changed { old: Some(node(path, old.0, old.1)), node: node(path, new.0, new.1) }
+}
+
+fn deleted(path: &str, czxid: i64, mzxid: i64) -> CacheSeen {
+    CacheSeen::Deleted { node: node(path, czxid, mzxid) }
+}
+
+fn answer(asked: u64, look: Option<u32>, nodes: &[Node]) -> CacheSeen {
+    CacheSeen::Snapshot { asked, look, is_current: Some(true), nodes: nodes.to_vec() }
+}
+
+fn tree(nodes: &[Node]) -> What {
+    let seen = CacheSeen::Tree { look: 1, asked: vec![0], nodes: nodes.to_vec() };
+    What::Cache { part: CACHE.to_owned(), seen }
+}
+
+/// The root, `/a` and `/a/x` at 10.
+fn story(part: &'static str) -> Story {
+    let root = Story::of(part).client(0).cache(10, created("", 1, 1)).cache(10, created("/a", 2, 2));
+    root.cache(10, created("/a/x", 3, 3)).cache(11, CacheSeen::Ready)
+}
+
+fn begun() -> Story {
+    story(CACHE)
+}
+
+#[track_caller]
+fn finds(story: Story, kind: Kind) {
+    assert_eq!(story.kinds(), [kind], "{:?}", story.findings().violations);
+}
+
+#[test]
+fn events_fit_those_before_them() {
+    let fits = begun().cache(20, changed("/a/x", (3, 3), (3, 4))).cache(21, deleted("/a/x", 3, 4));
+    fits.cache(22, deleted("/a", 2, 2)).cache(23, created("/a", 5, 5)).is_clean();
+    finds(begun().cache(20, created("/a", 4, 4)), Kind::Replay);
+    finds(begun().cache(20, changed("/a", (2, 1), (2, 4))), Kind::Replay);
+    finds(begun().cache(20, changed("/b", (2, 2), (2, 4))), Kind::Replay);
+    finds(begun().cache(20, deleted("/b", 4, 4)), Kind::Replay);
+    finds(begun().cache(20, deleted("/a/x", 3, 4)), Kind::Replay);
+    // Parents first, and children first.
+    finds(begun().cache(20, created("/b/x", 4, 4)), Kind::Replay);
+    finds(begun().cache(20, deleted("/a", 2, 2)), Kind::Replay);
+    // A stream that begins again is that of another life.
+    let resync = CacheSeen::Resync { nodes: vec![node("", 1, 1)] };
+    begun().cache(20, resync.clone()).cache(21, created("/a", 4, 4)).is_clean();
+    finds(begun().cache(20, resync).cache(21, deleted("/a", 2, 2)), Kind::Replay);
+    // Another node in its place is no change of it; peers may report it as one.
+    finds(begun().cache(20, changed("/a/x", (3, 3), (4, 4))), Kind::Replay);
+    assert_eq!(story("curator-cache").cache(20, changed("/a/x", (3, 3), (4, 4))).findings().of_peers, []);
+    // A client that does not report the state before cannot report a wrong one.
+    let changed = CacheSeen::Changed { old: None, node: node("/a", 2, 9) };
+    begun().cache(20, changed).is_clean();
+}
+
+#[test]
+fn no_state_is_older_than_one_reported_before() {
+    let newer = || begun().cache(20, changed("/a/x", (3, 3), (3, 7)));
+    newer().is_clean();
+    finds(newer().cache(21, changed("/a/x", (3, 7), (3, 6))), Kind::Backwards);
+    let other = newer().cache(21, changed("/a/x", (3, 7), (2, 9)));
+    assert_eq!(other.kinds(), [Kind::Replay, Kind::Backwards]);
+    let gone = || newer().cache(21, deleted("/a/x", 3, 7));
+    gone().cache(22, created("/a/x", 8, 8)).is_clean();
+    // The node that was deleted does not come back, in whatever state.
+    finds(gone().cache(22, created("/a/x", 3, 9)), Kind::Backwards);
+    finds(gone().cache(22, created("/a/x", 2, 9)), Kind::Backwards);
+    let resync = |nodes: &[Node]| CacheSeen::Resync { nodes: nodes.to_vec() };
+    let (root, a) = (node("", 1, 1), node("/a", 2, 2));
+    newer().cache(21, resync(&[root.clone(), a.clone(), node("/a/x", 3, 7)])).is_clean();
+    finds(newer().cache(21, resync(&[root.clone(), a.clone(), node("/a/x", 3, 6)])), Kind::Backwards);
+    let without = newer().cache(21, resync(&[root, a]));
+    finds(without.cache(22, created("/a/x", 3, 7)), Kind::Backwards);
+}
+
+#[test]
+fn stream_content_and_servers_are_the_same_after_quiet() {
+    let all = [node("", 1, 1), node("/a", 2, 2), node("/a/x", 3, 3)];
+    let looked = |nodes: &[Node], on_server: &[Node]| {
+        begun().cache(20, answer(19, Some(1), nodes)).conductor(21, tree(on_server))
+    };
+    looked(&all, &all).is_clean();
+    // A change, a creation or a deletion was missed.
+    let newer = [all[0].clone(), all[1].clone(), node("/a/x", 3, 4)];
+    finds(looked(&all, &newer), Kind::Differs);
+    finds(looked(&all, &[&all[..], &[node("/b", 5, 5)]].concat()), Kind::Differs);
+    finds(looked(&all, &all[..2]), Kind::Differs);
+    let wrong = Node { data: "other".to_owned(), ..all[2].clone() };
+    finds(looked(&all, &[all[0].clone(), all[1].clone(), wrong]), Kind::Differs);
+    // The stream has not told what the cache knows.
+    finds(looked(&newer, &newer), Kind::Differs);
+    // An answer to another question is none.
+    let other = begun().cache(20, answer(19, Some(2), &all)).conductor(21, tree(&all));
+    finds(other, Kind::Stale);
+    // The life that was asked is the last one.
+    let mut killed = begun();
+    for event in &mut killed.events {
+        event.life = 0;
+    }
+    let mut next = looked(&all, &all);
+    for event in &mut next.events {
+        event.life = 1;
+    }
+    next.events.splice(0..0, killed.events);
+    next.is_clean();
+}
+
+#[test]
+fn a_cache_is_current_after_an_outage_and_its_stream_says_so() {
+    let all = [node("", 1, 1), node("/a", 2, 2), node("/a/x", 3, 3)];
+    let looked = |story: Story, is_current| {
+        let seen = CacheSeen::Snapshot { asked: 30, look: Some(1), is_current, nodes: all.to_vec() };
+        story.cache(31, seen).conductor(32, tree(&all))
+    };
+    let state = |state: &str| CacheSeen::State { state: state.to_owned() };
+    let stale = || begun().cache(20, state("stale"));
+    looked(begun(), Some(true)).is_clean();
+    finds(looked(begun(), Some(false)), Kind::Stale);
+    finds(looked(stale().cache(21, state("current")), Some(true)), Kind::Stale);
+    looked(stale().cache(21, state("current")).cache(22, CacheSeen::Ready), Some(true)).is_clean();
+    let mut never = begun();
+    never.events.pop();
+    finds(looked(never, Some(true)), Kind::Stale);
+}
+
+#[test]
+fn what_a_client_has_written_is_there_when_it_has_caught_up() {
+    let path = |path: &str| format!("{CACHED}{path}");
+    let writing =
+        |write, deletes: &[&str]| CacheSeen::Writing { write, deletes: deletes.iter().map(|it| path(it)).collect() };
+    let wrote = |write, set: &[(&str, i64)], deleted: &[&str]| CacheSeen::Wrote {
+        write,
+        set: set.iter().map(|(it, zxid)| (path(it), *zxid)).collect(),
+        deleted: deleted.iter().map(|it| path(it)).collect(),
+        error: None,
+    };
+    // `/b` was set by 9, between 20 and 22.
+    let set = || begun().cache(20, writing(1, &[])).cache(22, wrote(1, &[("/b", 9)], &[]));
+    let root = node("", 1, 1);
+    let with = |mzxid| [root.clone(), node("/b", 5, mzxid)];
+    set().cache(30, answer(23, None, &with(9))).is_clean();
+    set().cache(30, answer(23, None, &with(12))).is_clean();
+    finds(set().cache(30, answer(23, None, &with(8))), Kind::NotCaughtUp);
+    // It was asked for before the write was answered.
+    set().cache(30, answer(21, None, &with(8))).is_clean();
+    let absent = |story: Story| story.client(0).cache(30, answer(23, None, std::slice::from_ref(&root)));
+    finds(absent(set()), Kind::NotCaughtUp);
+    // Another client, which was killed, may have deleted it, or its parent.
+    absent(set().client(1).cache(21, writing(1, &["/b"]))).is_clean();
+    absent(set().client(1).cache(21, writing(1, &[""]))).is_clean();
+    let answered_before = set().client(1).cache(18, writing(1, &["/b"])).cache(19, wrote(1, &[], &["/b"]));
+    finds(absent(answered_before), Kind::NotCaughtUp);
+    finds(absent(set().client(1).cache(21, writing(1, &["/b/x"]))), Kind::NotCaughtUp);
+    finds(absent(set().client(1).cache(31, writing(1, &["/b"]))), Kind::NotCaughtUp);
+    // What it has deleted is gone, or was created again after all that was known before.
+    let gone = || set().cache(23, writing(2, &["/b"])).cache(24, wrote(2, &[], &["/b"]));
+    let shows = |czxid| gone().cache(30, answer(25, None, &[root.clone(), node("/b", czxid, 20)]));
+    finds(shows(9), Kind::NotCaughtUp);
+    shows(10).is_clean();
+    gone().cache(30, answer(25, None, std::slice::from_ref(&root))).is_clean();
+}
+
+#[test]
+fn what_caches_do_is_counted_for_each_strike_and_fails_no_run_if_they_are_peers() {
+    let nemesis = |phase| What::Nemesis { name: "cut-client".to_owned(), phase, detail: String::new() };
+    let struck = |part| {
+        let begun = story(part).conductor(15, nemesis(Phase::Begin)).conductor(18, nemesis(Phase::End));
+        let wrong = begun.cache(20, created("/a", 1, 1)).cache(25, answer(24, Some(1), &[node("", 1, 1)]));
+        wrong.conductor(26, tree(&[node("", 1, 1)]))
+    };
+    let none = CacheAftermath {
+        nemesis: "none".to_owned(),
+        part: CACHE.to_owned(),
+        events: 3,
+        resyncs: 0,
+        looks: 0,
+        differing: 0,
+        nodes: 0,
+        silent: 0,
+        backwards: 0,
+        misfits: 0,
+    };
+    let cut = CacheAftermath { nemesis: "cut-client".to_owned(), events: 1, looks: 1, ..none.clone() };
+    let cut = CacheAftermath { differing: 1, nodes: 2, backwards: 1, misfits: 1, ..cut };
+    assert_eq!(struck(CACHE).findings().caches, [none, cut]);
+    assert_eq!(struck(CACHE).kinds(), [Kind::Replay, Kind::Backwards, Kind::Differs]);
+    struck("kazoo-cache").is_clean();
+    assert_eq!(struck("kazoo-cache").findings().of_peers.len(), 3);
+    assert_eq!(struck("kazoo-cache").findings().caches[1].nodes, 2);
+}

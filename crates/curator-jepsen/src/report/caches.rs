@@ -1,0 +1,38 @@
+//! What came of the strikes for the caches.
+
+use std::collections::BTreeMap;
+
+use super::table::Table;
+use crate::checker::CacheAftermath;
+
+/// A row for each nemesis and kind of cache. `None` if there were no caches.
+pub(crate) fn table<'a>(all: impl IntoIterator<Item = (&'a str, &'a CacheAftermath)>) -> Option<Table> {
+    let mut rows = BTreeMap::<(&str, &str), [usize; 8]>::new();
+    for (nemesis, one) in all {
+        let CacheAftermath { events, resyncs, looks, differing, nodes, silent, backwards, misfits, .. } = *one;
+        let sums = rows.entry((nemesis, &one.part)).or_default();
+        for (sum, count) in sums.iter_mut().zip([looks, differing, nodes, silent, events, backwards, misfits, resyncs])
+        {
+            *sum += count;
+        }
+    }
+    let mut table = Table::new(&[
+        "Caches",
+        "of",
+        "contents compared",
+        "differed",
+        "in nodes",
+        "not current",
+        "events",
+        "backwards",
+        "did not fit",
+        "resyncs",
+    ]);
+    (!rows.is_empty()).then(|| {
+        for ((nemesis, part), sums) in rows {
+            let names = [nemesis.to_owned(), part.to_owned()];
+            table.row(names.into_iter().chain(sums.iter().map(ToString::to_string)));
+        }
+        table
+    })
+}

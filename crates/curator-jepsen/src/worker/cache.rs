@@ -1,0 +1,166 @@
+//! Keeps a cache, and writes down what it reports.
+
+use std::future::ready;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Snapshot};
+use tokio::sync::watch;
+use tokio::task::unconstrained;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::history_file::{HistoryFile, now};
+use crate::history::{CACHE, CACHE_SLOW, CacheSeen, Node, What};
+use crate::work::{CacheOrder, Work};
+
+/// How often the slow consumer takes an event: too seldom to keep up.
+const SLOW: Duration = Duration::from_millis(150);
+
+/// How many events a consumer may be behind: few, so that the slow one is too far behind now and then.
+const EVENTS: usize = 64;
+
+/// The pause between two calls of `caught_up`.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// How often every second process reads all nodes again.
+const RESYNC: Duration = Duration::from_secs(3);
+
+/// A cache with two consumers.
+pub(super) struct CacheTask {
+    cache: CuratorCache,
+    history: Arc<HistoryFile>,
+    orders: watch::Receiver<CacheOrder>,
+    fast: CacheEvents,
+    slow: CacheEvents,
+    state: watch::Receiver<CacheState>,
+}
+
+impl CacheTask {
+    pub(super) fn new(
+        work: &Work,
+        root: &str,
+        client: &CuratorClient,
+        history: &Arc<HistoryFile>,
+        orders: watch::Receiver<CacheOrder>,
+    ) -> Result<Self, CacheError> {
+        let builder = CuratorCache::builder(client, root)?.event_capacity(EVENTS);
+        let is_odd = !work.worker.is_multiple_of(2);
+        let cache = if is_odd { builder.resync_every(RESYNC) } else { builder }.start()?;
+        let (fast, slow, state) = (cache.events(), cache.events(), cache.state());
+        Ok(Self { cache, history: Arc::clone(history), orders, fast, slow, state })
+    }
+
+    /// Until it is told to rest. Then the cache is closed.
+    pub(super) async fn run(mut self) {
+        let mut ticks = interval(SLOW);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (cache, mut orders, mut state) = (self.cache.clone(), self.orders.clone(), self.state.clone());
+        self.say(CACHE, state_of(*state.borrow_and_update()));
+        let mut catching_up = pin!(catch_up(&cache, PERIOD));
+        loop {
+            tokio::select! {
+                Ok(()) = orders.changed() => {
+                    let order = *orders.borrow_and_update();
+                    match order {
+                        CacheOrder::Rest => break,
+                        CacheOrder::Look(look) => self.look(look).await,
+                        CacheOrder::Work | CacheOrder::Quiet(_) => {}
+                    }
+                }
+                Some(event) = self.fast.next() => self.say(CACHE, event_of(event)),
+                _ = ticks.tick() => {
+                    if let Some(event) = waiting(&mut self.slow).await {
+                        self.say(CACHE_SLOW, event_of(event));
+                    }
+                }
+                Ok(()) = state.changed() => self.say(CACHE, state_of(*state.borrow_and_update())),
+                (asked, snapshot) = &mut catching_up => {
+                    self.say(CACHE, caught_up(asked, snapshot, None));
+                    catching_up.set(catch_up(&cache, PERIOD));
+                }
+                // It has been closed, and there is nobody any more who could give orders.
+                else => break,
+            }
+        }
+        // Why it has ended is in the history.
+        drop(self.cache.close().await);
+    }
+
+    /// Catches up, and writes down what the consumers are still offered, and what the cache contains.
+    async fn look(&mut self, look: u32) {
+        let (cache, mut orders) = (self.cache.clone(), self.orders.clone());
+        let (asked, snapshot) = tokio::select! {
+            _ = orders.wait_for(|order| *order == CacheOrder::Rest) => return,
+            caught_up = catch_up(&cache, Duration::ZERO) => caught_up,
+        };
+        while let Some(event) = waiting(&mut self.fast).await {
+            self.say(CACHE, event_of(event));
+        }
+        while let Some(event) = waiting(&mut self.slow).await {
+            self.say(CACHE_SLOW, event_of(event));
+        }
+        self.say(CACHE_SLOW, caught_up(asked, snapshot.clone(), Some(look)));
+        self.say(CACHE, caught_up(asked, snapshot, Some(look)));
+    }
+
+    fn say(&self, part: &str, seen: CacheSeen) {
+        self.history.write(What::Cache { part: part.to_owned(), seen });
+    }
+}
+
+/// After a pause: when it was called, and what it has returned.
+async fn catch_up(cache: &CuratorCache, pause: Duration) -> (u64, Result<Snapshot, CacheError>) {
+    sleep(pause).await;
+    (now(), cache.caught_up().await)
+}
+
+/// The next event, if there is one already.
+async fn waiting(events: &mut CacheEvents) -> Option<CacheEvent> {
+    // The runtime would interrupt it after many events.
+    unconstrained(async {
+        tokio::select! {
+            biased;
+            event = events.next() => event,
+            () = ready(()) => None,
+        }
+    })
+    .await
+}
+
+fn caught_up(asked: u64, snapshot: Result<Snapshot, CacheError>, look: Option<u32>) -> CacheSeen {
+    match snapshot {
+        Ok(snapshot) => {
+            let is_current = Some(snapshot.state() == CacheState::Current);
+            CacheSeen::Snapshot { asked, look, is_current, nodes: snapshot.iter().map(node_of).collect() }
+        }
+        Err(error) => CacheSeen::NotCaughtUp { error: error.to_string() },
+    }
+}
+
+fn event_of(event: CacheEvent) -> CacheSeen {
+    match event {
+        CacheEvent::Created(node) => CacheSeen::Created { node: node_of(&node) },
+        CacheEvent::Changed { old, new } => CacheSeen::Changed { old: Some(node_of(&old)), node: node_of(&new) },
+        CacheEvent::Deleted(node) => CacheSeen::Deleted { node: node_of(&node) },
+        CacheEvent::Resync(snapshot) => CacheSeen::Resync { nodes: snapshot.iter().map(node_of).collect() },
+        // There are no others.
+        _ => CacheSeen::Ready,
+    }
+}
+
+fn state_of(state: CacheState) -> CacheSeen {
+    let state = match state {
+        CacheState::Loading => "loading",
+        CacheState::Current => "current",
+        CacheState::Stale { .. } => "stale",
+        _ => "ended",
+    };
+    CacheSeen::State { state: state.to_owned() }
+}
+
+fn node_of(node: &CachedNode) -> Node {
+    let (stat, data) = (node.stat(), String::from_utf8_lossy(node.data()).into_owned());
+    Node { path: node.path().to_string(), czxid: stat.czxid, mzxid: stat.mzxid, data }
+}

@@ -1,0 +1,256 @@
+//! Writes to the nodes that caches copy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::{CreateMode, CuratorClient, Error, Result, TransactionResult};
+use fastrand::Rng;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::history_file::HistoryFile;
+use crate::history::{CACHE, CacheSeen, What};
+use crate::work::{CacheOrder, Work};
+
+/// The names of the children of each node, above the leaves.
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// How many levels there are below the root.
+const DEPTH: usize = 3;
+
+/// Writes at random, and pauses when it is told to.
+#[derive(Debug)]
+pub(super) struct CacheWriter {
+    client: CuratorClient,
+    history: Arc<HistoryFile>,
+    root: String,
+    orders: watch::Receiver<CacheOrder>,
+    random: Rng,
+    think: Duration,
+    writes: u64,
+}
+
+/// What a write has done: the nodes that it has created or set, with the number of the transaction where it is known, and those that
+/// it has deleted.
+#[derive(Debug, Default)]
+struct Done {
+    set: Vec<(String, i64)>,
+    deleted: Vec<String>,
+}
+
+impl CacheWriter {
+    pub(super) fn new(
+        work: &Work,
+        root: &str,
+        client: &CuratorClient,
+        history: &Arc<HistoryFile>,
+        orders: watch::Receiver<CacheOrder>,
+    ) -> Self {
+        let mut random = Rng::with_seed(work.seed);
+        for number in [work.worker, work.life] {
+            random = Rng::with_seed(random.u64(..) ^ u64::from(number));
+        }
+        Self {
+            client: client.clone(),
+            history: Arc::clone(history),
+            root: root.to_owned(),
+            orders,
+            random,
+            think: Duration::from_millis(work.think_ms),
+            writes: 0,
+        }
+    }
+
+    /// Until it is told to rest. A write that has begun then is dropped.
+    pub(super) async fn run(mut self) {
+        let mut orders = self.orders.clone();
+        loop {
+            let order = *orders.borrow_and_update();
+            let changed = async |orders: &mut watch::Receiver<CacheOrder>| orders.changed().await.is_ok();
+            let goes_on = match order {
+                CacheOrder::Rest => false,
+                CacheOrder::Quiet(look) => {
+                    self.say(CacheSeen::Quiet { look });
+                    changed(&mut orders).await
+                }
+                CacheOrder::Look(_) => changed(&mut orders).await,
+                CacheOrder::Work => {
+                    let mut rests = orders.clone();
+                    tokio::select! {
+                        _ = rests.wait_for(|order| *order == CacheOrder::Rest) => false,
+                        () = self.step() => true,
+                    }
+                }
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// One write, or several in a row; and a pause.
+    async fn step(&mut self) {
+        let burst = if self.random.u8(..20) == 0 { 10 } else { 1 };
+        for _ in 0..burst {
+            let path = self.path();
+            match self.random.u8(..20) {
+                0..=7 => self.set(&path).await,
+                8..=11 => self.create(&path).await,
+                12 | 13 => self.delete(&path, false).await,
+                14 => self.delete(&path, true).await,
+                15 | 16 => self.replace(&path).await,
+                17 => self.replace_with_children(&path).await,
+                _ => self.set_with_parent(&path).await,
+            }
+        }
+        sleep(self.think.mul_f64(self.random.f64())).await;
+    }
+
+    /// A node, which may not be there: most are leaves.
+    fn path(&mut self) -> String {
+        let depth = match self.random.u8(..50) {
+            0 => 0,
+            1..=8 => 1,
+            9..=24 => 2,
+            _ => DEPTH,
+        };
+        let mut path = self.root.clone();
+        for _ in 0..depth {
+            path += "/";
+            path += NAMES[self.random.usize(..NAMES.len())];
+        }
+        path
+    }
+
+    async fn set(&mut self, path: &str) {
+        let (client, data) = (self.client.clone(), self.history.next_element());
+        let set = async {
+            let stat = client.set_data(path, data, None).await?;
+            Ok(Done { set: vec![(path.to_owned(), stat.mzxid)], ..Done::default() })
+        };
+        if let Err(Error::NoNode { .. }) = self.write(&[], set).await {
+            self.create_in_transaction(path).await;
+        }
+    }
+
+    /// Also its parents, if they are missing. The client does not say by which transaction.
+    async fn create(&mut self, path: &str) {
+        let (client, data) = (self.client.clone(), self.history.next_element());
+        let create = async {
+            client.create().for_path(path, data).await?;
+            Ok(Done::default())
+        };
+        if let Err(Error::NoNode { .. }) = self.write(&[], create).await
+            && let Some(parent) = self.parent(path)
+        {
+            Box::pin(self.create(&parent)).await;
+        }
+    }
+
+    async fn create_in_transaction(&mut self, path: &str) {
+        let (client, data) = (self.client.clone(), self.history.next_element());
+        let create = async {
+            let results = client.transaction().create(path, data, CreateMode::Persistent)?.commit().await?;
+            Ok(Done { set: written(&[path], &results), ..Done::default() })
+        };
+        // If its parent is missing, another write creates that.
+        drop(self.write(&[], create).await);
+    }
+
+    async fn delete(&mut self, path: &str, whole: bool) {
+        let client = self.client.clone();
+        let delete = async {
+            let delete = client.delete();
+            let delete = if whole { delete.deleting_children_if_needed() } else { delete };
+            delete.for_path(path).await?;
+            Ok(Done { deleted: vec![path.to_owned()], ..Done::default() })
+        };
+        drop(self.write(&[path], delete).await);
+    }
+
+    /// By another node with the same version and `cversion`: the old one must have no children.
+    async fn replace(&mut self, path: &str) {
+        let (client, data) = (self.client.clone(), self.history.next_element());
+        let replace = async {
+            let replace = client.transaction().delete(path, None)?.create(path, data, CreateMode::Persistent)?;
+            let results = replace.commit().await?;
+            Ok(Done { set: written(&[path, path], &results), ..Done::default() })
+        };
+        drop(self.write(&[path], replace).await);
+    }
+
+    /// By another node with as many children, of other names: its version is the same, and perhaps its `cversion`.
+    async fn replace_with_children(&mut self, path: &str) {
+        let (client, history) = (self.client.clone(), Arc::clone(&self.history));
+        let replace = async {
+            let (mut transaction, mut paths) = (client.transaction(), Vec::new());
+            let children = client.get_children(path).await?;
+            for child in &children {
+                let child = format!("{path}/{child}");
+                transaction = transaction.delete(&child, None)?;
+                paths.push(child);
+            }
+            transaction = transaction.delete(path, None)?;
+            transaction = transaction.create(path, history.next_element(), CreateMode::Persistent)?;
+            paths.extend([path.to_owned(), path.to_owned()]);
+            for child in &children {
+                let place = NAMES.iter().position(|name| name == child).unwrap_or_default();
+                let child = format!("{path}/{}", NAMES[(place + 1) % NAMES.len()]);
+                transaction = transaction.create(&child, history.next_element(), CreateMode::Persistent)?;
+                paths.push(child);
+            }
+            let results = transaction.commit().await?;
+            let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+            Ok(Done { set: written(&paths, &results), ..Done::default() })
+        };
+        drop(self.write(&[path], replace).await);
+    }
+
+    /// Both, or none.
+    async fn set_with_parent(&mut self, path: &str) {
+        let Some(parent) = self.parent(path) else { return };
+        let (client, data) = (self.client.clone(), [self.history.next_element(), self.history.next_element()]);
+        let set = async {
+            let [one, other] = &data;
+            let set = client.transaction().set_data(path, one, None)?.set_data(&parent, other, None)?;
+            let results = set.commit().await?;
+            Ok(Done { set: written(&[path, &parent], &results), ..Done::default() })
+        };
+        drop(self.write(&[], set).await);
+    }
+
+    fn parent(&self, path: &str) -> Option<String> {
+        path.rsplit_once('/').filter(|_| path != self.root).map(|(parent, _)| parent.to_owned())
+    }
+
+    /// Writes down that a write begins and what came of it.
+    async fn write(&mut self, deletes: &[&str], sent: impl Future<Output = Result<Done>>) -> Result<()> {
+        let write = self.writes;
+        self.writes += 1;
+        let deletes = deletes.iter().map(ToString::to_string).collect();
+        self.say(CacheSeen::Writing { write, deletes });
+        let done = sent.await;
+        let error = done.as_ref().err().map(ToString::to_string);
+        let (result, Done { set, deleted }) = match done {
+            Ok(done) => (Ok(()), done),
+            Err(error) => (Err(error), Done::default()),
+        };
+        self.say(CacheSeen::Wrote { write, set, deleted, error });
+        result
+    }
+
+    fn say(&self, seen: CacheSeen) {
+        self.history.write(What::Cache { part: CACHE.to_owned(), seen });
+    }
+}
+
+/// The nodes that a transaction has created or set, with its number.
+fn written(paths: &[&str], results: &[TransactionResult]) -> Vec<(String, i64)> {
+    let zxid = |result: &TransactionResult| match result {
+        TransactionResult::Created(created) => Some(created.stat.czxid),
+        TransactionResult::DataSet(stat) => Some(stat.mzxid),
+        _ => None,
+    };
+    let written = paths.iter().zip(results).filter_map(|(path, result)| Some(((*path).to_owned(), zxid(result)?)));
+    written.collect()
+}

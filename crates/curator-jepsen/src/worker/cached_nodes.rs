@@ -1,0 +1,32 @@
+//! Reads the nodes that caches copy from the servers.
+
+use curator_recipes::client::{CuratorClient, Error, Result};
+
+use crate::history::{CACHED, Node};
+
+/// All nodes that caches copy, as the leader has them. To be asked while nothing is written.
+///
+/// # Errors
+///
+/// Those of the client, when its retry policy gives up.
+///
+/// # Cancel safety
+///
+/// Only reads: nothing is lost when the future is dropped.
+pub async fn cached_nodes(client: &CuratorClient) -> Result<Vec<Node>> {
+    client.sync(CACHED).await?;
+    let (mut nodes, mut paths) = (Vec::new(), vec![CACHED.to_owned()]);
+    while let Some(path) = paths.pop() {
+        let (data, stat) = match client.get_data(&path).await {
+            Ok(read) => read,
+            // The root may be missing.
+            Err(Error::NoNode { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let children = client.get_children(&path).await?;
+        paths.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+        let data = String::from_utf8_lossy(&data).into_owned();
+        nodes.push(Node { path, czxid: stat.czxid, mzxid: stat.mzxid, data });
+    }
+    Ok(nodes)
+}
