@@ -282,3 +282,26 @@ fn config() {
         }
     }
 }
+
+#[test]
+fn members() {
+    for Run { printed, .. } in runs("members") {
+        let mut rest = printed.lines();
+        for expected in [
+            "a: I belong to the group",
+            "The group: [\"a\", \"b\", \"c\"]",
+            "a: my id is taken by session 0x",
+            "a: I belong to the group",
+            "c changes its data.",
+            "b: I do not know whether I belong to the group",
+            "b: I belong to the group",
+            "The group is empty.",
+            "No process took itself for a member that had left.",
+        ] {
+            assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
+        }
+        for seen in ["b: a joined: second run", "a: c is now draining", "c: b left"] {
+            assert!(printed.lines().any(|line| line == seen), "no {seen:?} in: {printed}");
+        }
+    }
+}

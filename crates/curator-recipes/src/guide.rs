@@ -8,6 +8,7 @@
 //! | [`leader_latch`], [`leader_selector`] | one leader among all participants, and a job that only the leader runs: nodes, requests, guarantees and caveats |
 //! | [`cache`] | live copies of several nodes or of a subtree: what they send, guarantees and caveats |
 //! | [`config`] | settings that change while a service runs: what its value is worth, what it sends, guarantees and caveats |
+//! | [`persistent_node`] | nodes that stay, and groups of processes: whose a node is, what is sent, guarantees and caveats |
 //! | [`fencing`] | how a late write is refused |
 //! | [`revocation`] | how to ask a holder for its lock |
 //! | [`production`] | timeouts, starting and stopping, Kubernetes, and what the log says |
@@ -135,6 +136,12 @@ pub mod cache {}
 #[doc = include_str!("../docs/config.md")]
 pub mod config {}
 
+/// Nodes that stay, and groups of processes.
+///
+/// [from-curator]: crate::guide::from_curator#nodes-that-stay
+#[doc = include_str!("../docs/persistent-node.md")]
+pub mod persistent_node {}
+
 /// Running a service in production: timeouts, starting and stopping, Kubernetes, and the log.
 ///
 /// [assumptions]: crate::guide::guarantees#assumptions
@@ -168,6 +175,7 @@ pub mod interop {}
 /// [leader-selector]: crate::guide::leader_selector
 /// [multi-lock-java]: crate::guide::multi_lock#java-curator
 /// [mutex-java]: crate::guide::mutex#java-curator
+/// [persistent-node]: crate::guide::persistent_node
 /// [read-write-java]: crate::guide::read_write#java-curator
 /// [semaphore-java]: crate::guide::semaphore#java-curator
 /// [session-lease]: crate::guide::guarantees#the-session-lease

@@ -12,7 +12,7 @@ pub(crate) struct Operation {
     pub(crate) sends: &'static str,
     /// Requests and round trips of Curator 5.9. No test here counts them: those of the table `cycles` were measured by hand,
     /// and the bench counts them too, except the read lock of a writer; those of its leader latch are counted by
-    /// an interop test, but that of `leader()`, which is read in its source.
+    /// an interop test, but that of `leader()`, which is read in its source, as are those of its persistent node.
     pub(crate) curator: Option<(u64, u64)>,
 }
 

@@ -412,6 +412,8 @@ fn what_happens_to_it_is_logged_once() {
         let node = started(&client, &path);
         is_foreign(&node, 0).await;
         others.set_data(&path, "", None).await.unwrap();
+        // It looks again, at the same owner.
+        round_trips(&client).await;
         others.delete().for_path(&path).await.unwrap();
         created(&node).await;
         others.delete().for_path(&path).await.unwrap();

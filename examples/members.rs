@@ -1,0 +1,237 @@
+//! A group of processes that know each other. One is killed and started again, one is cut off from the servers, one changes its data.
+//! Fails if a process joins while the session of its last run lasts, or takes itself for a member after others have seen it leave.
+//!
+//! The first process starts the others, and watches the group without belonging to it. Each of the others has a network of its own
+//! between itself and the servers.
+//!
+//! ```console
+//! cargo run --example members
+//! ```
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use curator_examples::{Ensemble, Failure, builder};
+use curator_recipes::{CacheEvent, CuratorCache, GroupEvent, GroupMember, PersistentNodeState};
+use curator_test::{Direction, FaultProxy};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, stdin};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+
+const PATH: &str = "/curator-examples/members";
+/// The first argument of a member; the next are its id, its data, and the connect string.
+const MEMBER: &str = "member";
+/// Short, so that it does not take long: a member that dies belongs to the group until the servers have given up its session.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+/// For anything that must happen.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+const BELONGS: &str = "I belong to the group";
+const TAKEN: &str = "my id is taken by session ";
+const UNKNOWN: &str = "I do not know whether I belong to the group";
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    match &*arguments {
+        [role, id, data, connect_string] if role == MEMBER => belong(id, data, connect_string).await,
+        _ => watch().await,
+    }
+}
+
+/// A member of the group, until its input ends. Each line of it is new data.
+async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failure> {
+    // Even when the first process is killed.
+    #[cfg(target_os = "linux")]
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+
+    let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).start()?;
+    let member = GroupMember::builder(&client, PATH, id)?.data(data).start()?;
+    let (mut state, mut events, mut input) = (member.state(), member.events(), BufReader::new(stdin()).lines());
+    loop {
+        tokio::select! {
+            changed = state.changed() => {
+                changed?;
+                // A clone: the member waits while its value is borrowed.
+                match state.borrow_and_update().clone() {
+                    PersistentNodeState::Present { .. } => say(BELONGS),
+                    PersistentNodeState::Foreign { owner, .. } => say(&format!("{TAKEN}{owner:#x}")),
+                    PersistentNodeState::Unknown => say(UNKNOWN),
+                    _ => {}
+                }
+            }
+            event = events.next() => match event.ok_or("the group member has ended")? {
+                GroupEvent::Joined(other) => say(&format!("{} joined: {}", other.id(), text(other.data()))),
+                GroupEvent::Changed { new, .. } => say(&format!("{} is now {}", new.id(), text(new.data()))),
+                GroupEvent::Left(other) => say(&format!("{} left", other.id())),
+                _ => {}
+            },
+            line = input.next_line() => match line? {
+                Some(data) => member.set_data(data).await?,
+                None => break,
+            },
+        }
+    }
+    member.close().await?;
+    client.close().await?;
+    Ok(())
+}
+
+fn text(data: &[u8]) -> String {
+    String::from_utf8_lossy(data).into_owned()
+}
+
+/// With the time by the clock that all processes share: the first one may read two lines in the wrong order.
+fn say(line: &str) {
+    let now = clock_gettime(ClockId::Monotonic);
+    println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
+}
+
+/// The first process: starts the members, and does to them what happens to processes.
+async fn watch() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let client = builder(ensemble.connect_string()).connect().await?;
+    // A group is watched by a cache; a `GroupMember` would belong to it.
+    let group = CuratorCache::builder(&client, PATH)?.max_depth(1).start()?;
+    let (lines, said) = mpsc::unbounded_channel();
+    let mut stage = Stage { said, heard: Vec::new() };
+
+    let mut a = Process::start("a", "first run", &ensemble, lines.clone())?;
+    stage.until("a", BELONGS).await?;
+    let b = Process::start("b", "10.0.0.2", &ensemble, lines.clone())?;
+    let mut c = Process::start("c", "10.0.0.3", &ensemble, lines.clone())?;
+    stage.until("c", BELONGS).await?;
+    members(&group, &["a", "b", "c"]).await?;
+
+    stage.scene("a is killed, and started again at once, with the same id.");
+    let since = Instant::now();
+    a.process.start_kill()?;
+    a = Process::start("a", "second run", &ensemble, lines.clone())?;
+    stage.until("a", TAKEN).await?;
+    stage.until("a", BELONGS).await?;
+    println!("The session of its first run was over after {:.1} s.", since.elapsed().as_secs_f64());
+    stage.until("b", "a joined: second run").await?;
+
+    stage.scene("c changes its data.");
+    c.tell("draining").await?;
+    stage.until("a", "c is now draining").await?;
+
+    stage.scene("b is cut off: nothing gets through between it and the servers, and its connection looks open.");
+    let mut events = group.events();
+    b.network.black_hole(Direction::Both);
+    let doubts = stage.until("b", UNKNOWN).await?;
+    while !matches!(next(&mut events).await?, CacheEvent::Deleted(member) if member.path().name() == "b") {}
+    let leaves = stage.until("c", "b left").await?;
+    if doubts > leaves {
+        return Err(format!("b took itself for a member until {doubts}, and had left at {leaves}").into());
+    }
+    println!("b was in doubt {:.1} s before it had left for the others.", leaves - doubts);
+    b.network.heal();
+    stage.until("b", BELONGS).await?;
+    members(&group, &["a", "b", "c"]).await?;
+
+    stage.scene("All are asked to end.");
+    for mut process in [a, b, c] {
+        drop(process.process.stdin.take());
+        tokio::time::timeout(DEFAULT_TIMEOUT, process.process.wait()).await??;
+    }
+    members(&group, &[]).await?;
+    println!("The group is empty.");
+    group.close().await?;
+    client.close().await?;
+    println!("No process took itself for a member that had left.");
+    Ok(())
+}
+
+/// Waits until these are the members.
+async fn members(group: &CuratorCache, wanted: &[&str]) -> Result<(), Failure> {
+    let mut state = group.state();
+    let waiting = async {
+        loop {
+            let members = group.caught_up().await?;
+            let ids: Vec<_> = members.children(group.path()).map(|member| member.path().name()).collect();
+            if ids == wanted {
+                println!("The group: {ids:?}");
+                return Ok(());
+            }
+            // What is missing comes soon.
+            drop(tokio::time::timeout(Duration::from_millis(20), state.changed()).await);
+        }
+    };
+    tokio::time::timeout(DEFAULT_TIMEOUT, waiting).await?
+}
+
+async fn next(events: &mut curator_recipes::CacheEvents) -> Result<CacheEvent, Failure> {
+    let event = tokio::time::timeout(DEFAULT_TIMEOUT, events.next()).await?;
+    Ok(event.ok_or("the cache has ended")?)
+}
+
+/// What all members say, in the order in which it arrives.
+struct Stage {
+    said: mpsc::UnboundedReceiver<(&'static str, String)>,
+    /// In the present scene.
+    heard: Vec<(&'static str, String)>,
+}
+
+impl Stage {
+    fn scene(&mut self, what: &str) {
+        println!("\n{what}");
+        self.heard.clear();
+    }
+
+    /// Prints what they say until this one has said that, in this scene. Returns when it said so.
+    async fn until(&mut self, who: &str, what: &str) -> Result<f64, Failure> {
+        loop {
+            for (id, line) in &self.heard {
+                let (at, line) = line.split_once(' ').ok_or("a line without a time")?;
+                if *id == who && line.starts_with(what) {
+                    return Ok(at.parse()?);
+                }
+            }
+            let (id, line) =
+                tokio::time::timeout(DEFAULT_TIMEOUT, self.said.recv()).await?.ok_or("all members have ended")?;
+            println!("{id}: {}", line.split_once(' ').map_or(&*line, |(_, line)| line));
+            self.heard.push((id, line));
+        }
+    }
+}
+
+/// A member, as seen by the first process. Killed when this is dropped.
+struct Process {
+    process: Child,
+    network: FaultProxy,
+}
+
+impl Process {
+    fn start(
+        id: &'static str,
+        data: &str,
+        ensemble: &Ensemble,
+        lines: mpsc::UnboundedSender<(&'static str, String)>,
+    ) -> Result<Self, Failure> {
+        let (network, connect_string) = ensemble.proxy()?;
+        let mut process = Command::new(std::env::current_exe()?)
+            .args([MEMBER, id, data, &connect_string])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut printed = BufReader::new(process.stdout.take().ok_or("a member has no output")?).lines();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = printed.next_line().await {
+                if lines.send((id, line)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self { process, network })
+    }
+
+    /// Sends a line to the process.
+    async fn tell(&mut self, line: &str) -> Result<(), Failure> {
+        let input = self.process.stdin.as_mut().ok_or("a member has no input")?;
+        Ok(input.write_all(format!("{line}\n").as_bytes()).await?)
+    }
+}
