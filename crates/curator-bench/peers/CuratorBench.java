@@ -12,7 +12,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Java Curator's locks, measured by curator-bench: one request a line, one answer a line ({@code src/protocol.rs} has both).
+ * Java Curator's locks and caches, measured by curator-bench: one request a line, one answer a line ({@code src/protocol.rs} has both).
  *
  * <p>Clients and locks are made and used as Curator's documentation shows, with the retry policy of its examples. A task is a
  * thread, since Curator's locks belong to threads.
@@ -108,6 +108,8 @@ public final class CuratorBench {
             case "semaphore-mutex":
             case "multi":
                 break;
+            case "cache":
+                return act.startsWith("cache-") ? null : "a cache is no lock";
             default:
                 return "Curator has no lock \"" + lock + "\"";
         }
@@ -148,6 +150,10 @@ public final class CuratorBench {
                 return handover(request);
             case "readers":
                 return readers(request);
+            case "cache-load":
+            case "cache-storm":
+            case "cache-reconnect":
+                return CuratorBenchCache.play(session(0), request, this::tell);
             default:
                 return CuratorBenchCrowd.play(session(0), session(1), request, this::tell);
         }

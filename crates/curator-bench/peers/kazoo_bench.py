@@ -1,4 +1,4 @@
-"""Kazoo's locks, measured by curator-bench: one request a line, one answer a line (src/protocol.rs has both).
+"""Kazoo's locks and tree cache, measured by curator-bench: one request a line, one answer a line (src/protocol.rs has both).
 
 The locks are used as kazoo's documentation shows, with its default handler. A task is a thread.
 
@@ -14,6 +14,7 @@ import time
 import uuid
 
 from kazoo.client import KazooClient
+from kazoo.recipe.cache import TreeCache, TreeEvent
 
 # Between two looks whether others have come, in seconds: of readers, and of a crowd.
 POLL = 0.001
@@ -30,6 +31,7 @@ NO_SUCH_LOCK = {
     "multi": "kazoo has no multi-lock",
 }
 LOCKS = ["mutex", "read", "write", "semaphore"]
+CACHES = ("cache-load", "cache-storm", "cache-reconnect")
 
 logging.disable(logging.CRITICAL)
 
@@ -85,6 +87,8 @@ def run_all(count, task):
 def unsupported(request):
     """Why this cannot be played, or None."""
     case, lock = request.get("case"), request.get("lock")
+    if lock == "cache" or case in CACHES:
+        return None if lock == "cache" and case in CACHES else "a cache is no lock"
     if lock in NO_SUCH_LOCK:
         return NO_SUCH_LOCK[lock]
     if lock not in LOCKS:
@@ -120,6 +124,29 @@ def members(path, count):
     return ["%s/%d" % (path, i) for i in range(count)]
 
 
+class Watched:
+    """What a tree cache reports: when it has all nodes, and when it has all last changes, whose data begin with the mark."""
+
+    CHANGES = (TreeEvent.NODE_ADDED, TreeEvent.NODE_UPDATED, TreeEvent.NODE_REMOVED)
+
+    def __init__(self, mark, count):
+        self.mark, self.count = mark, count
+        self.initialized, self.current = threading.Event(), threading.Event()
+        self.marked = set()
+        self.events = 0
+
+    def __call__(self, event):
+        if event.event_type == TreeEvent.INITIALIZED:
+            self.initialized.set()
+        if event.event_type not in self.CHANGES:
+            return
+        self.events += 1
+        if event.event_data.data.startswith(self.mark):
+            self.marked.add(event.event_data.path)
+            if len(self.marked) == self.count:
+                self.current.set()
+
+
 class Worker:
     def __init__(self, hosts, timeout):
         self.hosts = hosts
@@ -149,7 +176,9 @@ class Worker:
             return "no " + why if why else "yes"
         if why:
             raise ValueError(why)
-        return getattr(self, {"reconnect": "crowd"}.get(request["case"], request["case"]))(request)
+        plays = dict.fromkeys(CACHES, "cache")
+        plays["reconnect"] = "crowd"
+        return getattr(self, plays.get(request["case"], request["case"]))(request)
 
     def open(self, request):
         for _ in range(int(request["sessions"])):
@@ -254,6 +283,35 @@ class Worker:
             deleted.get()
         tasks.join()
         return done(count, time.monotonic_ns() - begin)
+
+    def cache(self, request):
+        """A tree cache loads a tree, and follows changes until the last of each node is there."""
+        nodes, path = int(request["nodes"]), request["path"]
+        follows = request["case"] != "cache-load"
+        watched = Watched(request["mark"].zfill(20).encode(), int(request["marked"]) if follows else 0)
+        print("held", flush=True)
+        self.await_go()
+        begin = time.monotonic_ns()
+        cache = TreeCache(self.sessions[0], path)
+        cache.listen(watched)
+        cache.start()
+        watched.initialized.wait()
+        passed = time.monotonic_ns() - begin
+        children = cache.get_children(path)
+        if len(children) != nodes:
+            raise RuntimeError("the cache has %d nodes, and not %d" % (len(children), nodes))
+        watched.events = 0
+        print("loaded nanoseconds=%d" % passed, flush=True)
+        self.await_go()
+        if follows:
+            watched.current.wait()
+            shown = [cache.get_data(path + "/" + child).data.startswith(watched.mark) for child in children]
+            if sum(shown) != watched.count:
+                raise RuntimeError("the cache shows %d of %d changes" % (sum(shown), watched.count))
+            print("current events=%d" % watched.events, flush=True)
+            self.await_go()
+        cache.close()
+        return done(nodes, passed)
 
     @staticmethod
     def await_go():

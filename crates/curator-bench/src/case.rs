@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::peer::Peer;
 use crate::protocol::{Act, Lock, Play};
+use crate::tree::CHANGES;
 
 /// One of them.
 #[derive(Debug, Clone)]
@@ -17,12 +20,15 @@ pub(crate) struct Case {
 }
 
 /// What is counted, and so in which table a case stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     /// Operations in a time.
     Timed,
     /// The way of a crowd into the queue and out of it.
     Crowd,
+    /// What a cache does until it has all of a tree.
+    Cache,
 }
 
 /// The locks of the uncontended cycles, with the number of paths of a multi-lock.
@@ -43,10 +49,16 @@ const FLOOR_SESSIONS: usize = 16;
 const FLEET: usize = 200;
 const READERS: usize = 16;
 const CROWDS: [usize; 2] = [1_000, 10_000];
+/// The leaves of the trees that a cache loads. That in the middle is also the one that it follows.
+const TREES: [usize; 3] = [1_000, 10_000, 100_000];
+const STORM: usize = 10_000;
+/// One of so many leaves is changed while a cache has no connection.
+const MISSED: usize = 100;
 
 /// Numbers are no larger in a smoke run.
 const QUICK_SESSIONS: usize = 4;
 const QUICK_WAITERS: usize = 50;
+const QUICK_TREE: usize = 1_000;
 
 /// All cases, in the order in which they are played; `quick` makes them small.
 pub(crate) fn all(quick: bool) -> Vec<Case> {
@@ -89,9 +101,25 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     cases.push(case(format!("reconnect-{few}"), Play { waiters: few, ..new(Act::Reconnect, Lock::Mutex) }));
     // Last: a server may not survive so many lists of so many names.
     cases.extend(crowds(many));
+    cases.extend(caches(quick));
     // Small numbers are the same.
     let mut names = BTreeSet::new();
     cases.retain(|case| names.insert(case.name.clone()));
+    cases
+}
+
+/// Trees stay on the server, so these cases come behind all others.
+fn caches(quick: bool) -> Vec<Case> {
+    let tree = |number: usize| if quick { number.min(QUICK_TREE) } else { number };
+    let case = |act: Act, number: usize, nodes: usize, marked: usize| {
+        let play = Play { nodes, marked, ..Play::new(act, Lock::Cache, "") };
+        Case { name: format!("{act}-{number}"), processes: 1, play }
+    };
+    let [_, followed, _] = TREES.map(tree);
+    let changes = tree(STORM);
+    let mut cases: Vec<_> = TREES.map(tree).iter().map(|nodes| case(Act::CacheLoad, *nodes, *nodes, 0)).collect();
+    cases.push(case(Act::CacheStorm, changes, followed, changes / CHANGES));
+    cases.push(case(Act::CacheReconnect, followed, followed, followed / MISSED));
     cases
 }
 
@@ -109,9 +137,11 @@ pub(crate) fn chosen(names: &[String], quick: bool) -> Result<Vec<Case>, String>
     Ok(all.iter().filter(|case| names.is_empty() || names.iter().any(|name| fits(case, name))).cloned().collect())
 }
 
-/// What a peer plays first, for nothing: the same, but a crowd is a small one.
+/// What a peer plays first, for nothing: the same, but a crowd or a tree is a small one.
 pub(crate) fn warm_up(play: &Play) -> Play {
-    Play { waiters: play.waiters.min((play.waiters / 20).max(10)), ..play.clone() }
+    let small = |number: usize| number.min((number / 20).max(10));
+    let nodes = small(play.nodes);
+    Play { waiters: small(play.waiters), nodes, marked: play.marked.min(nodes), ..play.clone() }
 }
 
 impl Case {
@@ -119,6 +149,7 @@ impl Case {
     pub(crate) fn is_for(&self, peer: Peer) -> bool {
         match peer {
             // The time grows with the square of their number: more of them would take hours.
+            Peer::CuratorShared | Peer::Go | Peer::ZookeeperClient if self.play.lock == Lock::Cache => false,
             Peer::CuratorShared => self.play.act == Act::Crowd && !self.play.each && self.play.waiters <= CROWDS[0],
             _ if self.play.lock == Lock::Floor && self.play.act == Act::Handover => peer == Peer::Ours,
             _ => self.play.lock != Lock::Floor || peer.has_floor(),
@@ -128,8 +159,9 @@ impl Case {
     /// Whether it is played where each round trip takes long: not if nothing is sent, if the machine is what bounds it, or if
     /// it would take minutes there. Of two clients one kind of lock is enough.
     pub(crate) fn is_for_far(&self, peer: Peer) -> bool {
-        let Play { act, lock, waiters, .. } = &self.play;
-        let is_played = *act != Act::Reentry && self.processes == 1 && *waiters <= CROWDS[0];
+        let Play { act, lock, waiters, nodes, .. } = &self.play;
+        let is_small = *waiters <= CROWDS[0] && *nodes <= TREES[1];
+        let is_played = *act != Act::Reentry && self.processes == 1 && is_small;
         let is_of_peer = match peer {
             Peer::Kazoo | Peer::Go => *act != Act::Cycle || *lock == Lock::Mutex,
             Peer::CuratorShared => false,
@@ -146,13 +178,14 @@ impl Case {
     pub(crate) fn kind(&self) -> Kind {
         match self.play.act {
             Act::Crowd | Act::Reconnect => Kind::Crowd,
+            Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect => Kind::Cache,
             _ => Kind::Timed,
         }
     }
 
     /// What it is, in words.
     pub(crate) fn title(&self) -> String {
-        let Play { act, lock, tasks, sessions, waiters, each, members, .. } = &self.play;
+        let Play { act, lock, tasks, sessions, waiters, each, members, nodes, marked, .. } = &self.play;
         match act {
             Act::Cycle if *lock == Lock::Floor => "the floor: create and delete a node".to_owned(),
             Act::Cycle if *members > 0 => format!("uncontended cycle of a multi-lock of {members}"),
@@ -169,6 +202,9 @@ impl Case {
             Act::Crowd if *each => format!("{waiters} waiters of one session, a lock each"),
             Act::Crowd => format!("{waiters} waiters of one session on one lock"),
             Act::Reconnect => format!("{waiters} waiters, and the connection breaks"),
+            Act::CacheLoad => format!("a cache loads {nodes} nodes"),
+            Act::CacheStorm => format!("a cache of {nodes} nodes follows {} changes", marked * CHANGES),
+            Act::CacheReconnect => format!("a cache of {nodes} nodes loses its connection, and misses {marked} changes"),
         }
     }
 }
@@ -194,7 +230,7 @@ mod tests {
             assert_eq!(names(&all).iter().collect::<BTreeSet<_>>().len(), all.len());
             assert_eq!(all.iter().map(Case::title).collect::<BTreeSet<_>>().len(), all.len());
         }
-        assert_eq!(all(false).len(), 27);
+        assert_eq!(all(false).len(), 32);
     }
 
     #[test]
@@ -208,5 +244,20 @@ mod tests {
         assert_eq!(names(&chosen(&["crowd-1000"]).unwrap()), ["crowd-1000"]);
         assert_eq!(chosen(&[]).unwrap().len(), all(false).len());
         assert_eq!(chosen(&["cycle", "wheel"]).unwrap_err(), "wheel");
+    }
+
+    #[test]
+    fn a_smoke_run_has_small_trees() {
+        let caches = |quick| caches(quick).iter().map(|case| (case.name.clone(), case.play.nodes)).collect::<Vec<_>>();
+        assert_eq!(caches(false)[3..], [("cache-storm-10000".to_owned(), 10_000), ("cache-reconnect-10000".to_owned(), 10_000)]);
+        assert!(caches(true).iter().all(|(_, nodes)| *nodes == QUICK_TREE));
+    }
+
+    #[test]
+    fn a_warm_up_marks_no_more_leaves_than_it_has() {
+        for case in caches(false) {
+            let play = warm_up(&case.play);
+            assert!(play.nodes <= 5_000 && play.marked <= play.nodes, "{play:?}");
+        }
     }
 }

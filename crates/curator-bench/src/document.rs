@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::case::Kind;
 use crate::peer::Peer;
 use crate::statistics::Spread;
 
@@ -31,8 +32,7 @@ pub(crate) struct PlaceResults {
 pub(crate) struct CaseResults {
     pub(crate) name: String,
     pub(crate) title: String,
-    /// It is about a crowd: how it comes into the queue and out of it.
-    pub(crate) is_crowd: bool,
+    pub(crate) kind: Kind,
     pub(crate) peers: Vec<PeerResults>,
 }
 
@@ -59,6 +59,8 @@ pub(crate) struct Round {
     pub(crate) voluntary_switches: u64,
     pub(crate) involuntary_switches: u64,
     pub(crate) crowd: Option<Crowd>,
+    #[serde(default)]
+    pub(crate) cache: Option<Cache>,
     /// Creations and deletions of a node over the same session, right after the operations.
     #[serde(default)]
     pub(crate) floor: Option<Floor>,
@@ -88,6 +90,25 @@ pub(crate) struct Reconnect {
     pub(crate) nanoseconds: u64,
     /// By kind, without pings, and with the handshakes.
     pub(crate) requests: BTreeMap<String, u64>,
+}
+
+/// What else is measured of a cache. The round's time is that of what the case is about: loading, following or catching up.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Cache {
+    /// Until it had all nodes.
+    pub(crate) loading: u64,
+    /// How much more memory the process had then than before it had opened one.
+    pub(crate) memory: u64,
+    /// How much more of the heap was in use then, after a collection of garbage, if the worker can say so.
+    pub(crate) heap: Option<u64>,
+    /// How many changes it has reported.
+    pub(crate) events: u64,
+    /// From the reply to the last change until the cache had all.
+    pub(crate) lag: Option<u64>,
+    /// From the first handshake after the cut until the cache had all.
+    pub(crate) since_handshake: Option<u64>,
+    /// At a proxy, if there was one.
+    pub(crate) counts: Option<Counts>,
 }
 
 /// What was counted at a proxy for so many operations.
@@ -150,6 +171,11 @@ impl PeerResults {
     /// Of what was measured of the crowd.
     pub(crate) fn of_crowd(&self, what: impl Fn(&Crowd) -> Option<u64>) -> Option<Spread> {
         Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.crowd.as_ref()?)? as f64)))
+    }
+
+    /// Of what was measured of the cache.
+    pub(crate) fn of_cache(&self, what: impl Fn(&Cache) -> Option<u64>) -> Option<Spread> {
+        Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.cache.as_ref()?)? as f64)))
     }
 
     fn per_operation(&self, what: impl Fn(&Round) -> u64) -> Option<Spread> {

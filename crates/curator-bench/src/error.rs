@@ -30,6 +30,8 @@ pub(crate) enum BenchError {
     },
     #[error(transparent)]
     Server(#[from] curator_test::Error),
+    #[error("cannot make or change a tree: {0}")]
+    Tree(String),
     #[error("cannot draw {file}: {why}")]
     Plot { file: String, why: String },
     #[error("{file} is not what `--json` writes: {source}")]

@@ -14,6 +14,7 @@
 //! | [`arguments`] | the command line |
 //! | [`run`] | all cases in all places, the peers in turns |
 //! | [`player`] | one peer in one case: starts it, plays it, counts it |
+//! | [`tree`] | the trees that caches load, and their changes |
 //! | [`place`] | servers, and the network before them |
 //! | [`process`] | one worker's process |
 //! | [`worker`] | the worker for our client and for `zookeeper-client`; the others are in `peers/` |
@@ -43,6 +44,7 @@ mod protocol;
 mod report;
 mod run;
 mod statistics;
+mod tree;
 mod usage;
 mod worker;
 

@@ -15,6 +15,9 @@ use crate::error::BenchError;
 /// Names the worker that uses go-zookeeper, as a program.
 pub(crate) const GO_BENCH: &str = "CURATOR_TEST_GO_BENCH";
 
+/// How large a reply Curator's client accepts. Its default, a megabyte, is less than the names of 100,000 nodes.
+const LARGE_REPLIES: &str = "-Djute.maxbuffer=16777216";
+
 /// The worker for kazoo.
 const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_bench.py");
 
@@ -86,7 +89,11 @@ impl Peer {
                 let client = if self == Self::Ours { "ours" } else { "zookeeper-client" };
                 with(program.as_os_str(), &["worker".as_ref(), client.as_ref()])
             }
-            Self::Curator => with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?, "CuratorBench".as_ref()]),
+            Self::Curator => {
+                let mut command = with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?]);
+                command.args([LARGE_REPLIES, "CuratorBench"]);
+                command
+            }
             Self::CuratorShared => {
                 let mut command = with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?]);
                 command.args(["-Dcurator-bench.shared=true", "CuratorBench"]);
@@ -150,6 +157,6 @@ mod tests {
         prepared.set(CURATOR_CLASSPATH, "/classes:/jars/*");
         assert_eq!(line(Peer::Go, &prepared).unwrap(), ["/go/bench"]);
         assert!(line(Peer::CuratorShared, &prepared).unwrap().contains(&"-Dcurator-bench.shared=true".to_owned()));
-        assert_eq!(line(Peer::Curator, &prepared).unwrap()[1..], ["-cp", "/classes:/jars/*", "CuratorBench"]);
+        assert_eq!(line(Peer::Curator, &prepared).unwrap()[1..], ["-cp", "/classes:/jars/*", LARGE_REPLIES, "CuratorBench"]);
     }
 }

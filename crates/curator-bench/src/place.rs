@@ -5,13 +5,16 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use curator_test::{
     FaultProxy, ServerKind, TestingCluster, TestingClusterBuilder, TestingServer, TestingServerBuilder,
 };
+use tokio::sync::OnceCell;
 
 use crate::error::BenchError;
+use crate::tree::Trees;
 
 /// The memory that the system has as a file system.
 const RAM_DISK: &str = "/dev/shm";
@@ -40,6 +43,8 @@ pub(crate) struct Place {
     pub(crate) description: String,
     servers: Servers,
     delay: Option<(FaultProxy, Duration)>,
+    /// From the first case on that needs one.
+    trees: OnceCell<Arc<Trees>>,
 }
 
 #[derive(Debug)]
@@ -95,7 +100,7 @@ async fn one(delay: Duration, kind: ServerKind) -> Result<Place, BenchError> {
         let description = format!("{server_is}, behind a proxy that delays each frame by {} ms", delay.as_millis());
         (Wanted::Delayed(delay).to_string(), description, Some((proxy, delay)))
     };
-    Ok(Place { name, description, servers: Servers::One(server), delay })
+    Ok(Place { name, description, servers: Servers::One(server), delay, trees: OnceCell::new() })
 }
 
 async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
@@ -118,6 +123,7 @@ async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
         description,
         servers: Servers::Ensemble(cluster, member),
         delay: None,
+        trees: OnceCell::new(),
     })
 }
 
@@ -134,6 +140,13 @@ impl Place {
             proxy.set_delay(*delay);
         }
         Ok(proxy)
+    }
+
+    /// What makes trees here. It goes around the delay.
+    pub(crate) async fn trees(&self) -> Result<Arc<Trees>, BenchError> {
+        let server = self.server().to_string();
+        let connect = || async { Trees::connect(&server).await.map(Arc::new) };
+        self.trees.get_or_try_init(connect).await.cloned()
     }
 
     /// Starts servers again that do not answer any more: a crowd may be too much for one. Returns whether there were any.

@@ -1,19 +1,24 @@
 //! One peer, ready to play one case: its processes and their sessions.
 
-use std::collections::BTreeMap;
+mod cache;
+mod counts;
+
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use curator_test::{FaultProxy, OpCode};
 use tokio::time::{Instant, sleep};
 
+use self::counts::{by_name, counts_of, difference, last_change, minus, sent, without_probes};
 use crate::case::{Case, Kind, warm_up};
 use crate::document::{Counts, Crowd, Reconnect, Round};
 use crate::error::BenchError;
 use crate::place::Place;
 use crate::process::Process;
-use crate::protocol::{Act, Done, Play, Request, nanoseconds};
+use crate::protocol::{Act, Done, Lock, Play, Request, nanoseconds};
+use crate::tree::Trees;
 use crate::usage::Usage;
 
 /// No session may end while a crowd comes, or while a machine is busy.
@@ -30,7 +35,7 @@ const QUIET: Duration = Duration::from_secs(4);
 const REST: Duration = Duration::from_secs(1);
 /// Time for one operation and hardly more.
 const ONE: Duration = Duration::from_millis(1);
-/// How often one looks whether it has.
+/// How often the counts of a proxy are read.
 const POLL: Duration = Duration::from_millis(1);
 
 /// Whether there is a proxy, and what for.
@@ -48,8 +53,10 @@ pub(crate) struct Player {
     processes: Vec<Process>,
     /// Between the sessions that are measured and the server.
     proxy: Option<FaultProxy>,
-    /// The memory before the first crowd.
+    /// The memory before the first crowd, or the first tree.
     resident: Option<u64>,
+    /// If it has caches.
+    trees: Option<Arc<Trees>>,
 }
 
 impl Player {
@@ -62,7 +69,8 @@ impl Player {
         purpose: Purpose,
     ) -> Result<Self, BenchError> {
         let play = &case.play;
-        let proxy = (purpose == Purpose::Count || play.act == Act::Reconnect).then(|| place.proxy()).transpose()?;
+        let is_cut = matches!(play.act, Act::Reconnect | Act::CacheReconnect);
+        let proxy = (purpose == Purpose::Count || is_cut).then(|| place.proxy()).transpose()?;
         if let (Some(proxy), Purpose::Count) = (&proxy, purpose) {
             // Its probes come at their own times.
             proxy.ignore(OpCode::Sync);
@@ -83,11 +91,15 @@ impl Player {
                 process.open(1, Some(place.connect_string())).await?;
             }
         }
-        Ok(Self { processes, proxy, resident: None })
+        let trees = if play.lock == Lock::Cache { Some(place.trees().await?) } else { None };
+        Ok(Self { processes, proxy, resident: None, trees })
     }
 
     /// Plays it once.
     pub(crate) async fn play(&mut self, play: &Play) -> Result<Round, BenchError> {
+        if let Some(trees) = self.trees.clone() {
+            return self.play_cache(play, &trees).await;
+        }
         let mut before = self.usage()?;
         let play = Play { start: self.start_together(), ..play.clone() };
         for process in &mut self.processes {
@@ -120,6 +132,7 @@ impl Player {
             voluntary_switches: switches.voluntary,
             involuntary_switches: switches.involuntary,
             crowd,
+            cache: None,
             floor: None,
         })
     }
@@ -132,25 +145,29 @@ impl Player {
     /// Counts what each operation costs at the proxy. A case that lasts for a time is played twice: what is sent to
     /// prepare it is the same both times, as the servers of the bench keep directories that are empty.
     pub(crate) async fn count(&mut self, play: &Play, case: &Case) -> Result<Counts, BenchError> {
+        if case.kind() == Kind::Cache {
+            self.play(&warm_up(play)).await?;
+            return Ok(self.play(play).await?.cache.and_then(|cache| cache.counts).unwrap_or_default());
+        }
         if case.kind() == Kind::Crowd {
             self.play(&warm_up(play)).await?;
-            let before = self.counts(0);
+            let before = counts_of(self.proxy.as_ref(), 0);
             let Round { operations, .. } = self.play(play).await?;
-            let counts = difference(&self.counts(operations), &before);
+            let counts = difference(&counts_of(self.proxy.as_ref(), operations), &before);
             return Ok(Counts { round_trips: None, ..counts });
         }
         self.play(&Play { time: play.time.min(ONE), rounds: play.rounds.min(1), ..play.clone() }).await?;
-        let (zero, mut operations) = (self.counts(0), 0);
+        let (zero, mut operations) = (counts_of(self.proxy.as_ref(), 0), 0);
         let mut counted = Vec::new();
         for play in lengths(play) {
-            let before = self.counts(operations);
+            let before = counts_of(self.proxy.as_ref(), operations);
             operations += self.play(&play).await?.operations;
-            counted.push(difference(&self.counts(operations), &before));
+            counted.push(difference(&counts_of(self.proxy.as_ref(), operations), &before));
         }
         Ok(match &counted[..] {
             [short, long] if long.operations > short.operations => difference(long, short),
             // Not even twice as long brings more: all that there is.
-            _ => difference(&self.counts(operations), &zero),
+            _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
         })
     }
 
@@ -198,19 +215,6 @@ impl Player {
         }
         Ok(())
     }
-
-    /// What the proxy has counted until now.
-    fn counts(&self, operations: u64) -> Counts {
-        let Some(proxy) = &self.proxy else { return Counts::default() };
-        Counts {
-            operations,
-            requests: by_name(proxy),
-            round_trips: Some(proxy.round_trips()),
-            notifications: proxy.notifications(),
-            bytes_sent: proxy.bytes_sent(),
-            bytes_received: proxy.bytes_received(),
-        }
-    }
 }
 
 /// The same for a short and for a longer time, or number of rounds.
@@ -221,9 +225,8 @@ fn lengths(play: &Play) -> [Play; 2] {
 
 /// Cuts the connection when nothing is under way, and waits until nothing follows from that any more.
 async fn reconnect(proxy: &FaultProxy) -> Reconnect {
-    let sent = || without_probes(by_name(proxy)).values().sum::<u64>() + proxy.handshakes();
     // All have their nodes, but the last may still be looking who is before them: an answer that is lost is another case.
-    last_change(sent, Instant::now(), REST).await;
+    last_change(|| sent(proxy), Instant::now(), REST).await;
     let (before, handshakes) = (by_name(proxy), proxy.handshakes());
     let cut = Instant::now();
     proxy.cut();
@@ -231,72 +234,8 @@ async fn reconnect(proxy: &FaultProxy) -> Reconnect {
     while proxy.handshakes() == handshakes {
         sleep(POLL).await;
     }
-    let last = last_change(sent, Instant::now(), QUIET).await;
+    let last = last_change(|| sent(proxy), Instant::now(), QUIET).await;
     let mut requests = minus(&without_probes(by_name(proxy)), &before);
     requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
     Reconnect { nanoseconds: nanoseconds(last - cut), requests }
-}
-
-/// Waits until a number stays the same, and returns when it last changed, or `begin` if it never did.
-async fn last_change(number: impl Fn() -> u64, begin: Instant, rest: Duration) -> Instant {
-    let (mut before, mut last) = (number(), begin);
-    while last.elapsed() < rest {
-        sleep(POLL).await;
-        let now = number();
-        if now != before {
-            (before, last) = (now, Instant::now());
-        }
-    }
-    last
-}
-
-fn without_probes(mut requests: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    requests.remove("Sync");
-    requests
-}
-
-fn by_name(proxy: &FaultProxy) -> BTreeMap<String, u64> {
-    proxy.requests().into_iter().map(|(op, count)| (format!("{op:?}"), count)).collect()
-}
-
-fn difference(later: &Counts, earlier: &Counts) -> Counts {
-    let round_trips = later.round_trips.zip(earlier.round_trips).map(|(later, earlier)| later.saturating_sub(earlier));
-    Counts {
-        operations: later.operations.saturating_sub(earlier.operations),
-        requests: minus(&later.requests, &earlier.requests),
-        round_trips,
-        notifications: later.notifications.saturating_sub(earlier.notifications),
-        bytes_sent: later.bytes_sent.saturating_sub(earlier.bytes_sent),
-        bytes_received: later.bytes_received.saturating_sub(earlier.bytes_received),
-    }
-}
-
-fn minus(later: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let less = |(op, count): (&String, &u64)| (op.clone(), count.saturating_sub(earlier.get(op).copied().unwrap_or(0)));
-    later.iter().map(less).filter(|(_, count)| *count > 0).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn counts(operations: u64, creates: u64, round_trips: u64) -> Counts {
-        let requests = [("Create2".to_owned(), creates), ("Auth".to_owned(), 1)].into();
-        Counts { operations, requests, round_trips: Some(round_trips), ..Counts::default() }
-    }
-
-    #[test]
-    fn what_is_sent_once_is_not_part_of_an_operation() {
-        let cost = difference(&counts(110, 112, 222), &counts(10, 12, 22));
-        assert_eq!(
-            (cost.operations, cost.requests, cost.round_trips),
-            (100, [("Create2".to_owned(), 100)].into(), Some(200))
-        );
-    }
-
-    #[test]
-    fn probes_do_not_prolong_a_reconnect() {
-        let requests = [("Sync".to_owned(), 2), ("SetWatches".to_owned(), 1)].into();
-        assert_eq!(without_probes(requests), [("SetWatches".to_owned(), 1)].into());
-    }
 }

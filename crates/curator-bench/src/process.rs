@@ -92,6 +92,20 @@ impl Process {
         }
     }
 
+    pub(crate) async fn loaded(&mut self) -> Result<Duration, BenchError> {
+        match self.answer().await? {
+            Answer::Loaded { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
+            other => Err(other.instead_of("loaded")),
+        }
+    }
+
+    pub(crate) async fn current(&mut self) -> Result<u64, BenchError> {
+        match self.answer().await? {
+            Answer::Current { events } => Ok(events),
+            other => Err(other.instead_of("current")),
+        }
+    }
+
     pub(crate) async fn check(&mut self, play: &Play) -> Result<(), BenchError> {
         self.tell(&Request::Supports { act: play.act, lock: play.lock }).await?;
         self.answer().await.map(drop)

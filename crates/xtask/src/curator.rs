@@ -35,6 +35,7 @@ const SOURCES: [&str; 12] = [
     "crates/curator-test/tests/interop/CuratorAgentRecipes.java",
     "crates/curator-test/tests/interop/CuratorAgentSemaphores.java",
     "crates/curator-bench/peers/CuratorBench.java",
+    "crates/curator-bench/peers/CuratorBenchCache.java",
     "crates/curator-bench/peers/CuratorBenchCrowd.java",
     "crates/curator-bench/peers/CuratorBenchLock.java",
     "crates/curator-bench/peers/CuratorBenchRequest.java",

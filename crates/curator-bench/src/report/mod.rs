@@ -1,5 +1,6 @@
 //! What a run has measured, for humans.
 
+mod caches;
 mod number;
 mod plot;
 mod tables;

@@ -2,7 +2,9 @@
 
 use curator_jepsen::report::Table;
 
+use super::caches::{REMARK_ON_CACHES, caches};
 use super::number::{NOTHING, number, optional, range};
+use crate::case::Kind;
 use crate::document::{CaseResults, Counts, Document, PeerResults, PlaceResults, Reconnect};
 use crate::peer::Peer;
 
@@ -85,15 +87,17 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
             text += &format!("\n{remark}\n");
         }
     }
-    if document.places.iter().flat_map(|place| &place.cases).any(|case| case.is_crowd) {
-        text += &format!("\n{REMARK_ON_CROWDS}\n");
+    for (kind, remark) in [(Kind::Crowd, REMARK_ON_CROWDS), (Kind::Cache, REMARK_ON_CACHES)] {
+        if document.places.iter().flat_map(|place| &place.cases).any(|case| case.kind == kind) {
+            text += &format!("\n{remark}\n");
+        }
     }
     for place in &document.places {
         text += &format!("\n### {}\n\n{}.\n", place.name, place.description);
         if !place.left_out.is_empty() {
             text += &format!("\nNot played here: {}.\n", place.left_out.join(", "));
         }
-        for rows in [timed(place), crowds(place)].iter().flatten() {
+        for rows in [timed(place), crowds(place), caches(place)].iter().flatten() {
             text.push('\n');
             text += &table(rows);
         }
@@ -105,7 +109,7 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
 fn timed(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&TIMED);
     let mut is_empty = true;
-    for case in place.cases.iter().filter(|case| !case.is_crowd) {
+    for case in place.cases.iter().filter(|case| case.kind == Kind::Timed) {
         for results in &case.peers {
             is_empty = false;
             let time = results.time();
@@ -137,7 +141,7 @@ fn timed(place: &PlaceResults) -> Option<Table> {
 fn crowds(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&CROWDS);
     let mut is_empty = true;
-    for case in place.cases.iter().filter(|case| case.is_crowd) {
+    for case in place.cases.iter().filter(|case| case.kind == Kind::Crowd) {
         for results in &case.peers {
             is_empty = false;
             let waiters = results.rounds.first().map_or(0, |round| round.operations) as f64;
@@ -177,7 +181,7 @@ fn floor(place: &PlaceResults, case: &CaseResults, peer: Peer) -> Option<f64> {
 }
 
 /// How often one goes into the other.
-fn times(dividend: Option<f64>, divisor: Option<f64>) -> String {
+pub(super) fn times(dividend: Option<f64>, divisor: Option<f64>) -> String {
     optional(dividend.zip(divisor).map(|(dividend, divisor)| dividend / divisor))
 }
 
@@ -189,7 +193,7 @@ fn counted(counts: Option<&Counts>) -> [String; 4] {
 }
 
 /// What a number, or the lack of one, needs to be understood.
-fn note(results: &PeerResults) -> String {
+pub(super) fn note(results: &PeerResults) -> String {
     let counts = results.counts_note.as_ref().map(|why| format!("not counted: {why}"));
     let notes: Vec<_> = results.note.iter().cloned().chain(counts).collect();
     notes.join("; ")
@@ -208,6 +212,7 @@ mod tests {
             voluntary_switches: 4000,
             involuntary_switches: 2000,
             crowd: None,
+            cache: None,
             floor: None,
         };
         // In the last one it has done nothing.
@@ -216,12 +221,8 @@ mod tests {
     }
 
     fn document() -> Document {
-        let case = |name: &str, is_crowd, peers| CaseResults {
-            name: name.to_owned(),
-            title: name.to_owned(),
-            is_crowd,
-            peers,
-        };
+        let case =
+            |name: &str, kind, peers| CaseResults { name: name.to_owned(), title: name.to_owned(), kind, peers };
         let mut ours = peer(Peer::Ours, 250_000);
         ours.counts = Some(Counts {
             operations: 1000,
@@ -237,9 +238,9 @@ mod tests {
             round.crowd = Some(Crowd { queueing: 80_000_000, memory: 3 * 1024 * 1000, reconnect: Some(reconnect) });
         }
         let cases = vec![
-            case(FLOOR, false, vec![peer(Peer::Ours, 200_000)]),
-            case("cycle-write", false, vec![ours, peer(Peer::Go, 400_000), peer(Peer::Curator, 300_000), slow]),
-            case("reconnect-1000", true, vec![waiting, peer(Peer::Curator, 1_000_000)]),
+            case(FLOOR, Kind::Timed, vec![peer(Peer::Ours, 200_000)]),
+            case("cycle-write", Kind::Timed, vec![ours, peer(Peer::Go, 400_000), peer(Peer::Curator, 300_000), slow]),
+            case("reconnect-1000", Kind::Crowd, vec![waiting, peer(Peer::Curator, 1_000_000)]),
         ];
         let place = PlaceResults {
             name: "loopback".to_owned(),

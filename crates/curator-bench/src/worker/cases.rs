@@ -27,6 +27,7 @@ pub(super) async fn play<L: BenchLock>(sessions: &[L::Session], play: &Play) -> 
         Act::Handover => handover::<L>(sessions, play).await.map(Played::Done),
         Act::Crowd | Act::Reconnect => crowd::queue::<L>(first, session(sessions, 1)?, play).await,
         Act::Readers => Err("readers and a writer have different locks".into()),
+        Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect => Err("a cache is no lock".into()),
     }
 }
 
@@ -134,7 +135,7 @@ async fn wait_for_start(start: Option<u64>) {
 async fn together(mut tasks: JoinSet<Result<Done, Failure>>) -> Result<Done, Failure> {
     let mut all = Done::default();
     while let Some(done) = tasks.join_next().await {
-        let Done { operations, nanoseconds } = done??;
+        let Done { operations, nanoseconds, .. } = done??;
         all.operations += operations;
         all.nanoseconds = all.nanoseconds.max(nanoseconds);
     }

@@ -28,6 +28,16 @@ pub(super) enum Played {
         nanoseconds: u64,
         drain: Drain,
     },
+    /// A cache has all nodes, and goes on by this.
+    Loaded {
+        nanoseconds: u64,
+        next: Wait,
+    },
+    /// It has all changes, and ends by this.
+    Current {
+        events: u64,
+        end: Drain,
+    },
 }
 
 pub(super) type Wait = Pin<Box<dyn Future<Output = Result<Played, Failure>> + Send>>;

@@ -102,6 +102,16 @@ fn run_once<L: Locks>(
                 go(input)?;
                 played = Played::Done(runtime.block_on(drain)?);
             }
+            Played::Loaded { nanoseconds, next } => {
+                say(&Answer::Loaded { nanoseconds })?;
+                go(input)?;
+                played = runtime.block_on(next)?;
+            }
+            Played::Current { events, end } => {
+                say(&Answer::Current { events })?;
+                go(input)?;
+                played = Played::Done(runtime.block_on(end)?);
+            }
         }
     }
 }

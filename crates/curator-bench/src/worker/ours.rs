@@ -27,6 +27,7 @@ impl Locks for Ours {
                 Err("its queue is not a list of the path's children")
             }
             (Act::Readers, lock) if lock != Lock::Read => Err("readers have the lock `read`"),
+            (_, Lock::Cache) => Err("TODO"),
             _ => Ok(()),
         }
     }
@@ -40,6 +41,7 @@ impl Locks for Ours {
             (_, Lock::Semaphore) => cases::play::<InterProcessSemaphoreV2>(sessions, play).await,
             (_, Lock::SemaphoreMutex) => cases::play::<InterProcessSemaphoreMutex>(sessions, play).await,
             (_, Lock::Multi) => cases::play::<InterProcessMultiLock>(sessions, play).await,
+            (_, Lock::Cache) => Err("TODO".into()),
             (Act::Handover, Lock::Floor) => floor::handover(sessions, play).await.map(Played::Done),
             (_, Lock::Floor) => cases::play::<Floor<CuratorClient>>(sessions, play).await,
         }

@@ -1,0 +1,129 @@
+//! A cache in one process: loads a tree, follows changes, and comes back after a cut.
+
+use std::time::Duration;
+
+use curator_test::{Direction, FaultProxy};
+use tokio::time::{Instant, sleep};
+
+use super::counts::{counts_of, difference, last_change, sent};
+use super::{POLL, Player, REST};
+use crate::document::{Cache, Counts, Round};
+use crate::error::BenchError;
+use crate::process::Process;
+use crate::protocol::{Act, Play, Request, nanoseconds};
+use crate::tree::{CHANGES, Trees, path};
+use crate::usage::Usage;
+
+/// What the case is about, from its begin to its end.
+struct Part {
+    operations: usize,
+    time: Duration,
+    processor: Duration,
+    switches: crate::usage::Switches,
+}
+
+impl Player {
+    /// Opens a cache, has it do what the case is about, and closes it.
+    pub(super) async fn play_cache(&mut self, play: &Play, trees: &Trees) -> Result<Round, BenchError> {
+        trees.make(play.nodes).await?;
+        let play = Play { path: path(play.nodes), mark: trees.next_mark(), ..play.clone() };
+        let proxy = self.proxy.as_ref();
+        let [process] = &mut self.processes[..] else { return Err(BenchError::Worker("one process plays a cache".to_owned())) };
+
+        process.tell(&Request::Run(play.clone())).await?;
+        process.held().await?;
+        let (before, start) = (process.usage()?, counts_of(proxy, 0));
+        let resident = *self.resident.get_or_insert(before.resident);
+        process.tell(&Request::Go).await?;
+        let loading = process.loaded().await?;
+        let used = process.usage()?;
+        let mut cache = Cache {
+            loading: nanoseconds(loading),
+            memory: used.resident.saturating_sub(resident),
+            ..Cache::default()
+        };
+        let part = if play.act == Act::CacheLoad {
+            cache.counts = rested(proxy, play.nodes, &start).await;
+            part(play.nodes, loading, used - before)
+        } else {
+            follow(process, proxy, &play, trees, &mut cache).await?
+        };
+        process.tell(&Request::Go).await?;
+        cache.heap = process.done().await?.heap;
+        Ok(Round {
+            operations: part.operations as u64,
+            nanoseconds: nanoseconds(part.time),
+            processor: nanoseconds(part.processor),
+            voluntary_switches: part.switches.voluntary,
+            involuntary_switches: part.switches.involuntary,
+            crowd: None,
+            cache: Some(cache),
+            floor: None,
+        })
+    }
+}
+
+fn part(operations: usize, time: Duration, used: Usage) -> Part {
+    Part { operations, time, processor: used.processor, switches: used.switches() }
+}
+
+/// Changes nodes, and waits until the cache has all changes.
+async fn follow(
+    process: &mut Process,
+    proxy: Option<&FaultProxy>,
+    play: &Play,
+    trees: &Trees,
+    cache: &mut Cache,
+) -> Result<Part, BenchError> {
+    if let Some(proxy) = proxy {
+        // What it sends after it was loaded belongs to the load.
+        last_change(|| sent(proxy), Instant::now(), REST).await;
+    }
+    process.tell(&Request::Go).await?;
+    let (before, start) = (process.usage()?, counts_of(proxy, 0));
+    if play.act == Act::CacheStorm {
+        let begin = Instant::now();
+        let storm = async { trees.storm(play.nodes, play.marked, play.mark).await.map(|()| Instant::now()) };
+        let current = async { process.current().await.map(|events| (events, Instant::now())) };
+        let (written, (events, end)) = tokio::try_join!(storm, current)?;
+        let used = process.usage()? - before;
+        let operations = play.marked * CHANGES;
+        cache.events = events;
+        cache.lag = Some(nanoseconds(end.saturating_duration_since(written)));
+        cache.counts = rested(proxy, operations, &start).await;
+        return Ok(part(operations, end - begin, used));
+    }
+    let proxy = proxy.ok_or_else(|| BenchError::Worker("there is no proxy to cut".to_owned()))?;
+    let handshakes = proxy.handshakes();
+    // The cache cannot see the changes but by reading again: the events about them are lost.
+    proxy.black_hole(Direction::ToClient);
+    trees.change(play.nodes, play.marked, play.mark).await?;
+    proxy.heal();
+    proxy.cut();
+    let cut = Instant::now();
+    let handshake = async {
+        while proxy.handshakes() == handshakes {
+            sleep(POLL).await;
+        }
+        Ok(Instant::now())
+    };
+    let current = async { process.current().await.map(|events| (events, Instant::now())) };
+    let (handshake, (events, current)) = tokio::try_join!(handshake, current)?;
+    let used = process.usage()? - before;
+    // It may show all changes before it has read all nodes.
+    let end = last_change(|| sent(proxy), current, REST).await;
+    cache.events = events;
+    cache.since_handshake = Some(nanoseconds(end.saturating_duration_since(handshake)));
+    let mut counts = difference(&counts_of(Some(proxy), play.nodes as u64), &start);
+    counts.requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
+    cache.counts = Some(counts);
+    Ok(part(play.nodes, end - cut, used))
+}
+
+/// What was counts_of since the start, when no request follows any more.
+async fn rested(proxy: Option<&FaultProxy>, operations: usize, start: &Counts) -> Option<Counts> {
+    let proxy = proxy?;
+    last_change(|| sent(proxy), Instant::now(), REST).await;
+    let counts = difference(&counts_of(Some(proxy), operations as u64), start);
+    Some(Counts { round_trips: None, ..counts })
+}

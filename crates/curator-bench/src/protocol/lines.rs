@@ -1,0 +1,185 @@
+//! How the lines are written and read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::{ACTS, Act, Answer, Done, LOCKS, Lock, Play, ProtocolError, Request};
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(ACTS.iter().find(|(act, _)| act == self).map_or("", |(_, name)| name))
+    }
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(LOCKS.iter().find(|(lock, _)| lock == self).map_or("", |(_, name)| name))
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { sessions, connect: None } => write!(f, "open sessions={sessions}"),
+            Self::Open { sessions, connect: Some(connect) } => write!(f, "open sessions={sessions} connect={connect}"),
+            Self::Supports { act, lock } => write!(f, "supports case={act} lock={lock}"),
+            Self::Run(play) => write!(f, "run {play}"),
+            Self::Go => f.write_str("go"),
+        }
+    }
+}
+
+impl fmt::Display for Play {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "case={} lock={} path={}", self.act, self.lock, self.path)?;
+        if !self.time.is_zero() {
+            write!(f, " seconds={}", self.time.as_secs_f64())?;
+        }
+        let numbers = [
+            ("tasks", self.tasks),
+            ("sessions", self.sessions),
+            ("rounds", self.rounds),
+            ("waiters", self.waiters),
+            ("members", self.members),
+            ("nodes", self.nodes),
+            ("marked", self.marked),
+        ];
+        for (key, number) in numbers.iter().filter(|(_, number)| *number > 0) {
+            write!(f, " {key}={number}")?;
+        }
+        if self.waiters > 0 {
+            write!(f, " paths={}", if self.each { "each" } else { "one" })?;
+        }
+        if self.mark > 0 {
+            write!(f, " mark={}", self.mark)?;
+        }
+        self.start.map_or(Ok(()), |start| write!(f, " start={start}"))
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ok => f.write_str("ok"),
+            Self::Yes => f.write_str("yes"),
+            Self::No(why) => write!(f, "no {}", one_line(why)),
+            Self::Held => f.write_str("held"),
+            Self::Queued { nanoseconds } => write!(f, "queued nanoseconds={nanoseconds}"),
+            Self::Loaded { nanoseconds } => write!(f, "loaded nanoseconds={nanoseconds}"),
+            Self::Current { events } => write!(f, "current events={events}"),
+            Self::Done(Done { operations, nanoseconds, heap }) => {
+                write!(f, "done operations={operations} nanoseconds={nanoseconds}")?;
+                heap.map_or(Ok(()), |heap| write!(f, " heap={heap}"))
+            }
+            Self::Error(what) => write!(f, "error {}", one_line(what)),
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl FromStr for Request {
+    type Err = ProtocolError;
+
+    fn from_str(line: &str) -> Result<Self, ProtocolError> {
+        let words = Words::of(line);
+        match words.first {
+            "open" => Ok(Self::Open {
+                sessions: words.number("sessions")?,
+                connect: words.values.get("connect").map(ToString::to_string),
+            }),
+            "supports" => Ok(Self::Supports { act: words.named("case", &ACTS)?, lock: words.named("lock", &LOCKS)? }),
+            "run" => words.play().map(Self::Run),
+            "go" => Ok(Self::Go),
+            _ => Err(ProtocolError::Line(line.to_owned())),
+        }
+    }
+}
+
+impl FromStr for Answer {
+    type Err = ProtocolError;
+
+    fn from_str(line: &str) -> Result<Self, ProtocolError> {
+        let (words, rest) = (Words::of(line), || line.split_once(' ').map_or("", |(_, rest)| rest).to_owned());
+        match words.first {
+            "ok" => Ok(Self::Ok),
+            "yes" => Ok(Self::Yes),
+            "no" => Ok(Self::No(rest())),
+            "held" => Ok(Self::Held),
+            "queued" => Ok(Self::Queued { nanoseconds: words.number("nanoseconds")? }),
+            "loaded" => Ok(Self::Loaded { nanoseconds: words.number("nanoseconds")? }),
+            "current" => Ok(Self::Current { events: words.number("events")? }),
+            "done" => Ok(Self::Done(Done {
+                operations: words.number("operations")?,
+                nanoseconds: words.number("nanoseconds")?,
+                heap: words.optional("heap")?,
+            })),
+            "error" => Ok(Self::Error(rest())),
+            _ => Err(ProtocolError::Line(line.to_owned())),
+        }
+    }
+}
+
+/// A line: a word, and values by their keys.
+struct Words<'a> {
+    line: &'a str,
+    first: &'a str,
+    values: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn of(line: &'a str) -> Self {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or("");
+        Self { line, first, values: words.filter_map(|word| word.split_once('=')).collect() }
+    }
+
+    fn wrong(&self, key: &'static str) -> ProtocolError {
+        ProtocolError::Value { line: self.line.to_owned(), key }
+    }
+
+    fn value(&self, key: &'static str) -> Result<&'a str, ProtocolError> {
+        self.values.get(key).copied().ok_or_else(|| self.wrong(key))
+    }
+
+    fn number<T: FromStr>(&self, key: &'static str) -> Result<T, ProtocolError> {
+        self.value(key)?.parse().map_err(|_| self.wrong(key))
+    }
+
+    fn optional<T: FromStr>(&self, key: &'static str) -> Result<Option<T>, ProtocolError> {
+        self.values.contains_key(key).then(|| self.number(key)).transpose()
+    }
+
+    fn number_or_none(&self, key: &'static str) -> Result<usize, ProtocolError> {
+        Ok(self.optional(key)?.unwrap_or(0))
+    }
+
+    fn named<T: Copy>(&self, key: &'static str, names: &[(T, &str)]) -> Result<T, ProtocolError> {
+        let value = self.value(key)?;
+        names.iter().find(|(_, name)| *name == value).map(|(named, _)| *named).ok_or_else(|| self.wrong(key))
+    }
+
+    fn play(&self) -> Result<Play, ProtocolError> {
+        let seconds = self.optional("seconds")?.unwrap_or(0.0);
+        Ok(Play {
+            act: self.named("case", &ACTS)?,
+            lock: self.named("lock", &LOCKS)?,
+            path: self.value("path")?.to_owned(),
+            time: Duration::try_from_secs_f64(seconds).map_err(|_| self.wrong("seconds"))?,
+            tasks: self.number_or_none("tasks")?,
+            sessions: self.number_or_none("sessions")?,
+            rounds: self.number_or_none("rounds")?,
+            waiters: self.number_or_none("waiters")?,
+            each: self.values.get("paths") == Some(&"each"),
+            members: self.number_or_none("members")?,
+            nodes: self.number_or_none("nodes")?,
+            marked: self.number_or_none("marked")?,
+            mark: self.optional("mark")?.unwrap_or(0),
+            start: self.optional("start")?,
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! The trees that caches load, and the changes that they follow, by a client that takes no part in what is measured.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
+
+use crate::error::BenchError;
+
+/// Of a leaf's data, in bytes.
+const DATA: usize = 100;
+/// How often a storm changes each of its nodes.
+pub(crate) const CHANGES: usize = 10;
+/// So many nodes are made in one transaction: their request stays far below the megabyte that a server accepts.
+const BATCH: usize = 500;
+/// So many transactions are under way at a time.
+const PIPELINE: usize = 8;
+/// The client idles while a slow peer loads.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
+const PARENT: &str = "/bench";
+
+/// Makes trees and changes them. Each tree is one directory with leaves; peers and cases share it.
+#[derive(Debug)]
+pub(crate) struct Trees {
+    client: Client,
+    made: Mutex<BTreeSet<usize>>,
+    marks: AtomicU64,
+}
+
+impl Trees {
+    pub(crate) async fn connect(connect: &str) -> Result<Self, BenchError> {
+        let client = Client::connector().with_session_timeout(SESSION_TIMEOUT).connect(connect).await?;
+        Ok(Self { client, made: Mutex::default(), marks: AtomicU64::new(1) })
+    }
+
+    /// By which the worker recognizes the last changes of a play.
+    pub(crate) fn next_mark(&self) -> u64 {
+        self.marks.fetch_add(1, Relaxed)
+    }
+
+    /// Makes the tree with so many leaves, unless it is there. A change of its nodes from earlier plays stays.
+    pub(crate) async fn make(&self, nodes: usize) -> Result<(), BenchError> {
+        let mut made = self.made.lock().await;
+        if made.contains(&nodes) {
+            return Ok(());
+        }
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        for directory in [PARENT.to_owned(), path(nodes)] {
+            match self.client.create(&directory, b"", &options).await {
+                Ok(_) | Err(Error::NodeExists) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let leaves: Vec<usize> = (0..nodes).collect();
+        for pipeline in leaves.chunks(BATCH * PIPELINE) {
+            let mut transactions = Vec::new();
+            for batch in pipeline.chunks(BATCH) {
+                let mut transaction = self.client.new_multi_writer();
+                for leaf in batch {
+                    transaction.add_create(&leaf_path(nodes, *leaf), &data(0, 0), &options)?;
+                }
+                transactions.push(transaction.commit());
+            }
+            for transaction in transactions {
+                transaction.await?;
+            }
+        }
+        made.insert(nodes);
+        Ok(())
+    }
+
+    /// Changes so many leaves [`CHANGES`] times, all in turn, in one pipeline. The last time their data begin with the mark.
+    pub(crate) async fn storm(&self, nodes: usize, marked: usize, mark: u64) -> Result<(), BenchError> {
+        let leaves = spread(nodes, marked);
+        let mut changes = Vec::with_capacity(leaves.len() * CHANGES);
+        for round in 1..=CHANGES {
+            let data = if round == CHANGES { data(mark, round) } else { data(0, round) };
+            changes.extend(leaves.iter().map(|leaf| self.client.set_data(leaf, &data, None)));
+        }
+        for change in changes {
+            change.await?;
+        }
+        Ok(())
+    }
+
+    /// Changes so many leaves once.
+    pub(crate) async fn change(&self, nodes: usize, marked: usize, mark: u64) -> Result<(), BenchError> {
+        let data = data(mark, 0);
+        let changes: Vec<_> =
+            spread(nodes, marked).iter().map(|leaf| self.client.set_data(leaf, &data, None)).collect();
+        for change in changes {
+            change.await?;
+        }
+        Ok(())
+    }
+}
+
+/// The directory of the tree with so many leaves.
+pub(crate) fn path(nodes: usize) -> String {
+    format!("{PARENT}/tree-{nodes:06}")
+}
+
+/// A leaf's name has 19 characters, its path 38.
+fn leaf_path(nodes: usize, leaf: usize) -> String {
+    format!("{}/node-{leaf:014}", path(nodes))
+}
+
+/// So many of the leaves, evenly.
+fn spread(nodes: usize, marked: usize) -> Vec<String> {
+    (0..marked).map(|number| leaf_path(nodes, number * nodes / marked.max(1))).collect()
+}
+
+/// The mark, with twenty digits, and the number of the change.
+fn data(mark: u64, change: usize) -> Vec<u8> {
+    format!("{mark:020} {change:.<width$}", width = DATA - 21).into_bytes()
+}
+
+impl From<Error> for BenchError {
+    fn from(error: Error) -> Self {
+        Self::Tree(error.to_string())
+    }
+}
+
+impl From<MultiWriteError> for BenchError {
+    fn from(error: MultiWriteError) -> Self {
+        Self::Tree(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_data_have_the_sizes_that_the_page_names() {
+        assert_eq!(leaf_path(100_000, 99_999).len(), 38);
+        assert_eq!((data(0, 0).len(), data(u64::MAX, 10).len()), (DATA, DATA));
+        assert!(data(7, 3).starts_with(b"00000000000000000007 3."));
+    }
+
+    #[test]
+    fn changes_are_spread_over_the_whole_tree() {
+        let leaves = spread(1000, 4);
+        assert_eq!(leaves, [0, 250, 500, 750].map(|leaf| leaf_path(1000, leaf)));
+        assert_eq!(spread(50, 50).into_iter().collect::<BTreeSet<_>>().len(), 50);
+    }
+}
