@@ -204,7 +204,9 @@ impl Case {
             Act::Reconnect => format!("{waiters} waiters, and the connection breaks"),
             Act::CacheLoad => format!("a cache loads {nodes} nodes"),
             Act::CacheStorm => format!("a cache of {nodes} nodes follows {} changes", marked * CHANGES),
-            Act::CacheReconnect => format!("a cache of {nodes} nodes loses its connection, and misses {marked} changes"),
+            Act::CacheReconnect => {
+                format!("a cache of {nodes} nodes loses its connection, and misses {marked} changes")
+            }
         }
     }
 }
@@ -249,7 +251,10 @@ mod tests {
     #[test]
     fn a_smoke_run_has_small_trees() {
         let caches = |quick| caches(quick).iter().map(|case| (case.name.clone(), case.play.nodes)).collect::<Vec<_>>();
-        assert_eq!(caches(false)[3..], [("cache-storm-10000".to_owned(), 10_000), ("cache-reconnect-10000".to_owned(), 10_000)]);
+        assert_eq!(
+            caches(false)[3..],
+            [("cache-storm-10000".to_owned(), 10_000), ("cache-reconnect-10000".to_owned(), 10_000)]
+        );
         assert!(caches(true).iter().all(|(_, nodes)| *nodes == QUICK_TREE));
     }
 

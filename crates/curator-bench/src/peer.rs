@@ -157,6 +157,9 @@ mod tests {
         prepared.set(CURATOR_CLASSPATH, "/classes:/jars/*");
         assert_eq!(line(Peer::Go, &prepared).unwrap(), ["/go/bench"]);
         assert!(line(Peer::CuratorShared, &prepared).unwrap().contains(&"-Dcurator-bench.shared=true".to_owned()));
-        assert_eq!(line(Peer::Curator, &prepared).unwrap()[1..], ["-cp", "/classes:/jars/*", LARGE_REPLIES, "CuratorBench"]);
+        assert_eq!(
+            line(Peer::Curator, &prepared).unwrap()[1..],
+            ["-cp", "/classes:/jars/*", LARGE_REPLIES, "CuratorBench"]
+        );
     }
 }

@@ -69,8 +69,7 @@ impl Player {
         purpose: Purpose,
     ) -> Result<Self, BenchError> {
         let play = &case.play;
-        let is_cut = matches!(play.act, Act::Reconnect | Act::CacheReconnect);
-        let proxy = (purpose == Purpose::Count || is_cut).then(|| place.proxy()).transpose()?;
+        let proxy = (purpose == Purpose::Count || play.act.is_reconnect()).then(|| place.proxy()).transpose()?;
         if let (Some(proxy), Purpose::Count) = (&proxy, purpose) {
             // Its probes come at their own times.
             proxy.ignore(OpCode::Sync);

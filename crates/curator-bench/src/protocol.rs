@@ -100,11 +100,17 @@ pub(crate) enum Answer {
     No(String),
     /// Also of a cache: it can be opened.
     Held,
-    Queued { nanoseconds: u64 },
+    Queued {
+        nanoseconds: u64,
+    },
     /// A cache has all nodes.
-    Loaded { nanoseconds: u64 },
+    Loaded {
+        nanoseconds: u64,
+    },
     /// It has all changes, and has reported so many since it was loaded.
-    Current { events: u64 },
+    Current {
+        events: u64,
+    },
     Done(Done),
     Error(String),
 }
@@ -150,6 +156,13 @@ const LOCKS: [(Lock, &str); 8] = [
     (Lock::Floor, "floor"),
     (Lock::Cache, "cache"),
 ];
+
+impl Act {
+    /// The connection is cut, so there is a proxy in each round.
+    pub(crate) fn is_reconnect(self) -> bool {
+        matches!(self, Self::Reconnect | Self::CacheReconnect)
+    }
+}
 
 impl Play {
     /// One that needs nothing but a path.

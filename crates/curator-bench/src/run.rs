@@ -20,6 +20,8 @@ use crate::protocol::{Act, Lock, Play};
 
 /// What takes longer is not repeated.
 const ONCE: Duration = Duration::from_secs(10);
+/// The same of caches: each of their rounds loads a tree first.
+const ONCE_CACHE: Duration = Duration::from_secs(30);
 /// A server that runs for the first time in its life is slow, and would be so in the first cases only.
 const SERVER_WARM_UP: Duration = Duration::from_secs(10);
 /// The same of a client that is compiled while it runs, at full speed.
@@ -28,8 +30,10 @@ const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
 const COMPILER_ROUNDS: usize = 5;
 /// Where the network or the disk is what takes time.
 const FAR_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
-/// Curator's threads that share a lock have so many times the limit: two minutes is what is to be seen.
+/// Curator's threads that share a lock have so many times the limit: two minutes is what is to be seen. So has kazoo's cache of
+/// 100,000 nodes.
 const PATIENCE: u32 = 4;
+const MANY_NODES: usize = 100_000;
 /// What a client has left behind that was stopped, its server still deletes for so long.
 const LEFT_BEHIND: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 /// How long all processes of a case may take to start. Sixty-four virtual machines on two cores need most of it.
@@ -163,7 +167,7 @@ impl Stage<'_> {
                 player.end().await;
             }
             // What is sent does not depend on the place. In several processes it is the same, and a reconnect has been counted.
-            let is_counted = is_first && case.processes == 1 && case.play.act != Act::Reconnect;
+            let is_counted = is_first && case.processes == 1 && !case.play.act.is_reconnect();
             if is_counted && !part.results.rounds.is_empty() && !case.is_counted(part.results.peer) {
                 part.results.counts_note = Some("it would take too long".to_owned());
             } else if is_counted && !part.results.rounds.is_empty() {
@@ -191,13 +195,13 @@ impl Stage<'_> {
             play.rounds *= COMPILER_ROUNDS;
             play.time = play.time.max(if is_first { COMPILER_WARM_UP } else { FAR_COMPILER_WARM_UP });
         }
-        self.limited(peer, player.play(&play)).await?;
+        self.limited(peer, &play, player.play(&play)).await?;
         player.forget_memory();
         if case.kind() == Kind::Cache && peer.compiles() && self.options.time >= Duration::from_secs(1) {
             // Whole trees: of such a peer not the process's memory counts, but the heap that is in use.
             let begin = Instant::now();
             while begin.elapsed() < COMPILER_WARM_UP {
-                self.limited(peer, player.play(&case.play)).await?;
+                self.limited(peer, &case.play, player.play(&case.play)).await?;
             }
         }
         Ok(player)
@@ -209,7 +213,7 @@ impl Stage<'_> {
         let case = Case { name: "warm-up".to_owned(), processes: 1, play };
         self.progress.tell(&place.name, &case.name, Peer::Ours, "warms the server up");
         if let Ok(mut player) = self.start(Peer::Ours, &case, place, Purpose::Time).await {
-            drop(self.limited(Peer::Ours, player.play(&case.play)).await);
+            drop(self.limited(Peer::Ours, &case.play, player.play(&case.play)).await);
             player.end().await;
         }
     }
@@ -224,10 +228,11 @@ impl Stage<'_> {
     async fn round(&self, part: &mut Part, play: &Play, place: &Place) {
         let Some(mut player) = part.player.take() else { return };
         let (begin, peer) = (Instant::now(), part.results.peer);
-        match self.limited(peer, self.turn(&mut player, peer, play)).await {
+        match self.limited(peer, play, self.turn(&mut player, peer, play)).await {
             Ok(round) => {
                 part.results.rounds.push(round);
-                if begin.elapsed() > ONCE.max(self.options.time * 3) {
+                let once = if play.lock == Lock::Cache { ONCE_CACHE } else { ONCE };
+                if begin.elapsed() > once.max(self.options.time * 3) {
                     part.results.note =
                         Some(format!("a round takes {:.0} s, and is not repeated", begin.elapsed().as_secs_f64()));
                     player.end().await;
@@ -259,7 +264,7 @@ impl Stage<'_> {
     async fn count(&self, peer: Peer, case: &Case, place: &Place) -> Result<Counts, BenchError> {
         let mut player = self.start(peer, case, place, Purpose::Count).await?;
         let play = path_of(self.timed(&case.play, &format!("/bench/{case}")), peer);
-        let counts = self.limited(peer, player.count(&play, case)).await?;
+        let counts = self.limited(peer, &play, player.count(&play, case)).await?;
         player.end().await;
         Ok(counts)
     }
@@ -268,9 +273,15 @@ impl Stage<'_> {
         Play { time: self.options.time, path: path.to_owned(), ..play.clone() }
     }
 
-    async fn limited<T>(&self, peer: Peer, play: impl Future<Output = Result<T, BenchError>>) -> Result<T, BenchError> {
-        let limit = self.options.limit * if peer == Peer::CuratorShared { PATIENCE } else { 1 };
-        timeout(limit, play).await.unwrap_or(Err(BenchError::TooLong(limit)))
+    async fn limited<T>(
+        &self,
+        peer: Peer,
+        play: &Play,
+        played: impl Future<Output = Result<T, BenchError>>,
+    ) -> Result<T, BenchError> {
+        let is_slow = peer == Peer::CuratorShared || peer == Peer::Kazoo && play.nodes >= MANY_NODES;
+        let limit = self.options.limit * if is_slow { PATIENCE } else { 1 };
+        timeout(limit, played).await.unwrap_or(Err(BenchError::TooLong(limit)))
     }
 }
 

@@ -18,7 +18,8 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
     let (json, markdown, svg) = (file("run.json"), file("run.md"), file("plots"));
     let cases = [
         "--cases",
-        "cycle-floor,cycle-mutex,cycle-semaphore-mutex,cycle-multi,reentry-mutex,distinct,handover,readers,crowd,reconnect",
+        "cycle-floor,cycle-mutex,cycle-semaphore-mutex,cycle-multi,reentry-mutex,distinct,handover,readers,crowd,\
+         reconnect,cache",
     ];
     let files = ["--json", &json, "--markdown", &markdown, "--svg", &svg];
     let (is_done, text) = bench(PEER, &[&["--quick", "--seconds", "0.15"][..], &cases, &files].concat());
@@ -34,7 +35,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
         assert_eq!((&ours["note"], &ours["counts_note"]), (&Value::Null, &Value::Null), "{case:#}");
         measured += 1;
     }
-    assert!(measured >= 12, "{measured}");
+    assert!(measured >= 15, "{measured}");
 
     // Counted, not timed: exact on any machine.
     let counts = &of(&document, "cycle-mutex", "ours")["counts"];
@@ -46,6 +47,15 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
     assert_eq!(requests, expected.into());
     let crowd = &of(&document, "reconnect-50", "ours")["rounds"][0]["crowd"];
     assert!(crowd["reconnect"]["requests"]["CreateSession"].as_u64() == Some(1), "{crowd}");
+
+    // A watch, the directory with its list, and the leaves by the hundred.
+    let load = &of(&document, "cache-load-1000", "ours")["counts"]["requests"];
+    assert_eq!(load["AddWatch"], 1, "{load}");
+    assert!(load["MultiRead"].as_u64().unwrap() <= 10, "{load}");
+    let cache = &of(&document, "cache-reconnect-1000", "ours")["rounds"][0]["cache"];
+    assert!(cache["counts"]["requests"]["MultiRead"].as_u64().unwrap() <= 10, "{cache}");
+    // One for each change that the cut has hidden.
+    assert_eq!(cache["events"], 10, "{cache}");
 
     // What a client cannot do is said.
     let other = of(&document, "cycle-semaphore-mutex", "zookeeper-client");

@@ -8,7 +8,7 @@ use support::{bench, of};
 
 /// Nothing is sent, it is counted in another case, or it is the reconnect that is counted. Of `curator-shared` nothing is
 /// counted.
-const UNCOUNTED: [&str; 3] = ["reentry", "handover-processes", "reconnect"];
+const UNCOUNTED: [&str; 4] = ["reentry", "handover-processes", "reconnect", "cache-reconnect"];
 
 /// Plays these cases, and finds that each was measured and counted.
 fn plays(peer: &str, cases: &[&str]) -> Value {
@@ -35,6 +35,15 @@ fn round_trips(document: &Value, case: &str, peer: &str) -> f64 {
     counts["round_trips"].as_f64().unwrap() / counts["operations"].as_f64().unwrap()
 }
 
+/// What those with a cache can.
+const CACHES: [&str; 3] = ["cache-load-1000", "cache-storm-1000", "cache-reconnect-1000"];
+
+/// How many requests a load takes.
+fn load(document: &Value, peer: &str) -> u64 {
+    let requests = &of(document, CACHES[0], peer)["counts"]["requests"];
+    requests.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
+}
+
 /// What every client can.
 const CASES: [&str; 7] =
     ["cycle-mutex", "distinct-4", "handover-4", "handover-processes-4", "crowd-50", "crowd-each-50", "reconnect-50"];
@@ -46,6 +55,20 @@ fn curators_locks_are_played_with_curator() {
     assert_eq!(round_trips(&document, "cycle-mutex", "curator"), 3.0);
     // One after another.
     assert_eq!(round_trips(&document, "cycle-multi-3", "curator"), 9.0);
+}
+
+#[test]
+fn curators_cache_is_played_with_curator() {
+    let document = plays("curator", &CACHES);
+    // A watch; data and children of each node.
+    assert_eq!(load(&document, "curator"), 1 + 2 * 1001);
+}
+
+#[test]
+fn kazoos_tree_cache_is_played_with_kazoo() {
+    let document = plays("kazoo", &CACHES);
+    // It looks whether the directory exists; then data and children of each node.
+    assert_eq!(load(&document, "kazoo"), 1 + 2 * 1001);
 }
 
 #[test]

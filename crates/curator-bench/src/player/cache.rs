@@ -12,14 +12,14 @@ use crate::error::BenchError;
 use crate::process::Process;
 use crate::protocol::{Act, Play, Request, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
-use crate::usage::Usage;
+use crate::usage::{Switches, Usage};
 
 /// What the case is about, from its begin to its end.
 struct Part {
     operations: usize,
     time: Duration,
     processor: Duration,
-    switches: crate::usage::Switches,
+    switches: Switches,
 }
 
 impl Player {
@@ -28,7 +28,9 @@ impl Player {
         trees.make(play.nodes).await?;
         let play = Play { path: path(play.nodes), mark: trees.next_mark(), ..play.clone() };
         let proxy = self.proxy.as_ref();
-        let [process] = &mut self.processes[..] else { return Err(BenchError::Worker("one process plays a cache".to_owned())) };
+        let [process] = &mut self.processes[..] else {
+            return Err(BenchError::Worker("one process plays a cache".to_owned()));
+        };
 
         process.tell(&Request::Run(play.clone())).await?;
         process.held().await?;
@@ -37,11 +39,8 @@ impl Player {
         process.tell(&Request::Go).await?;
         let loading = process.loaded().await?;
         let used = process.usage()?;
-        let mut cache = Cache {
-            loading: nanoseconds(loading),
-            memory: used.resident.saturating_sub(resident),
-            ..Cache::default()
-        };
+        let mut cache =
+            Cache { loading: nanoseconds(loading), memory: used.resident.saturating_sub(resident), ..Cache::default() };
         let part = if play.act == Act::CacheLoad {
             cache.counts = rested(proxy, play.nodes, &start).await;
             part(play.nodes, loading, used - before)
@@ -80,22 +79,43 @@ async fn follow(
         last_change(|| sent(proxy), Instant::now(), REST).await;
     }
     process.tell(&Request::Go).await?;
-    let (before, start) = (process.usage()?, counts_of(proxy, 0));
-    if play.act == Act::CacheStorm {
-        let begin = Instant::now();
-        let storm = async { trees.storm(play.nodes, play.marked, play.mark).await.map(|()| Instant::now()) };
-        let current = async { process.current().await.map(|events| (events, Instant::now())) };
-        let (written, (events, end)) = tokio::try_join!(storm, current)?;
-        let used = process.usage()? - before;
-        let operations = play.marked * CHANGES;
-        cache.events = events;
-        cache.lag = Some(nanoseconds(end.saturating_duration_since(written)));
-        cache.counts = rested(proxy, operations, &start).await;
-        return Ok(part(operations, end - begin, used));
+    match (play.act, proxy) {
+        (Act::CacheStorm, _) => storm(process, proxy, play, trees, cache).await,
+        (_, Some(proxy)) => reconnect(process, proxy, play, trees, cache).await,
+        (_, None) => Err(BenchError::Worker("there is no proxy to cut".to_owned())),
     }
-    let proxy = proxy.ok_or_else(|| BenchError::Worker("there is no proxy to cut".to_owned()))?;
-    let handshakes = proxy.handshakes();
-    // The cache cannot see the changes but by reading again: the events about them are lost.
+}
+
+async fn storm(
+    process: &mut Process,
+    proxy: Option<&FaultProxy>,
+    play: &Play,
+    trees: &Trees,
+    cache: &mut Cache,
+) -> Result<Part, BenchError> {
+    let (before, start) = (process.usage()?, counts_of(proxy, 0));
+    let begin = Instant::now();
+    let written = async { trees.storm(play.nodes, play.marked, play.mark).await.map(|()| Instant::now()) };
+    let (written, (events, end)) = tokio::try_join!(written, current(process))?;
+    let used = process.usage()? - before;
+    let operations = play.marked * CHANGES;
+    cache.events = events;
+    cache.lag = Some(nanoseconds(end.saturating_duration_since(written)));
+    cache.counts = rested(proxy, operations, &start).await;
+    Ok(part(operations, end - begin, used))
+}
+
+/// Cuts the connection. The time ends when the cache has reported all changes and sends no more requests: it may report the last
+/// change before it has read the last node.
+async fn reconnect(
+    process: &mut Process,
+    proxy: &FaultProxy,
+    play: &Play,
+    trees: &Trees,
+    cache: &mut Cache,
+) -> Result<Part, BenchError> {
+    let (before, start, handshakes) = (process.usage()?, counts_of(Some(proxy), 0), proxy.handshakes());
+    // The events are lost, so that the cache must read again to see the changes.
     proxy.black_hole(Direction::ToClient);
     trees.change(play.nodes, play.marked, play.mark).await?;
     proxy.heal();
@@ -107,20 +127,23 @@ async fn follow(
         }
         Ok(Instant::now())
     };
-    let current = async { process.current().await.map(|events| (events, Instant::now())) };
-    let (handshake, (events, current)) = tokio::try_join!(handshake, current)?;
+    let (handshake, (events, current)) = tokio::try_join!(handshake, current(process))?;
     let used = process.usage()? - before;
-    // It may show all changes before it has read all nodes.
     let end = last_change(|| sent(proxy), current, REST).await;
     cache.events = events;
     cache.since_handshake = Some(nanoseconds(end.saturating_duration_since(handshake)));
     let mut counts = difference(&counts_of(Some(proxy), play.nodes as u64), &start);
     counts.requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
-    cache.counts = Some(counts);
+    cache.counts = Some(Counts { round_trips: None, ..counts });
     Ok(part(play.nodes, end - cut, used))
 }
 
-/// What was counts_of since the start, when no request follows any more.
+/// How many changes the cache has reported, and when it had all.
+async fn current(process: &mut Process) -> Result<(u64, Instant), BenchError> {
+    Ok((process.current().await?, Instant::now()))
+}
+
+/// What was counted since the start, when no request follows any more.
 async fn rested(proxy: Option<&FaultProxy>, operations: usize, start: &Counts) -> Option<Counts> {
     let proxy = proxy?;
     last_change(|| sent(proxy), Instant::now(), REST).await;

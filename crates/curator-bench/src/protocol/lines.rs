@@ -183,3 +183,30 @@ impl<'a> Words<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Request;
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        let crowd = Play { waiters: 10, each: true, start: Some(5), ..Play::new(Act::Crowd, Lock::Mutex, "/a") };
+        let cache = Play { nodes: 1000, marked: 10, mark: 7, ..Play::new(Act::CacheStorm, Lock::Cache, "/a") };
+        for play in [crowd, cache] {
+            let request = Request::Run(play);
+            assert_eq!(request.to_string().parse(), Ok(request));
+        }
+        let done = |heap| Answer::Done(Done { operations: 3, nanoseconds: 4, heap });
+        for answer in [done(None), done(Some(5)), Answer::Loaded { nanoseconds: 6 }, Answer::Current { events: 7 }] {
+            assert_eq!(answer.to_string().parse(), Ok(answer));
+        }
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_is_refused() {
+        let line = "run case=cache-load lock=cache path=/a nodes=many";
+        let refused = ProtocolError::Value { line: line.to_owned(), key: "nodes" };
+        assert_eq!(line.parse::<Request>(), Err(refused));
+    }
+}

@@ -8,12 +8,11 @@ use crate::case::Kind;
 use crate::document::{Cache, Counts, PeerResults, PlaceResults};
 
 /// What a reader of the table has to know.
-pub(super) const REMARK_ON_CACHES: &str =
-    "Of caches, every number is of the whole case, but for the memory. `bytes a node` is what the process grows by; of Curator it \
-     is what its heap grows by, after a collection of garbage. `lag` is the time from the reply to the last change until the \
-     cache has all; `since handshake` is the part of the time after the first handshake that follows the cut.";
+pub(super) const REMARK_ON_CACHES: &str = "Of caches, every number is of the whole case, but for the memory. `resident` is the memory that the process gains; `heap` is \
+     what Java has in use more, after a collection of garbage. `lag` is the time from the reply to the last change until the cache \
+     has all; `since handshake` is the part of the time after the first handshake that follows the cut.";
 
-const CACHES: [&str; 14] = [
+const CACHES: [&str; 15] = [
     "case",
     "client",
     "ms",
@@ -22,7 +21,8 @@ const CACHES: [&str; 14] = [
     "requests",
     "bytes out",
     "bytes in",
-    "bytes a node",
+    "resident, bytes a node",
+    "heap, bytes a node",
     "processor ms",
     "events",
     "lag, ms",
@@ -48,7 +48,8 @@ pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
                 requests,
                 sent,
                 received,
-                memory(results, operations),
+                memory(results, operations, |cache| Some(cache.memory)),
+                memory(results, operations, |cache| cache.heap),
                 optional(results.processor().map(|spread| spread.median * operations / 1e6)),
                 optional(median(|cache| Some(cache.events).filter(|events| *events > 0))),
                 optional(median(|cache| cache.lag).map(|time| time / 1e6)),
@@ -64,13 +65,68 @@ pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
 /// In a run of its own, or in the last round if each has a proxy.
 fn counted(results: &PeerResults) -> [String; 3] {
     let of_round = results.rounds.iter().filter_map(|round| round.cache.as_ref()?.counts.as_ref()).next_back();
-    let Some(counts): Option<&Counts> = results.counts.as_ref().or(of_round) else { return [NOTHING; 3].map(str::to_owned) };
+    let Some(counts): Option<&Counts> = results.counts.as_ref().or(of_round) else {
+        return [NOTHING; 3].map(str::to_owned);
+    };
     [counts.requests(), counts.bytes_sent, counts.bytes_received].map(|count| number(count as f64))
 }
 
-/// Only of loading: the other cases have the same trees.
-fn memory(results: &PeerResults, nodes: f64) -> String {
-    let has_loaded = results.rounds.iter().all(|round| round.cache.as_ref().is_some_and(|cache| cache.events == 0));
-    let bytes = results.of_cache(|cache| Some(cache.heap.unwrap_or(cache.memory)));
-    optional(bytes.filter(|_| has_loaded).map(|bytes| bytes.median / nodes))
+/// Only of loading, and of the first round: the other cases have the same trees, and later rounds use the same memory again.
+fn memory(results: &PeerResults, nodes: f64, bytes: fn(&Cache) -> Option<u64>) -> String {
+    let first = results.rounds.first().and_then(|round| round.cache.as_ref()).filter(|cache| cache.events == 0);
+    optional(first.and_then(bytes).map(|bytes| bytes as f64 / nodes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{CaseResults, Round};
+    use crate::peer::Peer;
+
+    fn results(peer: Peer, nanoseconds: u64, cache: &Cache) -> PeerResults {
+        let round = |memory| Round {
+            operations: 1000,
+            nanoseconds,
+            processor: 2_000_000,
+            cache: Some(Cache { memory, ..cache.clone() }),
+            ..Round::default()
+        };
+        PeerResults { rounds: vec![round(500_000), round(900_000), round(900_000)], ..PeerResults::new(peer) }
+    }
+
+    fn place(cases: Vec<CaseResults>) -> PlaceResults {
+        PlaceResults { name: String::new(), description: String::new(), left_out: Vec::new(), cases }
+    }
+
+    fn rows(name: &str, peers: Vec<PeerResults>) -> Vec<Vec<String>> {
+        let case = CaseResults { name: name.to_owned(), title: String::new(), kind: Kind::Cache, peers };
+        let table = caches(&place(vec![case])).unwrap().markdown();
+        let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+        table.lines().filter(|line| line.contains(name)).map(cells).collect()
+    }
+
+    #[test]
+    fn a_load_is_compared_by_time_and_by_the_memory_of_the_first_round() {
+        let mut ours = results(Peer::Ours, 20_000_000, &Cache::default());
+        let requests = [("AddWatch".to_owned(), 1), ("MultiRead".to_owned(), 5), ("Sync".to_owned(), 3)].into();
+        ours.counts = Some(Counts { requests, bytes_sent: 10, bytes_received: 20, ..Counts::default() });
+        let curator = results(Peer::Curator, 80_000_000, &Cache { heap: Some(350_000), ..Cache::default() });
+        let rows = rows("cache-load-1000", vec![ours, curator]);
+        assert_eq!(rows[0][3..12], ["20.0", "20.0 to 20.0", "4.00", "6.00", "10.0", "20.0", "500", NOTHING, "2.00"]);
+        assert_eq!(rows[1][3..11], ["80.0", "80.0 to 80.0", "1.00", NOTHING, NOTHING, NOTHING, "500", "350"]);
+    }
+
+    #[test]
+    fn a_reconnect_is_counted_in_each_round() {
+        let counts = Counts { requests: [("MultiRead".to_owned(), 7)].into(), ..Counts::default() };
+        let cache = Cache { events: 10, since_handshake: Some(5_000_000), counts: Some(counts), ..Cache::default() };
+        let rows = rows("cache-reconnect-1000", vec![results(Peer::Ours, 20_000_000, &cache)]);
+        assert_eq!((rows[0][6].as_str(), rows[0][9].as_str()), ("7.00", NOTHING));
+        assert_eq!(rows[0][12..15], ["10.0", NOTHING, "5.00"]);
+    }
+
+    #[test]
+    fn without_caches_there_is_no_table() {
+        assert!(caches(&place(Vec::new())).is_none());
+    }
 }

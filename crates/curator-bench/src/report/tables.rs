@@ -221,8 +221,7 @@ mod tests {
     }
 
     fn document() -> Document {
-        let case =
-            |name: &str, kind, peers| CaseResults { name: name.to_owned(), title: name.to_owned(), kind, peers };
+        let case = |name: &str, kind, peers| CaseResults { name: name.to_owned(), title: name.to_owned(), kind, peers };
         let mut ours = peer(Peer::Ours, 250_000);
         ours.counts = Some(Counts {
             operations: 1000,

@@ -6,20 +6,21 @@ use std::time::Instant;
 use curator_recipes::client::{CuratorClient, ZPath};
 use curator_recipes::{CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Snapshot};
 
+use super::cases::session;
 use super::locks::Played;
 use super::session::Failure;
 use crate::protocol::{Act, Done, Play, nanoseconds};
 
 /// Ready to be opened.
-pub(super) fn held(client: &CuratorClient, play: &Play) -> Played {
-    let (client, play) = (client.clone(), play.clone());
-    Played::Held { wait: Box::pin(load(client, play)) }
+pub(super) fn held(sessions: &[CuratorClient], play: &Play) -> Result<Played, Failure> {
+    let (client, play) = (session(sessions, 0)?.clone(), play.clone());
+    Ok(Played::Held { wait: Box::pin(load(client, play)) })
 }
 
 /// It has all nodes when a consumer of its events has seen them: so it is with the other clients' caches.
 async fn load(client: CuratorClient, play: Play) -> Result<Played, Failure> {
     let begin = Instant::now();
-    let cache = CuratorCache::builder(&client, &play.path)?.start();
+    let cache = CuratorCache::builder(&client, &play.path)?.start()?;
     let mut events = cache.events();
     loop {
         match events.next().await {

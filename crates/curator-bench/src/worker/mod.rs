@@ -1,5 +1,6 @@
 //! A worker that plays cases in this process: with our locks, or with `zookeeper-client`'s own.
 
+mod cache;
 mod cases;
 mod crowd;
 mod floor;

@@ -9,10 +9,10 @@ use curator_recipes::{
     InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, WriteGuard, WriteLock,
 };
 
-use super::cases;
 use super::floor::{self, Floor};
 use super::locks::{Locks, Played};
 use super::session::{BenchLock, Failure, Session};
+use super::{cache, cases};
 use crate::protocol::{Act, Lock, Play};
 
 pub(super) struct Ours;
@@ -27,7 +27,8 @@ impl Locks for Ours {
                 Err("its queue is not a list of the path's children")
             }
             (Act::Readers, lock) if lock != Lock::Read => Err("readers have the lock `read`"),
-            (_, Lock::Cache) => Err("TODO"),
+            (Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect, Lock::Cache) => Ok(()),
+            (Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect, _) | (_, Lock::Cache) => Err("a cache is no lock"),
             _ => Ok(()),
         }
     }
@@ -41,7 +42,7 @@ impl Locks for Ours {
             (_, Lock::Semaphore) => cases::play::<InterProcessSemaphoreV2>(sessions, play).await,
             (_, Lock::SemaphoreMutex) => cases::play::<InterProcessSemaphoreMutex>(sessions, play).await,
             (_, Lock::Multi) => cases::play::<InterProcessMultiLock>(sessions, play).await,
-            (_, Lock::Cache) => Err("TODO".into()),
+            (_, Lock::Cache) => cache::held(sessions, play),
             (Act::Handover, Lock::Floor) => floor::handover(sessions, play).await.map(Played::Done),
             (_, Lock::Floor) => cases::play::<Floor<CuratorClient>>(sessions, play).await,
         }
