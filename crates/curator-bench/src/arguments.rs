@@ -13,7 +13,7 @@ use crate::place::Wanted;
 use crate::run::Options;
 use crate::worker::Client;
 
-/// Measures the locks of several clients of ZooKeeper on the same servers, in turns.
+/// Measures the locks and caches of several clients of ZooKeeper on the same servers, in turns.
 #[derive(Debug, Parser)]
 #[command(name = "curator-bench", version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {

@@ -1,4 +1,4 @@
-//! One bench for the locks of several clients of ZooKeeper, side by side on the same servers.
+//! One bench for the locks and caches of several clients of ZooKeeper, side by side on the same servers.
 //!
 //! ```text
 //! cargo run --release -p curator-bench -- --delay-ms 5 --ensemble 3 --json out.json --svg plots

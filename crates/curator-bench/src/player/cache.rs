@@ -6,13 +6,16 @@ use curator_test::{Direction, FaultProxy};
 use tokio::time::{Instant, sleep};
 
 use super::counts::{counts_of, difference, last_change, sent};
-use super::{POLL, Player, REST};
+use super::{POLL, Player};
 use crate::document::{Cache, Counts, Round};
 use crate::error::BenchError;
 use crate::process::Process;
 use crate::protocol::{Act, Play, Request, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
 use crate::usage::{Switches, Usage};
+
+/// A cache that has sent nothing for so long has read all that it will.
+const REST: Duration = Duration::from_millis(500);
 
 /// What the case is about, from its begin to its end.
 struct Part {

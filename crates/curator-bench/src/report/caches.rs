@@ -2,8 +2,8 @@
 
 use curator_jepsen::report::Table;
 
+use super::cells::{note, times};
 use super::number::{NOTHING, number, optional, range};
-use super::tables::{note, times};
 use crate::case::Kind;
 use crate::document::{Cache, Counts, PeerResults, PlaceResults};
 

@@ -1,6 +1,7 @@
 //! What a run has measured, for humans.
 
 mod caches;
+mod cells;
 mod number;
 mod plot;
 mod tables;

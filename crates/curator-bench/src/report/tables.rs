@@ -3,9 +3,10 @@
 use curator_jepsen::report::Table;
 
 use super::caches::{REMARK_ON_CACHES, caches};
+use super::cells::{note, times};
 use super::number::{NOTHING, number, optional, range};
 use crate::case::Kind;
-use crate::document::{CaseResults, Counts, Document, PeerResults, PlaceResults, Reconnect};
+use crate::document::{CaseResults, Counts, Document, PlaceResults, Reconnect};
 use crate::peer::Peer;
 
 /// What else a reader of the tables has to know of a client.
@@ -180,11 +181,6 @@ fn floor(place: &PlaceResults, case: &CaseResults, peer: Peer) -> Option<f64> {
     beside(peer).or_else(|| beside(Peer::Ours)).or_else(|| apart(peer)).or_else(|| apart(Peer::Ours))
 }
 
-/// How often one goes into the other.
-pub(super) fn times(dividend: Option<f64>, divisor: Option<f64>) -> String {
-    optional(dividend.zip(divisor).map(|(dividend, divisor)| dividend / divisor))
-}
-
 fn counted(counts: Option<&Counts>) -> [String; 4] {
     let Some(counts) = counts else { return [NOTHING; 4].map(str::to_owned) };
     let each = |count: u64| number(counts.per_operation(count));
@@ -192,17 +188,10 @@ fn counted(counts: Option<&Counts>) -> [String; 4] {
     [each(counts.requests()), round_trips, each(counts.bytes_sent), each(counts.bytes_received)]
 }
 
-/// What a number, or the lack of one, needs to be understood.
-pub(super) fn note(results: &PeerResults) -> String {
-    let counts = results.counts_note.as_ref().map(|why| format!("not counted: {why}"));
-    let notes: Vec<_> = results.note.iter().cloned().chain(counts).collect();
-    notes.join("; ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Crowd, Floor, Round};
+    use crate::document::{Crowd, Floor, PeerResults, Round};
 
     fn peer(peer: Peer, nanoseconds: u64) -> PeerResults {
         let round = |factor| Round {
