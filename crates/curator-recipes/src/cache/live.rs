@@ -94,6 +94,8 @@ impl Followed for LiveTree {
             self.rescan();
         }
         while !self.is_due() {
+            // After a doubt that has passed.
+            self.publish_current();
             let resync = self.client.sleep_until(self.resync_at);
             let mut commands = self.commands.clone();
             tokio::select! {
@@ -132,9 +134,7 @@ impl Followed for LiveTree {
             // Not until nothing has changed: that may never be.
             _ => Phase::Following,
         };
-        if self.phase == Phase::Following && self.watching.is_connected() {
-            self.publisher.current();
-        }
+        self.publish_current();
         if has_caught_up {
             self.caught_up.send_replace(asked);
         }
@@ -147,6 +147,13 @@ impl Followed for LiveTree {
 }
 
 impl LiveTree {
+    /// If everything was read, and no request is on its way.
+    fn publish_current(&self) {
+        if self.link.is_some() && self.phase == Phase::Following && self.watching.is_connected() {
+            self.publisher.current();
+        }
+    }
+
     /// Whether there is something to read.
     fn is_due(&self) -> bool {
         let is_asked = self.commands.borrow().catch_up > *self.caught_up.borrow();
@@ -260,7 +267,14 @@ impl LiveTree {
                 Some(Err(error)) => return Err(Stopped::Failed(error)),
                 _ => return Err(Stopped::Interrupted),
             };
-            match self.tree.found(path, found, *listing) {
+            // In one request, both are of the same moment; some old servers lose a `pzxid` (ZOOKEEPER-3125).
+            let has_parent = |parent: &ZPath| batch.iter().any(|(path, _)| path == parent);
+            let next = match self.tree.is_parent_older(path, &found) && !path.parent().is_some_and(|it| has_parent(&it))
+            {
+                true => Next::ParentFirst,
+                false => self.tree.found(path, found, *listing),
+            };
+            match next {
                 Next::List => {
                     is_complete = false;
                     want(self.wanted(), path.clone(), Listing::Now);
@@ -299,11 +313,7 @@ impl LiveTree {
             biased;
             event = event => self.note(event),
             Some(state) = connection.next() => match state {
-                ConnectionState::Connected | ConnectionState::Reconnected => {
-                    if self.link.is_some() && self.phase == Phase::Following {
-                        self.publisher.current();
-                    }
-                }
+                ConnectionState::Connected | ConnectionState::Reconnected => {}
                 // The connection of a session that is over may look open for a while.
                 ConnectionState::Lost => self.note(TreeEvent::Interrupted),
                 _ => self.publisher.stale(),

@@ -202,7 +202,8 @@ impl CuratorCache {
         }
     }
 
-    /// Why the cache is not current, or why it has ended; `None` while it is current.
+    /// Why the cache is not current, or why it has ended; `None` while it is current. After a panic, only
+    /// [`ready`](Self::ready) and [`caught_up`](Self::caught_up) return it.
     #[must_use]
     pub fn last_error(&self) -> Option<CacheError> {
         self.errors.borrow().clone()

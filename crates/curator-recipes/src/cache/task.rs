@@ -54,7 +54,11 @@ async fn run(
     let client = options.client.clone();
     let watching = match client.watching_client() {
         Ok(watching) => watching,
-        Err(error) => return error.into(),
+        Err(error) => {
+            let error = CacheError::from(error);
+            publisher.errors.send_replace(Some(error.clone()));
+            return error;
+        }
     };
     let live = LiveTree {
         client: client.clone(),

@@ -71,6 +71,17 @@ impl Tree {
         Some((usize::try_from(stat.data_length).unwrap_or(0), usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
+    /// Whether the cache's parent of this node is older than the node: then it may be another one than that which has the node. The
+    /// `pzxid` of a parent is no less than the `czxid` of any child.
+    pub(super) fn is_parent_older(&self, path: &ZPath, found: &Found) -> bool {
+        let Found::Node(_, stat) = found else { return false };
+        let node = |path: ZPath| self.nodes.get(&Place::new(path)).and_then(Entry::node).map(CachedNode::stat);
+        if *path == self.scope.root || node(path.clone()).is_some_and(|known| known.czxid == stat.czxid) {
+            return false;
+        }
+        path.parent().and_then(node).is_some_and(|parent| parent.pzxid < stat.czxid)
+    }
+
     /// Applies the answer to a read of the node at `path`, which belongs to the scope.
     pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing) -> Next {
         let known = self.nodes.get(&Place::new(path.clone())).cloned();

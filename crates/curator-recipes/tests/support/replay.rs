@@ -21,8 +21,10 @@ impl Replay {
     pub(crate) fn apply(&mut self, event: CacheEvent) {
         match event {
             CacheEvent::Created(node) => {
-                self.forward(&node);
                 let path = node.path().clone();
+                let before = self.latest.get(&path).map(|latest| latest.0);
+                assert!(before.is_none_or(|before| before < node.stat().czxid), "{path} came twice");
+                self.forward(&node);
                 let is_below =
                     |other: &ZPath| path.strip_prefix(other).is_some() || other.strip_prefix(&path).is_some();
                 if let Some(root) = self.nodes.keys().next().filter(|root| is_below(root)) {

@@ -121,8 +121,12 @@ impl Client {
             }
             want(&mut self.changed, path, Listing::IfNew);
         }
+        let read: Vec<_> = answers.iter().map(|(_, _, path, _)| path.clone()).collect();
         for (found, names, path, listing) in answers {
-            match self.tree.found(&path, found, listing) {
+            let is_older =
+                self.tree.is_parent_older(&path, &found) && !path.parent().is_some_and(|it| read.contains(&it));
+            let next = if is_older { Next::ParentFirst } else { self.tree.found(&path, found, listing) };
+            match next {
                 Next::List => want(&mut wanted, path.clone(), Listing::Now),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
@@ -153,6 +157,7 @@ impl Client {
                     let parent = path.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default();
                     assert!(path == "/r" || self.replayed.contains_key(&parent), "{path} before its parent");
                     assert_eq!(self.replayed.insert(path.clone(), after), None, "{path}");
+                    assert!(self.latest.get(&path).is_none_or(|before| before.0 < after.0), "{path} came twice");
                     (path, after)
                 }
                 CacheEvent::Changed { old, new } => {
