@@ -54,4 +54,17 @@ impl<F: Followed> Follower<F> {
             }
         }
     }
+
+    /// As [`next`](Self::next), for a task that ends with its client: goes on after all errors, in case their cause is repaired.
+    pub(crate) async fn next_lasting(&mut self) -> F::State {
+        loop {
+            if let Ok(state) = self.next().await {
+                return state;
+            }
+            if self.retrier.again().await.is_err() {
+                // The client closes, and the task with it.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
 }

@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 
-use curator_client::{
-    Acl, CreateMode, CuratorClient, Error as ClientError, NodePath, ProtectionId, RecipeSupport as _, ZPath,
-};
+use curator_client::{Acl, CreateMode, CuratorClient, Error as ClientError, NodePath, ZPath};
 use tokio::sync::watch;
 
-use super::claims::{Claims, InClient, Recognition};
-use super::contents::Contents;
 use super::keeper::keep;
 use super::kept::Kept;
 use super::state::{Command, Reporter};
@@ -17,15 +13,16 @@ use crate::debug::debug_line;
 use crate::engine::task::RecipeTask;
 
 /// Configures and starts a [`PersistentNode`].
+#[derive(Clone)]
 #[must_use = "nothing happens before `start`"]
 pub struct PersistentNodeBuilder {
-    client: CuratorClient,
-    path: ZPath,
-    mode: CreateMode,
+    pub(super) client: CuratorClient,
+    pub(super) path: ZPath,
+    pub(super) mode: CreateMode,
     data: Arc<[u8]>,
-    acl: Option<Arc<[Acl]>>,
-    is_protected: bool,
-    adopts: bool,
+    pub(super) acl: Option<Arc<[Acl]>>,
+    pub(super) is_protected: bool,
+    pub(super) adopts: bool,
 }
 
 debug_line!(PersistentNodeBuilder, |builder| path: builder.path, mode: builder.mode);
@@ -87,20 +84,13 @@ impl PersistentNodeBuilder {
     /// Creates the node, and keeps it from now on. Waits for nothing, and works before there is a connection.
     #[must_use = "the node is deleted when its last handle is dropped"]
     pub fn start(self) -> PersistentNode {
-        let Self { client, path, mode, data, acl, is_protected, adopts } = self;
-        let recognition = match (mode.is_ephemeral(), is_protected) {
-            (true, _) => Recognition::Ephemeral,
-            (false, true) => Recognition::Protected,
-            (false, false) => Recognition::Answered { adopts },
-        };
-        let (commands, commanded) = watch::channel(Command { data, number: Contents::FIRST, is_closing: false });
-        let reporter = Arc::new(Reporter::new(&client, &path));
-        let (states, reports) = (reporter.states(), reporter.reports());
-        let claims = Claims::new(recognition, client.extension::<InClient>());
-        let contents = Contents::new(commanded.clone());
-        let protection = is_protected.then(ProtectionId::new);
-        let kept = Kept::new(&client, &path, mode, acl, protection, claims, contents, Arc::clone(&reporter));
-        let task = RecipeTask::start(&client, path.clone(), keep(kept, reporter, commanded));
+        let Self { client, path, mode, .. } = self.clone();
+        let command = Command { data: Arc::clone(&self.data), number: 1, is_closing: false };
+        let (commands, commanded) = watch::channel(command);
+        let reporter = Reporter::new(&client, &path);
+        let (states, reports) = (reporter.states.subscribe(), reporter.reports.subscribe());
+        let kept = Kept::new(self, reporter, commanded.clone());
+        let task = RecipeTask::start(&client, path.clone(), keep(kept, commanded));
         PersistentNode { client, path, mode, commands: Arc::new(commands), states, reports, task }
     }
 }

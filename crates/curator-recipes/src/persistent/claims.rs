@@ -120,11 +120,6 @@ impl Claims {
         !self.doubts.is_empty()
     }
 
-    /// Whether that was in this session.
-    pub(super) fn is_in_doubt_in(&self, session: i64) -> bool {
-        self.doubts.contains(&session)
-    }
-
     /// The create in this session, whose answer was lost, was not applied.
     pub(super) fn was_not_applied(&mut self, session: i64) {
         self.doubts.retain(|doubt| *doubt != session);
@@ -179,7 +174,7 @@ mod tests {
         }
         claims.doubt(EARLIER);
         claims.doubt(SESSION);
-        assert!(claims.is_in_doubt() && claims.is_in_doubt_in(EARLIER) && !claims.is_in_doubt_in(ANOTHERS));
+        assert!(claims.is_in_doubt());
         assert_eq!(claims.owner(node(SESSION), SESSION), Owner::Ours);
         assert_eq!(claims.owner(node(EARLIER), SESSION), Owner::OursOfAnEndedSession);
         assert_eq!(claims.owner(node(ANOTHERS), SESSION), Owner::Foreign(ANOTHERS));
@@ -236,7 +231,7 @@ mod tests {
         let mut claims = claims(Recognition::Ephemeral, &Arc::default());
         (1..=100).for_each(|session| claims.doubt(session));
         assert_eq!(claims.doubts.len(), MOST_DOUBTS);
-        assert!(claims.is_in_doubt_in(100) && !claims.is_in_doubt_in(1));
+        assert!(claims.doubts.contains(&100) && !claims.doubts.contains(&1));
     }
 
     #[test]

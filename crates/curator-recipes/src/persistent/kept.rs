@@ -5,14 +5,15 @@ mod creating;
 use std::sync::Arc;
 
 use curator_client::{
-    Acl, CreateMode, CuratorClient, Error, ProtectionId, RecipeSupport as _, Result, Retrier, Session, Stat, Watch,
-    WatchEvent, ZPath,
+    CuratorClient, Error, ProtectionId, RecipeSupport as _, Result, Session, Stat, Watch, WatchEvent, ZPath,
 };
+use tokio::sync::watch;
 
-use self::creating::{Creating, Name};
-use super::claims::{Claims, Node, Owner};
+use self::creating::Creating;
+use super::builder::PersistentNodeBuilder;
+use super::claims::{Claims, InClient, Node, Owner, Recognition};
 use super::contents::Contents;
-use super::state::{PersistentNodeState, Reporter};
+use super::state::{Command, PersistentNodeState, Reporter};
 use crate::engine::follow::Followed;
 
 /// How often the node is created and found missing, or set and found changed, before a pause.
@@ -23,16 +24,17 @@ const ROUNDS: u32 = 16;
 /// A future of its methods may be dropped at any await: a create that is under way is in here.
 pub(super) struct Kept {
     pub(super) client: CuratorClient,
+    pub(super) options: PersistentNodeBuilder,
     pub(super) reporter: Arc<Reporter>,
-    pub(super) name: Name,
-    pub(super) acl: Option<Arc<[Acl]>>,
+    /// The path with the mark of a protected node, and without the number of a sequential one.
+    base: ZPath,
+    /// The node, once its name is known: at once, or if it is sequential, when it was created.
+    pub(super) path: Option<ZPath>,
     pub(super) claims: Claims,
-    pub(super) contents: Contents,
+    contents: Contents,
     /// The create that is under way.
     pub(super) creating: Option<Creating>,
     pub(super) view: View,
-    /// Paces what is refused.
-    retrier: Retrier,
 }
 
 /// What is known of the node, until something changes.
@@ -43,8 +45,6 @@ pub(super) enum View {
     Absent,
     /// It exists, and a watch is set.
     Seen(Seen),
-    /// Try again after a pause.
-    Paused,
 }
 
 pub(super) struct Seen {
@@ -54,39 +54,20 @@ pub(super) struct Seen {
     pub(super) watch: Watch,
 }
 
-/// What comes after a step.
-pub(super) enum Step {
-    /// Another step.
-    Again,
-    /// Something must change first.
-    Wait,
-}
+/// The answer to a look.
+type Looked = Result<(Vec<u8>, Stat, Watch)>;
 
 impl Followed for Kept {
     type State = ();
 
     async fn changed(&mut self) {
-        let event = match &mut self.view {
-            View::Unseen | View::Absent => return,
-            View::Paused => {
-                tokio::select! {
-                    biased;
-                    () = self.contents.changed() => {}
-                    paused = self.retrier.again() => if paused.is_err() {
-                        // The client closes, and this task with it.
-                        std::future::pending::<()>().await;
-                    },
-                }
-                self.view = View::Absent;
-                return;
-            }
-            View::Seen(Seen { session, watch, .. }) => tokio::select! {
-                biased;
-                // The connection of a session that is over may look open for a while.
-                _ = session.ended() => WatchEvent::SessionEnded,
-                event = watch.fired() => event,
-                () = self.contents.changed() => return,
-            },
+        let View::Seen(Seen { session, watch, .. }) = &mut self.view else { return };
+        let event = tokio::select! {
+            biased;
+            // The connection of a session that is over may look open for a while.
+            _ = session.ended() => WatchEvent::SessionEnded,
+            event = watch.fired() => event,
+            () = self.contents.changed() => return,
         };
         self.after(event);
     }
@@ -98,44 +79,63 @@ impl Followed for Kept {
         }
         self.contents.update();
         for _ in 0..ROUNDS {
-            match self.step(&session).await? {
-                Step::Again => {}
-                Step::Wait => return Ok(()),
+            let step = match &self.view {
+                View::Seen(Seen { owner: Owner::Foreign(_), .. }) => return Ok(()),
+                View::Seen(Seen { owner: Owner::Ours, .. }) if !self.contents.is_pending() => return Ok(()),
+                View::Seen(Seen { owner: Owner::Ours | Owner::Adoptable, .. }) => self.write(&session).await,
+                View::Unseen if self.path.is_some() => {
+                    let looked = session.watch_data(&self.path()).await;
+                    self.take_look(&session, looked)
+                }
+                View::Seen(Seen { owner: Owner::OursOfAnEndedSession, .. }) | View::Unseen | View::Absent => {
+                    self.create(&session).await
+                }
+            };
+            if let Err(error) = step {
+                // What may not be created is created by the next attempt, without another look.
+                if error.is_retryable() || matches!(self.view, View::Seen(_)) {
+                    self.view = View::Unseen;
+                }
+                return Err(error);
             }
         }
-        self.view = View::Paused;
-        Ok(())
+        let cause = "other clients change it all the time".to_owned();
+        Err(Error::Unexpected { operation: "keep", path: self.path(), cause })
     }
 
     fn failed(&mut self, error: &Error) {
-        tracing::debug!(client = self.client.name(), path = %self.name.configured, %error, "persistent node");
-        self.reporter.error(error);
+        self.reporter.failed(error);
     }
 }
 
 impl Kept {
-    #[expect(clippy::too_many_arguments, reason = "called once, by the builder")]
-    pub(super) fn new(
-        client: &CuratorClient,
-        path: &ZPath,
-        mode: CreateMode,
-        acl: Option<Arc<[Acl]>>,
-        protection: Option<ProtectionId>,
-        claims: Claims,
-        contents: Contents,
-        reporter: Arc<Reporter>,
-    ) -> Self {
+    pub(super) fn new(options: PersistentNodeBuilder, reporter: Reporter, commands: watch::Receiver<Command>) -> Self {
+        let PersistentNodeBuilder { client, path, mode, is_protected, adopts, .. } = options.clone();
+        let recognition = match (mode.is_ephemeral(), is_protected) {
+            (true, _) => Recognition::Ephemeral,
+            (false, true) => Recognition::Protected,
+            (false, false) => Recognition::Answered { adopts },
+        };
+        let marked = is_protected.then(|| ProtectionId::new().protect(path.name()));
+        // A mark makes no name invalid.
+        let marked = path.parent().zip(marked).and_then(|(dir, name)| dir.join(&name).ok());
+        let base = marked.unwrap_or(path);
         Self {
-            client: client.clone(),
-            reporter,
-            name: Name::new(path, mode, protection),
-            acl,
-            claims,
-            contents,
+            options,
+            reporter: Arc::new(reporter),
+            path: (!mode.is_sequential()).then(|| base.clone()),
+            base,
+            claims: Claims::new(recognition, client.extension::<InClient>()),
+            contents: Contents::new(commands),
             creating: None,
             view: View::Absent,
-            retrier: client.persistent_retrier(),
+            client,
         }
+    }
+
+    /// The node, as far as its name is known.
+    pub(super) fn path(&self) -> ZPath {
+        self.path.as_ref().unwrap_or(&self.base).clone()
     }
 
     /// Forgets what the event ends.
@@ -145,7 +145,7 @@ impl Kept {
         match event {
             WatchEvent::Deleted => {
                 if is_ours {
-                    let (client, path) = (self.client.name(), &self.name.configured);
+                    let (client, path) = (self.client.name(), &self.options.path);
                     tracing::warn!(client, %path, "persistent node: another client has deleted the node");
                 }
                 self.missing();
@@ -153,7 +153,7 @@ impl Kept {
             WatchEvent::Interrupted | WatchEvent::SessionEnded => {
                 self.reporter.set(PersistentNodeState::Unknown);
                 // An ephemeral node is gone, or soon will be.
-                let goes = event == WatchEvent::SessionEnded && is_ours && self.name.mode.is_ephemeral();
+                let goes = event == WatchEvent::SessionEnded && is_ours && self.options.mode.is_ephemeral();
                 self.view = if goes { View::Absent } else { View::Unseen };
             }
             _ => self.view = View::Unseen,
@@ -165,120 +165,93 @@ impl Kept {
         self.view = View::Absent;
     }
 
-    async fn step(&mut self, session: &Session) -> Result<Step> {
-        let Some(path) = self.name.path.clone() else { return self.create_numbered(session).await };
-        match &self.view {
-            View::Absent | View::Paused => self.create(session, path).await,
-            View::Unseen => {
-                let looked = session.watch_data(&path).await;
-                self.take_look(session, &path, looked).await
-            }
-            View::Seen(Seen { owner: Owner::Adoptable, .. }) => self.write(session, path).await,
-            View::Seen(Seen { owner: Owner::Ours, .. }) if self.contents.is_pending() => {
-                self.write(session, path).await
-            }
-            View::Seen(Seen { owner: Owner::OursOfAnEndedSession, .. }) => self.replace(session, path).await,
-            View::Seen(Seen { .. }) => Ok(Step::Wait),
-        }
-    }
-
     /// Decides what the answer to a look means. The next step acts on it.
-    pub(super) async fn take_look(
-        &mut self,
-        session: &Session,
-        path: &ZPath,
-        looked: Result<(Vec<u8>, Stat, Watch)>,
-    ) -> Result<Step> {
+    fn take_look(&mut self, session: &Session, looked: Looked) -> Result<()> {
         let (data, stat, watch) = match looked {
-            Ok(looked) => looked,
             Err(Error::NoNode { .. }) => {
                 self.claims.was_not_applied(session.id());
-                self.contents.was_not_applied();
                 self.missing();
-                return Ok(Step::Again);
+                return Ok(());
             }
-            Err(error) => return self.unless_refused(error),
+            looked => looked?,
         };
-        let mut owner = self.claims.owner(Node::of(&stat), session.id());
-        if owner == Owner::Adoptable && data == *self.contents.wanted().data {
+        let (path, node, has_data) = (self.path(), Node::of(&stat), *data == **self.contents.wanted());
+        let owner = match self.claims.owner(node, session.id()) {
             // Nothing is to be written. It is as if the node had just been created.
-            self.contents.send();
-            self.reporter.applied(self.contents.was_applied());
-            owner = Owner::Ours;
-        }
-        if owner == Owner::Ours {
-            self.claims.confirm(Node::of(&stat));
-            if self.contents.has_arrived(&data) {
-                self.reporter.applied(self.contents.was_applied());
+            Owner::Adoptable if has_data => Owner::Ours,
+            owner => owner,
+        };
+        match owner {
+            Owner::Ours => {
+                self.claims.confirm(node);
+                if has_data {
+                    self.applied();
+                }
+                self.reporter.set(PersistentNodeState::Present { path });
             }
-            self.retrier.reset();
-            self.reporter.set(PersistentNodeState::Present { path: path.clone() });
-        } else if let Owner::Foreign(owner) = owner {
-            self.claims.was_not_applied(session.id());
-            self.reporter.set(PersistentNodeState::Foreign { path: path.clone(), owner });
+            Owner::Foreign(owner) => {
+                self.claims.was_not_applied(session.id());
+                self.reporter.set(PersistentNodeState::Foreign { path, owner });
+            }
+            Owner::OursOfAnEndedSession | Owner::Adoptable => {}
         }
-        self.contents.was_not_applied();
         self.view = View::Seen(Seen { session: session.clone(), stat, owner, watch });
-        Ok(Step::Again)
+        Ok(())
+    }
+
+    /// Decides what the result of a request means, and the answer to the look that was sent behind it.
+    fn take_result(&mut self, session: &Session, result: Result<()>, looked: Looked) -> Result<()> {
+        match result {
+            Ok(()) | Err(Error::NodeExists { .. } | Error::NoNode { .. } | Error::BadVersion { .. }) => {}
+            Err(error @ Error::RequestTooLarge { .. }) if self.contents.can_fall_back() => {
+                self.refuse_data(error);
+                return Ok(());
+            }
+            // A foreign node says more than that we may not create one.
+            Err(error) if error.is_retryable() || !self.is_foreign(session, &looked) => return Err(error),
+            Err(_) => {}
+        }
+        self.take_look(session, looked)
+    }
+
+    fn is_foreign(&self, session: &Session, looked: &Looked) -> bool {
+        let owner = looked.as_ref().map(|(_, stat, _)| self.claims.owner(Node::of(stat), session.id()));
+        matches!(owner, Ok(Owner::Foreign(_)))
     }
 
     /// Writes the data to the node that was seen, and looks at it again.
-    async fn write(&mut self, session: &Session, path: ZPath) -> Result<Step> {
-        let View::Seen(Seen { stat, owner, .. }) = &self.view else { return Ok(Step::Again) };
-        let (version, owner) = (stat.version, *owner);
-        let wanted = self.contents.send();
-        let requests = || (session.set_data(&path, &wanted.data, Some(version)), session.watch_data(&path));
+    async fn write(&mut self, session: &Session) -> Result<()> {
+        let View::Seen(Seen { stat, owner, .. }) = &self.view else { return Ok(()) };
+        let (version, owner, path) = (stat.version, *owner, self.path());
+        let data = self.contents.wanted();
+        let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
         let (written, looked) = session.pipelined(requests);
         let (written, looked) = (written.await, looked.await);
-        match written {
+        let written = match written {
             Ok(stat) => {
                 self.claims.confirm(Node::of(&stat));
-                self.reporter.applied(self.contents.was_applied());
+                self.applied();
+                Ok(())
             }
-            Err(error) if error.is_retryable() => {
-                self.view = View::Unseen;
-                return Err(error);
+            Err(Error::BadVersion { .. } | Error::NoNode { .. }) => Ok(()),
+            Err(error) if owner == Owner::Ours && !error.is_retryable() && session.end().is_none() => {
+                self.refuse_data(error);
+                Ok(())
             }
-            // It was changed since, or is another node.
-            Err(Error::BadVersion { .. } | Error::NoNode { .. }) => self.contents.was_not_applied(),
-            Err(error) if owner == Owner::Adoptable || is_end(&error) => return self.unless_refused(error),
-            Err(error) => self.refuse_data(error),
-        }
-        self.take_look(session, &path, looked).await
+            Err(error) => Err(error),
+        };
+        self.take_result(session, written, looked)
     }
 
-    /// An error that a retry cannot help is a state, and a later attempt may show that it was repaired.
-    pub(super) fn unless_refused(&mut self, error: Error) -> Result<Step> {
-        if error.is_retryable() || is_end(&error) {
-            if matches!(self.view, View::Seen(_)) {
-                self.view = View::Unseen;
-            }
-            return Err(error);
+    /// The node has the data.
+    fn applied(&mut self) {
+        if let Some(number) = self.contents.applied() {
+            self.reporter.applied(number);
         }
-        if matches!(error, Error::RequestTooLarge { .. }) && self.contents.can_fall_back() {
-            self.refuse_data(error);
-            return Ok(Step::Again);
-        }
-        self.contents.was_not_applied();
-        self.reporter.set(PersistentNodeState::Refused { error });
-        self.view = View::Paused;
-        Ok(Step::Wait)
     }
 
     fn refuse_data(&mut self, error: Error) {
-        let number = self.contents.was_refused();
+        let number = self.contents.refused();
         self.reporter.refused(number, error);
     }
-}
-
-/// Whatever ends the task, the node is deleted if that is still possible.
-impl Drop for Kept {
-    fn drop(&mut self) {
-        drop(self.delete());
-    }
-}
-
-/// Whether the client has ended, and the task with it.
-fn is_end(error: &Error) -> bool {
-    matches!(error, Error::Closed | Error::ClientEnded { .. } | Error::Forked | Error::SessionEnded { .. })
 }

@@ -135,19 +135,8 @@ impl PersistentNode {
     ///
     /// Nothing is lost when the future is dropped: the node is created all the same.
     pub async fn created(&self) -> Result<ZPath> {
-        let mut states = self.states.clone();
-        let present = async {
-            let present = states.wait_for(PersistentNodeState::is_present).await;
-            present.map(|present| present.clone())
-        };
-        let present = tokio::select! {
-            biased;
-            present = present => present,
-            // In a forked child there is no task.
-            error = self.client.closing() => return Err(error.into()),
-        };
-        match present {
-            Ok(PersistentNodeState::Present { path }) => Ok(path),
+        match self.wait(&self.states, PersistentNodeState::is_present).await? {
+            PersistentNodeState::Present { path } => Ok(path),
             _ => Err(self.task.ended().await),
         }
     }
@@ -210,7 +199,8 @@ impl PersistentNode {
             number = command.number;
         });
         let is_refused = |report: &Report| report.refused.clone().filter(|(refused, _)| *refused >= number);
-        let report = self.report(|report| report.applied >= number || is_refused(report).is_some()).await?;
+        let report =
+            self.wait(&self.reports, |report| report.applied >= number || is_refused(report).is_some()).await?;
         match is_refused(&report) {
             Some((_, error)) if report.applied < number => Err(error.into()),
             _ => Ok(()),
@@ -236,7 +226,7 @@ impl PersistentNode {
         let deadline = Deadline::after(after);
         let closed = tokio::select! {
             biased;
-            report = self.report(|report| report.left.is_some()) => report.and_then(|report| report.left.unwrap_or(Ok(()))),
+            report = self.wait(&self.reports, |report| report.left.is_some()) => report.and_then(|report| report.left.unwrap_or(Ok(()))),
             () = self.client.sleep_until(deadline) => {
                 return Err(PersistentNodeError::DeletePending { path: self.actual_path().unwrap_or_else(|| self.path.clone()), after });
             }
@@ -248,19 +238,19 @@ impl PersistentNode {
         }
     }
 
-    /// Waits for a report.
-    async fn report(&self, is_it: impl Fn(&Report) -> bool) -> Result<Report> {
-        let mut reports = self.reports.clone();
-        let report = async { reports.wait_for(|report| is_it(report)).await.map(|report| report.clone()) };
-        let report = tokio::select! {
+    /// Waits for what the task reports.
+    async fn wait<V: Clone>(&self, values: &watch::Receiver<V>, is_it: impl Fn(&V) -> bool) -> Result<V> {
+        let mut values = values.clone();
+        let value = async { values.wait_for(|value| is_it(value)).await.ok().map(|value| value.clone()) };
+        let value = tokio::select! {
             biased;
-            report = report => report,
+            value = value => value,
             // In a forked child there is no task.
             error = self.client.closing() => return Err(error.into()),
         };
-        match report {
-            Ok(report) => Ok(report),
-            Err(_) => Err(self.task.ended().await),
+        match value {
+            Some(value) => Ok(value),
+            None => Err(self.task.ended().await),
         }
     }
 }

@@ -46,15 +46,7 @@ impl PersistentNodeState {
 
     /// Errors are compared by their texts.
     fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Unknown, Self::Unknown) | (Self::Absent, Self::Absent) | (Self::Closed, Self::Closed) => true,
-            (Self::Present { path }, Self::Present { path: other }) => path == other,
-            (Self::Foreign { path, owner }, Self::Foreign { path: other_path, owner: other }) => {
-                path == other_path && owner == other
-            }
-            (Self::Refused { error }, Self::Refused { error: other }) => error.to_string() == other.to_string(),
-            _ => false,
-        }
+        format!("{self:?}") == format!("{other:?}")
     }
 }
 
@@ -88,8 +80,8 @@ pub(super) struct Report {
 pub(super) struct Reporter {
     client: CuratorClient,
     path: ZPath,
-    states: watch::Sender<PersistentNodeState>,
-    reports: watch::Sender<Report>,
+    pub(super) states: watch::Sender<PersistentNodeState>,
+    pub(super) reports: watch::Sender<Report>,
 }
 
 impl Reporter {
@@ -100,36 +92,30 @@ impl Reporter {
         Self { client: client.clone(), path: path.clone(), states, reports }
     }
 
-    pub(super) fn states(&self) -> watch::Receiver<PersistentNodeState> {
-        self.states.subscribe()
-    }
-
-    pub(super) fn reports(&self) -> watch::Receiver<Report> {
-        self.reports.subscribe()
-    }
-
     /// This is the state from now on, as far as there is a connection.
     pub(super) fn set(&self, state: PersistentNodeState) {
-        let mut is_new = false;
-        self.reports.send_if_modified(|report| {
-            is_new = !report.known.is_same(&state);
-            match &state {
-                PersistentNodeState::Present { path } => report.node = Some(path.clone()),
-                PersistentNodeState::Unknown | PersistentNodeState::Closed => {}
-                _ => report.node = None,
+        let is_new = !self.reports.borrow().known.is_same(&state);
+        let client = self.client.name();
+        match &state {
+            PersistentNodeState::Foreign { path, owner } if is_new => {
+                let owner = owner_text(*owner);
+                tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting for its end");
             }
-            report.error = match &state {
-                PersistentNodeState::Refused { error } => Some(error.clone().into()),
-                PersistentNodeState::Unknown => report.error.take(),
-                _ => None,
-            };
-            report.known = state.clone();
-            true
+            PersistentNodeState::Refused { error } if is_new => {
+                tracing::warn!(client, path = %self.path, %error, "persistent node: the server refuses the node; trying again");
+            }
+            _ => {}
+        }
+        self.reports.send_modify(|report| {
+            match &state {
+                PersistentNodeState::Unknown => {}
+                PersistentNodeState::Refused { .. } => report.node = None,
+                PersistentNodeState::Present { path } => (report.node, report.error) = (Some(path.clone()), None),
+                _ => (report.node, report.error) = (None, None),
+            }
+            report.known = state;
         });
         self.refresh();
-        if is_new {
-            self.log(&state);
-        }
     }
 
     /// What was known is not reported as the present while there is no connection.
@@ -139,12 +125,17 @@ impl Reporter {
         self.publish(known);
     }
 
-    pub(super) fn error(&self, error: &ClientError) {
+    /// An attempt has failed. If a retry cannot help, that is the state, unless the client has ended.
+    pub(super) fn failed(&self, error: &ClientError) {
+        tracing::debug!(client = self.client.name(), path = %self.path, %error, "persistent node");
         self.reports.send_modify(|report| report.error = Some(error.clone().into()));
+        if !error.is_retryable() && self.client.check_connected().is_ok() {
+            self.set(PersistentNodeState::Refused { error: error.clone() });
+        }
     }
 
     pub(super) fn applied(&self, number: u64) {
-        self.reports.send_modify(|report| report.applied = report.applied.max(number));
+        self.reports.send_modify(|report| report.applied = number);
     }
 
     pub(super) fn refused(&self, number: u64, error: ClientError) {
@@ -156,10 +147,7 @@ impl Reporter {
     /// It is no longer kept; the deletion had this result.
     pub(super) fn left(&self, left: Result<(), PersistentNodeError>) {
         self.publish(PersistentNodeState::Closed);
-        self.reports.send_modify(|report| {
-            report.left = Some(left);
-            report.node = None;
-        });
+        self.reports.send_modify(|report| (report.left, report.node) = (Some(left), None));
     }
 
     fn publish(&self, state: PersistentNodeState) {
@@ -168,20 +156,6 @@ impl Reporter {
             *published = state;
             is_new
         });
-    }
-
-    fn log(&self, state: &PersistentNodeState) {
-        let client = self.client.name();
-        match state {
-            PersistentNodeState::Foreign { path, owner } => {
-                let owner = owner_text(*owner);
-                tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting for its end");
-            }
-            PersistentNodeState::Refused { error } => {
-                tracing::warn!(client, path = %self.path, %error, "persistent node: the server refuses the node; trying again");
-            }
-            _ => {}
-        }
     }
 }
 
