@@ -162,7 +162,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["engine::watched_node"],
             &["engine::revocation"],
             &["engine::log"],
-            &["engine::failures", "engine::follow", "engine::limit", "fencing", "wait"],
+            &["engine::failures", "engine::follow", "engine::known", "engine::limit", "fencing", "wait"],
             &["error"],
             &["debug", "owner"],
         ],

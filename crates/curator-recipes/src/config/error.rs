@@ -30,12 +30,6 @@ pub enum ConfigError {
         #[source]
         cause: Arc<dyn StdError + Send + Sync>,
     },
-    /// No handle and no receiver of the config is left, and its task has ended.
-    #[error("the config {path} is closed")]
-    Closed {
-        /// The node.
-        path: ZPath,
-    },
     /// The decoder has panicked. The config keeps its last value, and no longer follows its node.
     #[error("the decoder of the config {path} has panicked: {message}")]
     Panicked {
@@ -53,21 +47,16 @@ impl ConfigError {
         matches!(self, Self::Client(error) if error.is_retryable())
     }
 
-    /// Whether the cause is that this program has closed the client, or the config.
+    /// Whether the cause is that this program has closed the client.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self, Self::Client(curator_client::Error::Closed) | Self::Closed { .. })
+        matches!(self, Self::Client(curator_client::Error::Closed))
     }
 
-    /// Whether the operation may have been applied. A config only reads.
+    /// Whether the operation may have been applied. A config changes nothing on the servers.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        match self {
-            Self::Client(error) => error.outcome(),
-            Self::Absent { .. } | Self::Invalid { .. } | Self::Closed { .. } | Self::Panicked { .. } => {
-                Outcome::NotApplied
-            }
-        }
+        Outcome::NotApplied
     }
 }
 

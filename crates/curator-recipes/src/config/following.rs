@@ -3,24 +3,25 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use curator_client::{
-    ConnectionState, CuratorClient, Error as ClientError, RecipeSupport as _, Result, Session, Watch, ZPath,
-};
+use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Result, Session, Watch, ZPath};
 use futures_util::poll;
 use tokio::sync::watch;
 
 use super::decoder::{Decoder, IfAbsent};
-use super::status::StatusReporter;
 use super::{ConfigError, ConfigStatus};
 use crate::engine::follow::{Followed, Follower};
+use crate::engine::known::{Known, KnownState as _};
 use crate::engine::log::Truncated;
 
 /// A config's node, in whichever session is the current one.
 pub(super) struct WatchedNode {
     client: CuratorClient,
     path: ZPath,
-    status: StatusReporter,
+    status: Known<ConfigStatus>,
+    /// Whether there is a value.
+    is_open: bool,
     watch: Option<(Session, Watch)>,
     /// The transaction of the latest data that were read.
     latest: i64,
@@ -40,6 +41,7 @@ impl Followed for WatchedNode {
             }
         }
         self.watch = None;
+        self.status.forget();
     }
 
     async fn read(&mut self) -> Result<Self::State> {
@@ -66,9 +68,10 @@ impl Followed for WatchedNode {
     }
 
     fn failed(&mut self, error: &ClientError) {
-        // The value may have changed since. An error that ends the follower has a status of its own.
         if error.is_retryable() {
-            self.status.stale();
+            self.status.set(ConfigStatus::unknown());
+        } else if self.status.set(ConfigStatus::Unreadable { error: error.clone().into() }) && self.is_open {
+            tracing::warn!(client = self.client.name(), path = %Truncated(&self.path), error = %Truncated(error), "config: the node cannot be read, and the last value stays");
         }
     }
 }
@@ -88,37 +91,34 @@ impl WatchedNode {
 
 /// What the task of a config owns.
 pub(super) struct Following<T> {
-    client: CuratorClient,
     node: Follower<WatchedNode>,
     decoder: Decoder<T>,
-    status: StatusReporter,
-    /// What was read last.
-    read: ConfigStatus,
 }
 
 impl<T> Following<T> {
     pub(super) fn new(client: &CuratorClient, path: ZPath, decoder: Decoder<T>) -> Self {
-        let status = StatusReporter::new(client);
-        let read = status.sender.borrow().clone();
-        let node = WatchedNode { client: client.clone(), path, status: status.clone(), watch: None, latest: 0 };
-        Self { client: client.clone(), node: Follower::new(client, node), decoder, status, read }
+        let status = Known::new(client);
+        let node = WatchedNode { client: client.clone(), path, status, is_open: false, watch: None, latest: 0 };
+        Self { node: Follower::new(client, node), decoder }
     }
 
     /// Reads until there is a value; `once`, if nothing may be waited for or retried.
     pub(super) async fn first(&mut self, once: bool) -> Result<Arc<T>, ConfigError> {
         loop {
             let data = if once {
-                self.client.check_connected()?;
+                self.node.node.client.check_connected()?;
                 self.node.node.read().await?
             } else {
                 self.node.next().await?
             };
             let (value, read) = self.decoder.judge(data);
-            self.read = read;
-            self.status.report(&self.read);
-            match (value, &self.read) {
-                (Some(value), _) => return Ok(value),
-                (None, ConfigStatus::Invalid { error }) => return Err(error.clone()),
+            self.node.node.status.set(read.clone());
+            match (value, read) {
+                (Some(value), _) => {
+                    self.node.node.is_open = true;
+                    return Ok(value);
+                }
+                (None, ConfigStatus::Invalid { error }) => return Err(error),
                 _ if once || matches!(self.decoder.if_absent, IfAbsent::Fail) => return Err(self.absent()),
                 _ => {}
             }
@@ -126,9 +126,9 @@ impl<T> Following<T> {
     }
 
     /// Why there is no value yet, when the time is up.
-    pub(super) fn no_value(&self, after: std::time::Duration) -> ConfigError {
-        let path = &self.node.node.path;
-        match (self.client.check_connected(), &self.read) {
+    pub(super) fn no_value(&self, after: Duration) -> ConfigError {
+        let WatchedNode { client, path, status, .. } = &self.node.node;
+        match (client.check_connected(), &*status.read.borrow()) {
             (Err(error), _) => error.into(),
             (Ok(()), ConfigStatus::Absent) => self.absent(),
             (Ok(()), _) => {
@@ -142,84 +142,51 @@ impl<T> Following<T> {
     }
 
     pub(super) fn status(&self) -> watch::Receiver<ConfigStatus> {
-        self.status.sender.subscribe()
+        self.node.node.status.reported.subscribe()
     }
 }
 
 impl<T> Drop for Following<T> {
     fn drop(&mut self) {
-        self.status.send(ConfigStatus::Ended);
+        self.node.node.status.report(ConfigStatus::Ended);
     }
 }
 
 /// Follows until the client closes, or no handle or receiver is left.
 pub(super) async fn follow<T>(mut following: Following<T>, values: watch::Sender<Arc<T>>) -> ConfigError {
-    let (client, path) = (following.client.clone(), following.node.node.path.clone());
-    let (status, unused) = (following.status.sender.clone(), values.clone());
+    let WatchedNode { client, status, .. } = &following.node.node;
+    let (client, status, unused) = (client.clone(), status.reported.clone(), values.clone());
     tokio::select! {
         biased;
         error = client.closing() => error.into(),
-        // Only a handle has both, so no receiver of values can follow.
-        () = async { unused.closed().await; status.closed().await } => ConfigError::Closed { path },
+        // Only a handle has both, so no receiver of values can follow; and no handle is left that could ask why it has ended.
+        () = async { unused.closed().await; status.closed().await } => ClientError::Closed.into(),
         never = run(&mut following, &values) => match never {},
     }
 }
 
 async fn run<T>(following: &mut Following<T>, values: &watch::Sender<Arc<T>>) -> Infallible {
-    let Following { client, node, decoder, status, read } = following;
-    let mut connection = client.connection_states();
-    let mut retrier = client.persistent_retrier();
+    let Following { node, decoder } = following;
+    let (status, mut connection) = (node.node.status.clone(), node.node.client.connection_states());
+    status.refresh();
     loop {
-        {
-            let mut changed = pin!(node.node.changed());
-            // An answer that was read late may be of a session that is over.
-            if poll!(&mut changed).is_pending() {
-                status.report(read);
-                loop {
-                    tokio::select! {
-                        biased;
-                        () = &mut changed => break,
-                        // It is true until the watch fires.
-                        Some(_) = connection.next() => { status.report(read); }
-                    }
-                }
-            }
-        }
         let data = {
-            let mut reading = pin!(node.next());
+            let mut reading = pin!(node.next_lasting());
             loop {
                 tokio::select! {
                     biased;
                     data = &mut reading => break data,
-                    // What was read before may not be true any more.
-                    Some(state) = connection.next() => {
-                        if matches!(state, ConnectionState::Suspended | ConnectionState::Lost) {
-                            status.stale();
-                        }
-                    }
+                    Some(_) = connection.next() => { status.refresh(); }
                 }
             }
         };
-        match data {
-            Ok(data) => {
-                retrier.reset();
-                let (value, now) = decoder.judge(data);
-                *read = now;
-                if let Some(value) = value {
-                    values.send_replace(value);
-                }
-            }
-            Err(error) => {
-                let path = &node.node.path;
-                let unreadable = ConfigStatus::Unreadable { error: error.clone().into() };
-                if status.report(&unreadable) {
-                    tracing::warn!(client = client.name(), path = %Truncated(path), error = %Truncated(error), "config: the node cannot be read, and the last value stays");
-                }
-                if retrier.again().await.is_err() {
-                    // The client closes, and this task with it.
-                    std::future::pending::<()>().await;
-                }
-            }
+        let (value, read) = decoder.judge(data);
+        if let Some(value) = value {
+            values.send_replace(value);
+        }
+        // An answer that was read late may be of a session that is over.
+        if poll!(pin!(node.node.changed())).is_pending() {
+            status.set(read);
         }
     }
 }

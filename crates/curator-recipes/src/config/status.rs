@@ -1,11 +1,9 @@
-//! How a config is doing, and how that is reported.
+//! How a config is doing.
 
 use std::time::Instant;
 
-use curator_client::{CuratorClient, RecipeSupport as _};
-use tokio::sync::watch;
-
 use super::ConfigError;
+use crate::engine::known::KnownState;
 
 /// How a [`Config`](crate::Config) is doing, and so what its value is worth.
 #[derive(Debug, Clone)]
@@ -42,50 +40,19 @@ impl ConfigStatus {
     pub fn is_current(&self) -> bool {
         matches!(self, Self::Current)
     }
+}
 
-    /// Whether `self` says nothing that `reported` has not said.
+impl KnownState for ConfigStatus {
+    fn unknown() -> Self {
+        Self::Stale { since: Instant::now() }
+    }
+
+    /// Errors are compared by their texts.
     fn repeats(&self, reported: &Self) -> bool {
         match (self, reported) {
-            (Self::Current, Self::Current) | (Self::Absent, Self::Absent) => true,
             // Since the first time.
             (Self::Stale { .. }, Self::Stale { .. }) => true,
-            (Self::Invalid { error }, Self::Invalid { error: before })
-            | (Self::Unreadable { error }, Self::Unreadable { error: before }) => {
-                error.to_string() == before.to_string()
-            }
-            _ => false,
+            _ => format!("{self:?}") == format!("{reported:?}"),
         }
-    }
-}
-
-/// Reports the status.
-#[derive(Clone)]
-pub(super) struct StatusReporter {
-    client: CuratorClient,
-    pub(super) sender: watch::Sender<ConfigStatus>,
-}
-
-impl StatusReporter {
-    pub(super) fn new(client: &CuratorClient) -> Self {
-        Self { client: client.clone(), sender: watch::Sender::new(ConfigStatus::Stale { since: Instant::now() }) }
-    }
-
-    /// Reports what was read, unless there is no connection: then it is not the present. Returns whether that is news.
-    pub(super) fn report(&self, read: &ConfigStatus) -> bool {
-        if self.client.check_connected().is_ok() { self.send(read.clone()) } else { self.stale() }
-    }
-
-    pub(super) fn stale(&self) -> bool {
-        self.send(ConfigStatus::Stale { since: Instant::now() })
-    }
-
-    pub(super) fn send(&self, status: ConfigStatus) -> bool {
-        self.sender.send_if_modified(|reported| {
-            let is_new = !status.repeats(reported);
-            if is_new {
-                *reported = status;
-            }
-            is_new
-        })
     }
 }

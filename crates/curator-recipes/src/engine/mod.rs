@@ -5,6 +5,7 @@ mod failures;
 pub(crate) mod follow;
 pub(crate) mod hold;
 pub(crate) mod internals;
+pub(crate) mod known;
 pub(crate) mod limit;
 mod line;
 pub(crate) mod log;

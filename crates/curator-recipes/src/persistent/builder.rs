@@ -88,7 +88,7 @@ impl PersistentNodeBuilder {
         let command = Command { data: Arc::clone(&self.data), number: 1, is_closing: false };
         let (commands, commanded) = watch::channel(command);
         let reporter = Reporter::new(&client, &path);
-        let (states, reports) = (reporter.states.subscribe(), reporter.reports.subscribe());
+        let (states, reports) = (reporter.states.reported.subscribe(), reporter.reports.subscribe());
         let kept = Kept::new(self, reporter, commanded.clone());
         let task = RecipeTask::start(&client, path.clone(), keep(kept, commanded));
         PersistentNode { client, path, mode, commands: Arc::new(commands), states, reports, task }

@@ -27,7 +27,7 @@ pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> 
                 biased;
                 () = &mut closing => break None,
                 error = client.closing() => break Some(error),
-                Some(_) = connection.next() => reporter.refresh(),
+                Some(_) = connection.next() => { reporter.states.refresh(); }
                 never = &mut following => match never {},
             }
         }

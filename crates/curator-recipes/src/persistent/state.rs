@@ -6,6 +6,7 @@ use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, ZP
 use tokio::sync::watch;
 
 use super::error::{PersistentNodeError, owner_text};
+use crate::engine::known::{Known, KnownState};
 
 /// What is known of the node of a [`PersistentNode`](crate::PersistentNode).
 #[derive(Debug, Clone)]
@@ -43,10 +44,16 @@ impl PersistentNodeState {
     pub fn is_present(&self) -> bool {
         matches!(self, Self::Present { .. })
     }
+}
+
+impl KnownState for PersistentNodeState {
+    fn unknown() -> Self {
+        Self::Unknown
+    }
 
     /// Errors are compared by their texts.
-    fn is_same(&self, other: &Self) -> bool {
-        format!("{self:?}") == format!("{other:?}")
+    fn repeats(&self, reported: &Self) -> bool {
+        format!("{self:?}") == format!("{reported:?}")
     }
 }
 
@@ -60,10 +67,8 @@ pub(super) struct Command {
 }
 
 /// What calls wait for, besides the state.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Report {
-    /// The state, if there is a connection.
-    known: PersistentNodeState,
     /// Our node, while it is there as far as is known.
     pub(super) node: Option<ZPath>,
     pub(super) error: Option<PersistentNodeError>,
@@ -80,21 +85,19 @@ pub(super) struct Report {
 pub(super) struct Reporter {
     client: CuratorClient,
     path: ZPath,
-    pub(super) states: watch::Sender<PersistentNodeState>,
+    pub(super) states: Known<PersistentNodeState>,
     pub(super) reports: watch::Sender<Report>,
 }
 
 impl Reporter {
     pub(super) fn new(client: &CuratorClient, path: &ZPath) -> Self {
-        let unknown = PersistentNodeState::Unknown;
-        let report = Report { known: unknown.clone(), node: None, error: None, applied: 0, refused: None, left: None };
-        let (states, reports) = (watch::Sender::new(unknown), watch::Sender::new(report));
+        let (states, reports) = (Known::new(client), watch::Sender::default());
         Self { client: client.clone(), path: path.clone(), states, reports }
     }
 
     /// This is the state from now on, as far as there is a connection.
     pub(super) fn set(&self, state: PersistentNodeState) {
-        let is_new = !self.reports.borrow().known.is_same(&state);
+        let is_new = !state.repeats(&self.states.read.borrow());
         let client = self.client.name();
         match &state {
             PersistentNodeState::Foreign { path, owner } if is_new => {
@@ -106,23 +109,13 @@ impl Reporter {
             }
             _ => {}
         }
-        self.reports.send_modify(|report| {
-            match &state {
-                PersistentNodeState::Unknown => {}
-                PersistentNodeState::Refused { .. } => report.node = None,
-                PersistentNodeState::Present { path } => (report.node, report.error) = (Some(path.clone()), None),
-                _ => (report.node, report.error) = (None, None),
-            }
-            report.known = state;
+        self.reports.send_modify(|report| match &state {
+            PersistentNodeState::Unknown => {}
+            PersistentNodeState::Refused { .. } => report.node = None,
+            PersistentNodeState::Present { path } => (report.node, report.error) = (Some(path.clone()), None),
+            _ => (report.node, report.error) = (None, None),
         });
-        self.refresh();
-    }
-
-    /// What was known is not reported as the present while there is no connection.
-    pub(super) fn refresh(&self) {
-        let is_connected = self.client.check_connected().is_ok();
-        let known = if is_connected { self.reports.borrow().known.clone() } else { PersistentNodeState::Unknown };
-        self.publish(known);
+        self.states.set(state);
     }
 
     /// An attempt has failed. If a retry cannot help, that is the state, unless the client has ended.
@@ -146,21 +139,13 @@ impl Reporter {
 
     /// It is no longer kept; the deletion had this result.
     pub(super) fn left(&self, left: Result<(), PersistentNodeError>) {
-        self.publish(PersistentNodeState::Closed);
+        self.states.report(PersistentNodeState::Closed);
         self.reports.send_modify(|report| (report.left, report.node) = (Some(left), None));
-    }
-
-    fn publish(&self, state: PersistentNodeState) {
-        self.states.send_if_modified(|published| {
-            let is_new = !published.is_same(&state);
-            *published = state;
-            is_new
-        });
     }
 }
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        self.publish(PersistentNodeState::Closed);
+        self.states.report(PersistentNodeState::Closed);
     }
 }
