@@ -39,9 +39,9 @@ impl Followed for WatchedNode {
                 _ = session.ended() => {}
                 _ = watch.fired() => {}
             }
+            self.watch = None;
+            self.status.forget();
         }
-        self.watch = None;
-        self.status.forget();
     }
 
     async fn read(&mut self) -> Result<Self::State> {
