@@ -246,6 +246,9 @@ impl Worker {
     async fn delete_created(&self, node: &mut CreatedNode) -> Result<()> {
         let session = match &node.session {
             Some(session) => {
+                if !session.is_connected() {
+                    node.version = None;
+                }
                 wait_for_connection(session).await;
                 session.clone()
             }

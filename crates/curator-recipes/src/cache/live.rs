@@ -1,6 +1,6 @@
 //! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads again what changes.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -256,6 +256,7 @@ impl LiveTree {
     fn apply(&mut self, batch: &Batch, answers: Vec<Result<ReadResult>>) -> Result<bool, Stopped> {
         let mut answers = answers.into_iter();
         let (mut nodes, mut bytes, mut is_complete) = (0, 0, true);
+        let mut put_off = HashSet::new();
         for (path, listing) in batch {
             let found = match answers.next() {
                 Some(Ok(ReadResult::Data { data, stat })) => {
@@ -267,13 +268,10 @@ impl LiveTree {
                 Some(Err(error)) => return Err(Stopped::Failed(error)),
                 _ => return Err(Stopped::Interrupted),
             };
-            // In one request, both are of the same moment; some old servers lose a `pzxid` (ZOOKEEPER-3125).
-            let has_parent = |parent: &ZPath| batch.iter().any(|(path, _)| path == parent);
-            let next = match self.tree.is_parent_older(path, &found) && !path.parent().is_some_and(|it| has_parent(&it))
-            {
-                true => Next::ParentFirst,
-                false => self.tree.found(path, found, *listing),
-            };
+            // In one request, both are of the same moment, whatever the `pzxid`: some old servers lose it (ZOOKEEPER-3125).
+            let is_put_off = self.tree.is_parent_older(path, &found) && !has_parent(batch, path)
+                || path.parent().is_some_and(|parent| put_off.contains(&parent));
+            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(path, found, *listing) };
             match next {
                 Next::List => {
                     is_complete = false;
@@ -281,6 +279,7 @@ impl LiveTree {
                 }
                 Next::ParentFirst => {
                     is_complete = false;
+                    put_off.insert(path.clone());
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut self.changed, node, Listing::IfNew);
                     }
@@ -364,4 +363,9 @@ impl LiveTree {
             None
         }
     }
+}
+
+fn has_parent(batch: &Batch, path: &ZPath) -> bool {
+    let parent = path.parent();
+    batch.iter().any(|(path, _)| parent.as_ref() == Some(path))
 }

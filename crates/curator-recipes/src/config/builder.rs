@@ -91,10 +91,26 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self.open_within(Some(timeout)).await
     }
 
-    async fn open_within(self, timeout: Option<Duration>) -> Result<Config<T>, ConfigError> {
+    /// Begins with `initial`, and follows the node from now on: for a service that can run without its settings. Waits for nothing,
+    /// and works before there is a connection.
+    ///
+    /// The value is `initial` until the node was read with data that the decoder accepts; until then the
+    /// [status](Config::status) is [`Stale`](super::ConfigStatus::Stale), or says what is wrong: [`Absent`](super::ConfigStatus::Absent),
+    /// [`Invalid`](super::ConfigStatus::Invalid) or [`Unreadable`](super::ConfigStatus::Unreadable).
+    pub fn start(self, initial: T) -> Config<T> {
+        let (client, path, following) = self.following();
+        spawned(client, path, following, Arc::new(initial))
+    }
+
+    fn following(self) -> (CuratorClient, ZPath, Following<T>) {
         let Self { client, path, decode, if_absent } = self;
         let decoder = Decoder::new(client.name(), path.clone(), decode, if_absent);
-        let mut following = Following::new(&client, path.clone(), decoder);
+        let following = Following::new(&client, path.clone(), decoder);
+        (client, path, following)
+    }
+
+    async fn open_within(self, timeout: Option<Duration>) -> Result<Config<T>, ConfigError> {
+        let (client, path, mut following) = self.following();
         let once = timeout == Some(Duration::ZERO);
         let time_is_up = async {
             match timeout {
@@ -110,9 +126,19 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
             }
             () = time_is_up => Err(following.no_value(timeout.unwrap_or_default())),
         };
-        let (values, current) = watch::channel::<Arc<T>>(first?);
-        let status = following.status();
-        let task = RecipeTask::start(&client, path.clone(), follow(following, values));
-        Ok(Config { client, path, values: current, status, task })
+        Ok(spawned(client, path, following, first?))
     }
+}
+
+fn spawned<T: Send + Sync + 'static>(
+    client: CuratorClient,
+    path: ZPath,
+    mut following: Following<T>,
+    value: Arc<T>,
+) -> Config<T> {
+    following.open();
+    let (values, current) = watch::channel(value);
+    let status = following.status();
+    let task = RecipeTask::start(&client, path.clone(), follow(following, values));
+    Config { client, path, values: current, status, task }
 }

@@ -114,10 +114,7 @@ impl<T> Following<T> {
             let (value, read) = self.decoder.judge(data);
             self.node.node.status.set(read.clone());
             match (value, read) {
-                (Some(value), _) => {
-                    self.node.node.is_open = true;
-                    return Ok(value);
-                }
+                (Some(value), _) => return Ok(value),
                 (None, ConfigStatus::Invalid { error }) => return Err(error),
                 _ if once || matches!(self.decoder.if_absent, IfAbsent::Fail) => return Err(self.absent()),
                 _ => {}
@@ -125,10 +122,18 @@ impl<T> Following<T> {
         }
     }
 
+    /// From now on there is a value, and what is wrong with the node is logged.
+    pub(super) fn open(&mut self) {
+        self.node.node.is_open = true;
+    }
+
     /// Why there is no value yet, when the time is up.
     pub(super) fn no_value(&self, after: Duration) -> ConfigError {
         let WatchedNode { client, path, status, .. } = &self.node.node;
         match (client.check_connected(), &*status.read.borrow()) {
+            (Err(ClientError::NotConnected { connect_string, cause, .. }), _) => {
+                ClientError::NotConnected { connect_string, after, cause }.into()
+            }
             (Err(error), _) => error.into(),
             (Ok(()), ConfigStatus::Absent) => self.absent(),
             (Ok(()), _) => {

@@ -5,6 +5,7 @@ use std::mem;
 use std::pin::pin;
 
 use curator_client::{Error as ClientError, RecipeSupport as _, Result as ClientResult};
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use super::claims::Recognition;
@@ -97,8 +98,10 @@ impl Kept {
             return None;
         }
         let (version, watch) = match mem::replace(&mut self.view, View::Unseen) {
-            View::Seen(Seen { session, stat, watch, .. }) if stat.czxid == node.czxid && session.is_connected() => {
-                (Some(stat.version), Some(Box::new(watch) as Box<dyn Send>))
+            View::Seen(Seen { session, stat, mut watch, .. }) if stat.czxid == node.czxid && session.is_connected() => {
+                // An event that was not taken yet may be of another node at the path: then the janitor looks first.
+                let is_unchanged = watch.fired().now_or_never().is_none();
+                (is_unchanged.then_some(stat.version), Some(Box::new(watch) as Box<dyn Send>))
             }
             _ => (None, None),
         };

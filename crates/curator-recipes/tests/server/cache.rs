@@ -238,6 +238,21 @@ async fn nodes_that_may_not_be_read_show_as_denied_until_they_may_be() {
     until(async || cache.get(&node).unwrap() == Lookup::Absent).await;
 }
 
+/// Of what is below it, there was no event.
+#[tokio::test]
+async fn a_node_that_may_be_read_again_is_caught_up_with_all_that_is_below_it() {
+    let (client, owner) = (connected().await, owner().await);
+    let root = planted(&owner, "cache-healed").await;
+    let node = format!("{root}/a");
+    owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    owner.set_data(&node, "new", None).await.unwrap();
+    soon(cache.caught_up()).await.unwrap();
+    assert_eq!(names(&cache), ["/", "/a", "/a/x", "/a/y", "/b"]);
+}
+
 #[tokio::test]
 async fn a_cache_that_finds_too_much_says_so_and_ends() {
     let client = connected().await;

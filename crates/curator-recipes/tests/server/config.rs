@@ -12,7 +12,7 @@ use tracing::Level;
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, Logs, behind_proxy, builder, client as connected, gives_up, path, polled_until, requests_of,
+    LONG_SESSION, Logs, behind_proxy, builder, client as connected, gives_up, path, polled_until, proxy, requests_of,
     round_trips, soon, still_waits, unplug, until, until_watched,
 };
 
@@ -403,4 +403,23 @@ async fn a_slow_reader_sees_the_latest_value() {
     soon(slow.changed()).await.unwrap();
     assert_eq!(**slow.borrow_and_update(), 10);
     assert!(!slow.has_changed().unwrap());
+}
+
+/// Neither an outage nor bad data keeps a service from starting.
+#[tokio::test]
+async fn a_config_that_is_started_has_a_value_before_there_is_a_connection() {
+    let (proxy, its, path) = (proxy().await, connected().await, path("config/started"));
+    proxy.refuse(true).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
+    write(&its, &path, "bad").await;
+    let config = number(&client, &path).start(7);
+    assert!(*config.current() == 7 && matches!(&*config.status().borrow(), ConfigStatus::Stale { .. }));
+    let error = soon(number(&client, &path).open_timeout(Duration::from_millis(20))).await.unwrap_err().to_string();
+    assert!(error.contains("within 20ms"), "{error}");
+    proxy.refuse(false).unwrap();
+    soon(config.status().wait_for(|status| matches!(status, ConfigStatus::Invalid { .. }))).await.unwrap();
+    assert_eq!(*config.current(), 7);
+    write(&its, &path, "8").await;
+    soon(config.status().wait_for(ConfigStatus::is_current)).await.unwrap();
+    assert_eq!(*config.current(), 8);
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use curator_recipes::client::{CreateMode, CuratorClient, SessionEnd};
-use curator_recipes::{PersistentNodeError, PersistentNodeState};
+use curator_recipes::client::{
+    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Error as ClientError, Permission, SessionEnd,
+};
+use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use tracing::Level;
@@ -15,7 +17,7 @@ use crate::persistent_node::{
 };
 use crate::support::{
     FAULTS, Line, Logs, Row, behind_proxy, behind_proxy_with, builder, children, client as connected, end_session,
-    path, proxy, round_trips, soon, unplug, until, without_probes,
+    owner, path, proxy, round_trips, soon, unplug, until, without_probes,
 };
 
 /// Of sessions that a client gives up.
@@ -428,4 +430,41 @@ fn what_happens_to_it_is_logged_once() {
     let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
     let waits = "another owner has the node; waiting for its end";
     assert_eq!(messages, [waits, "created", "another client has deleted the node", "created"]);
+}
+
+/// The event that our node is gone has arrived, and was not looked at.
+#[tokio::test]
+async fn closing_spares_a_node_that_has_taken_the_place_of_ours() {
+    let client = connected().await;
+    let node = started(&client, &path("persistent/replaced"));
+    let at = created(&node).await;
+    let there = at.clone();
+    // The runtime of the node is busy meanwhile.
+    let replaced = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let other = connected().await;
+            other.delete().for_path(&there).await.unwrap();
+            other.create().with_mode(CreateMode::Persistent).for_path(&there, "theirs").await.unwrap();
+        });
+    });
+    replaced.join().unwrap();
+    soon(node.close()).await.unwrap();
+    assert!(exists(&client, &at).await);
+}
+
+/// A sequential node is looked for by its mark, in a list.
+#[tokio::test]
+async fn a_node_that_cannot_be_looked_for_is_refused_until_it_can() {
+    let settings = |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));
+    let ((proxy, client), owner, dir) = (behind_proxy_with(settings).await, owner().await, path("persistent/unlisted"));
+    let acl = |anyone| [Acl::new(Permission::ALL, AuthId::authed()), Acl::new(anyone, AuthId::anyone())];
+    owner.create().with_acl(acl(Permission::CREATE)).for_path(&dir, "").await.unwrap();
+    proxy.swallow_next_reply(OpCode::Create2);
+    let builder = PersistentNode::builder(&client, format!("{dir}/n-")).unwrap();
+    let node = builder.mode(CreateMode::EphemeralSequential).with_protection().start();
+    is(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } })).await;
+    owner.set_acl(&dir, &acl(Permission::ALL), None).await.unwrap();
+    created(&node).await;
+    assert_eq!(client.get_children(&dir).await.unwrap().len(), 1, "the first one was found");
 }

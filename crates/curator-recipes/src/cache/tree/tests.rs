@@ -121,14 +121,17 @@ impl Client {
             }
             want(&mut self.changed, path, Listing::IfNew);
         }
+        let mut put_off = Vec::new();
         let read: Vec<_> = answers.iter().map(|(_, _, path, _)| path.clone()).collect();
         for (found, names, path, listing) in answers {
-            let is_older =
-                self.tree.is_parent_older(&path, &found) && !path.parent().is_some_and(|it| read.contains(&it));
-            let next = if is_older { Next::ParentFirst } else { self.tree.found(&path, found, listing) };
+            let has_parent = path.parent().is_some_and(|parent| read.contains(&parent));
+            let is_put_off = self.tree.is_parent_older(&path, &found) && !has_parent
+                || path.parent().is_some_and(|parent| put_off.contains(&parent));
+            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(&path, found, listing) };
             match next {
                 Next::List => want(&mut wanted, path.clone(), Listing::Now),
                 Next::ParentFirst => {
+                    put_off.push(path.clone());
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut self.changed, node, Listing::IfNew);
                     }
@@ -188,6 +191,8 @@ enum Step {
     Delete(usize),
     /// Deletes and creates again.
     Replace(usize),
+    /// The same with everything below it.
+    Rebuild(usize),
     Read(usize),
     /// The connection breaks: what it has not delivered is lost.
     Cut,
@@ -205,6 +210,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => node().prop_map(Step::Set),
         3 => node().prop_map(Step::Delete),
         2 => node().prop_map(Step::Replace),
+        2 => node().prop_map(Step::Rebuild),
         6 => (1_usize..8).prop_map(Step::Read),
         1 => Just(Step::Cut),
         1 => Just(Step::Overflow),
@@ -226,6 +232,12 @@ proptest! {
                 Step::Replace(node) => {
                     server.delete(PATHS[node]);
                     server.create(PATHS[node]);
+                }
+                Step::Rebuild(node) => {
+                    let is_below = |path: &String| path == PATHS[node] || path.starts_with(&format!("{}/", PATHS[node]));
+                    let below: Vec<_> = server.nodes.keys().filter(|path| is_below(path)).cloned().collect();
+                    below.iter().rev().for_each(|path| server.delete(path));
+                    below.iter().for_each(|path| server.create(path));
                 }
                 Step::Read(count) => client.read(&mut server, count),
                 Step::Cut => {
