@@ -245,14 +245,14 @@ fn refused_data_are_logged_once_and_are_not_in_the_log() {
             let ((proxy, client), its) = (behind_proxy().await, connected().await);
             write(&its, &path, "1").await;
             let config = number(&client, &path).open().await.unwrap();
-            for _ in 0..3 {
+            for reads in 2..=4 {
                 write(&its, &path, "secret").await;
+                proxy.wait_for_reply(OpCode::GetData, reads).await.unwrap();
                 until_watched(client.session().await.unwrap().id(), &path).await;
                 status(&config, is_invalid).await;
             }
-            let reads = requests_of(&proxy, OpCode::GetData);
             proxy.cut();
-            proxy.wait_for_reply(OpCode::GetData, reads + 1).await.unwrap();
+            proxy.wait_for_reply(OpCode::GetData, 5).await.unwrap();
             status(&config, is_invalid).await;
             round_trips(&client).await;
             client.close().await.unwrap();
