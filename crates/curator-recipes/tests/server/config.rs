@@ -13,6 +13,7 @@ use tracing::Level;
 use crate::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, Logs, behind_proxy, builder, client as connected, gives_up, path, polled_until, proxy, requests_of,
+    LONG_SESSION, Logs, SLACK, behind_proxy, builder, client as connected, path, polled_until, requests_of,
     round_trips, soon, still_waits, unplug, until, until_watched,
 };
 
@@ -201,11 +202,11 @@ async fn data_that_are_refused_at_first_are_an_error_of_open() {
 
 #[tokio::test]
 async fn a_timeout_ends_the_wait_and_says_what_it_waited_for() {
-    let ((proxy, client), path) = (gives_up().await, path("config/timeouts"));
+    let ((proxy, client), path) = (behind_proxy().await, path("config/timeouts"));
     let within = async |timeout| soon(number(&client, &path).open_timeout(timeout)).await;
     // Zero does not wait, but it looks: a round trip.
     proxy.set_delay(Duration::from_millis(10));
-    for timeout in [Duration::ZERO, Duration::from_millis(200)] {
+    for timeout in [Duration::ZERO, SLACK] {
         let error = within(timeout).await.unwrap_err();
         assert!(matches!(error, ConfigError::Absent { .. }), "{timeout:?}: {error}");
     }
