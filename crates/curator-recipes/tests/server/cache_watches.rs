@@ -195,6 +195,19 @@ async fn a_cache_gets_its_watch_although_the_answer_is_lost() {
 }
 
 #[tokio::test]
+async fn a_watch_whose_answer_is_lost_is_not_left_although_its_cache_has_ended() {
+    let (server, proxy, client) = alone_behind_proxy().await;
+    proxy.swallow_next_reply(OpCode::AddWatch);
+    let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
+    drop(cache);
+    no_watch_is_left(&server).await;
+    use_cache(&client, "/t", End::Closed).await;
+    no_watch_is_left(&server).await;
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_server_without_persistent_watches_ends_the_cache_at_once() {
     let manager = "org.apache.zookeeper.server.watch.WatchManagerOptimized";
     let builder = TestingServer::builder().system_property("zookeeper.watchManagerName", manager);

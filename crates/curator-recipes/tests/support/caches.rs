@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{CacheError, CuratorCache};
+use curator_recipes::{CacheError, CuratorCache, InterProcessSemaphoreV2, SemaphoreLease};
 use curator_test::{FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -76,11 +76,21 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
         };
         tokio::spawn(contend).await.unwrap();
     }));
+    // The first in its queue watches the children of a directory.
+    let semaphore = format!("{base}/s");
+    let leases = join_all([with_caches, other, with_caches].into_iter().map(async |client| {
+        let semaphore = InterProcessSemaphoreV2::new(client, &semaphore, 2).unwrap();
+        for number in 0..2 * HOLDS {
+            let leases = soon(semaphore.acquire_many(1 + number % 2)).await.unwrap();
+            soon(SemaphoreLease::release_all(leases)).await.unwrap();
+        }
+    }));
     let contended = async {
-        contenders.await;
+        tokio::join!(contenders, leases);
         is_over.store(true, Ordering::Relaxed);
     };
-    let roots = [locks[0].as_str(), base, locks[1].as_str(), locks[2].as_str()];
+    let directories = [format!("{semaphore}/leases"), semaphore.clone(), format!("{semaphore}/leases")];
+    let roots: Vec<&str> = locks.iter().chain(&directories).map(String::as_str).chain([base]).collect();
     let caches = join_all((0..3).map(async |first| {
         let mut number = first;
         while !is_over.load(Ordering::Relaxed) {
