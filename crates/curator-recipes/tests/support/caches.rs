@@ -1,10 +1,11 @@
 //! Caches that come and go, alone and beside locks of the same client, and on servers that refuse them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{CacheError, CuratorCache, InterProcessSemaphoreV2, SemaphoreLease};
-use curator_test::{FaultProxy, OpCode};
+use curator_test::{FaultProxy, OpCode, within};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
@@ -12,6 +13,8 @@ use super::{drop_after, mutex, soon};
 
 /// How often each contender of a lock holds it.
 const HOLDS: usize = 40;
+/// How long a contender waits. One that had lost its watch was seen to go on after a minute.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Contenders of each lock, of each client.
 const CONTENDERS: usize = 3;
 
@@ -71,7 +74,7 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
         let contend = async move {
             let lock = mutex(&client, &path);
             for _ in 0..HOLDS {
-                soon(lock.acquire()).await.unwrap().release().await.unwrap();
+                within(PATIENCE, lock.acquire()).await.unwrap().release().await.unwrap();
             }
         };
         tokio::spawn(contend).await.unwrap();
@@ -81,7 +84,7 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
     let leases = join_all([with_caches, other, with_caches].into_iter().map(async |client| {
         let semaphore = InterProcessSemaphoreV2::new(client, &semaphore, 2).unwrap();
         for number in 0..2 * HOLDS {
-            let leases = soon(semaphore.acquire_many(1 + number % 2)).await.unwrap();
+            let leases = within(PATIENCE, semaphore.acquire_many(1 + number % 2)).await.unwrap();
             soon(SemaphoreLease::release_all(leases)).await.unwrap();
         }
     }));
