@@ -69,6 +69,13 @@ impl Batches {
     }
 }
 
+impl Batches {
+    /// A request has failed, perhaps because its answer was too large for the connection: the next ones are smaller.
+    pub(super) fn fail(&mut self) {
+        self.mean = (2 * self.mean).clamp(UNKNOWN, ANSWER);
+    }
+}
+
 /// What a request, and each of its operations, has besides the path; rounded up, as in the client.
 const REQUEST: usize = 64;
 

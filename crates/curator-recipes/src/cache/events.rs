@@ -34,7 +34,7 @@ pub enum CacheEvent {
     Resync(Snapshot),
 }
 
-/// Two snapshots are equal as events if they have the same nodes.
+/// Two snapshots are equal if they have the same nodes and the same state.
 impl PartialEq for Snapshot {
     fn eq(&self, other: &Self) -> bool {
         self.state == other.state && self.len() == other.len() && self.iter().eq(other.iter())

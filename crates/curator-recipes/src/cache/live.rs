@@ -213,6 +213,7 @@ impl LiveTree {
             match answers {
                 Ok(is_applied) => is_complete &= is_applied,
                 Err(stopped) => {
+                    self.batches.fail();
                     let unread = in_flight.into_iter().flat_map(|(batch, _)| batch);
                     let unread = batch.into_iter().chain(unread);
                     for (path, listing) in

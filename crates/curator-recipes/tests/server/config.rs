@@ -12,8 +12,7 @@ use tracing::Level;
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, Logs, behind_proxy, builder, client as connected, gives_up, path, polled_until, proxy, requests_of,
-    LONG_SESSION, Logs, SLACK, behind_proxy, builder, client as connected, path, polled_until, requests_of,
+    LONG_SESSION, Logs, SLACK, behind_proxy, builder, client as connected, path, polled_until, proxy, requests_of,
     round_trips, soon, still_waits, unplug, until, until_watched,
 };
 

@@ -436,7 +436,7 @@ fn what_happens_to_it_is_logged_once() {
 #[tokio::test]
 async fn closing_spares_a_node_that_has_taken_the_place_of_ours() {
     let client = connected().await;
-    let node = started(&client, &path("persistent/replaced"));
+    let node = started(&client, &path("persistent-replaced"));
     let at = created(&node).await;
     let there = at.clone();
     // The runtime of the node is busy meanwhile.
@@ -457,7 +457,7 @@ async fn closing_spares_a_node_that_has_taken_the_place_of_ours() {
 #[tokio::test]
 async fn a_node_that_cannot_be_looked_for_is_refused_until_it_can() {
     let settings = |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));
-    let ((proxy, client), owner, dir) = (behind_proxy_with(settings).await, owner().await, path("persistent/unlisted"));
+    let ((proxy, client), owner, dir) = (behind_proxy_with(settings).await, owner().await, path("persistent-unlisted"));
     let acl = |anyone| [Acl::new(Permission::ALL, AuthId::authed()), Acl::new(anyone, AuthId::anyone())];
     owner.create().with_acl(acl(Permission::CREATE)).for_path(&dir, "").await.unwrap();
     proxy.swallow_next_reply(OpCode::Create2);

@@ -344,6 +344,9 @@ fn requests_and_their_answers_are_bounded() {
         want(&mut wanted, leaf, Listing::IfNew);
     }
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
+    batches.fail();
+    leaves(200).skip(10).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
+    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [63, 63, 63, 1]);
     // Up at once.
     batches.learn(1, 1 << 20);
     leaves(20).skip(10).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
