@@ -9,12 +9,20 @@ use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use crate::cache::{cache, create, next, planted, shown};
 use crate::support::{
     FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
-    client as connected, end_session, new_seed, path, proxy, soon, unplug, until,
+    client as connected, new_seed, path, proxy, soon, unplug, until,
 };
 
 async fn is_stale(cache: &CuratorCache) {
     let mut state = cache.state();
     soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+}
+
+/// Ends the sessions of the client behind `proxy`, one of which has its caches. Some may be over already.
+async fn end_sessions(proxy: &FaultProxy) {
+    let address = TestingServer::shared().await.address();
+    for session in proxy.sessions() {
+        let _ = curator_test::close_session(address, &session).await;
+    }
 }
 
 /// Whether the cache has what the servers have.
@@ -90,7 +98,7 @@ async fn what_changed_in_an_outage_is_reported_once_in_the_same_session_and_in_a
         assert!(matches!(cache.snapshot().state(), CacheState::Stale { .. }));
         assert_eq!(cache.get(format!("{root}/c")).unwrap(), Lookup::Absent, "what is known stays readable");
         if is_lost {
-            end_session(&proxy).await;
+            end_sessions(&proxy).await;
         }
         its.set_data(format!("{root}/b"), round.to_string(), None).await.unwrap();
         its.delete().for_path(format!("{root}/a/x")).await.unwrap();
@@ -354,11 +362,7 @@ async fn strike(proxy: &FaultProxy, fault: usize) {
         1 => proxy.swallow_next_reply(OpCode::MultiRead),
         2 => proxy.cut_before_reply(OpCode::MultiRead),
         3 => proxy.cut_before_request(OpCode::AddWatch),
-        4 => {
-            let address = TestingServer::shared().await.address();
-            // It may be over already.
-            let _ = curator_test::close_session(address, &proxy.sessions().pop().unwrap()).await;
-        }
+        4 => end_sessions(proxy).await,
         _ => {}
     }
 }

@@ -113,9 +113,11 @@ async fn a_member_that_is_cut_off_says_so_and_is_back_after_its_session_was_lost
     are(&a, &["a", "c"]).await;
     let before = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
-    // The first session of the client; the second is that of its caches.
+    // Another session is that of its caches.
     let address = curator_test::TestingServer::shared().await.address();
-    curator_test::close_session(address, &proxy.sessions()[0]).await.unwrap();
+    let sessions = proxy.sessions();
+    let session = sessions.iter().find(|session| session.session_id == before.id()).unwrap();
+    curator_test::close_session(address, session).await.unwrap();
     are(&b, &["c"]).await;
     proxy.cut();
     proxy.refuse(false).unwrap();
