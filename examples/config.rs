@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
-use curator_recipes::client::{CuratorClient, Error};
+use curator_recipes::client::CuratorClient;
 use curator_recipes::{Config, ConfigStatus, IfAbsent};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -166,12 +166,7 @@ async fn report(mut status: watch::Receiver<ConfigStatus>, reported: watch::Send
 
 /// The operator's command, as `create` or `set` of ZooKeeper's shell.
 async fn write(operator: &CuratorClient, settings: &str) -> Result<(), Failure> {
-    match operator.set_data(PATH, settings, None).await {
-        Err(Error::NoNode { .. }) => {
-            operator.create().creating_parent_containers().for_path(PATH, settings).await?;
-        }
-        written => drop(written?),
-    }
+    operator.create().creating_parent_containers().or_set_data().for_path(PATH, settings).await?;
     Ok(())
 }
 

@@ -133,6 +133,7 @@ pub mod cache {}
 /// The settings of a service: one node, decoded, and kept up to date.
 ///
 /// [from-curator]: crate::guide::from_curator#caches
+/// [testing-config]: crate::guide::testing#settings-that-change
 #[doc = include_str!("../docs/config.md")]
 pub mod config {}
 
