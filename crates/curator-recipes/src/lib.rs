@@ -1,4 +1,4 @@
-//! Distributed locks on Apache ZooKeeper, after Apache Curator's recipes.
+//! Distributed locks, leadership, live settings, caches and group membership on Apache ZooKeeper, after Apache Curator's recipes.
 //!
 //! The locks are fair, herd-free and cancel-safe, and a holder learns in time that its lock is lost. Exclusive locks have
 //! fencing tokens. They share lock paths with Java programs that use Curator.
@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! # Which lock do I want?
+//! # Which lock do I want, and what besides locks?
 //!
 //! | I want | use |
 //! |---|---|
@@ -47,7 +47,7 @@
 //! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::non_reentrant`] |
 //! | other node names, for programs that already use a directory | [`InterProcessMutex::with_driver`], [`driver`] |
 //!
-//! And besides locks:
+//! Besides locks:
 //!
 //! | I want | use |
 //! |---|---|
@@ -56,6 +56,7 @@
 //! | to know who leads, without taking part | [`LeaderObserver`] |
 //! | a number that all processes share, and its changes as a stream | [`SharedCount`] |
 //! | settings that change while the service runs | [`Config`] |
+//! | a live copy of several nodes, or of a whole subtree | [`CuratorCache`] |
 //! | a node that exists as long as this process does | [`PersistentNode`] |
 //! | to belong to a group of processes, and to know who else does | [`GroupMember`] |
 //!
@@ -86,7 +87,7 @@
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
 //! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
 //!   read, [`Participant`], [`LossReason`] and paths are written; a client's options may come from a configuration file
-//!   ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`).
+//!   ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A [`Config`] whose decoder uses `serde_json` does not need it.
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` in the module [`client`], by which a client proves who it is. The latter
 //!   needs the system's Kerberos library to build.
 //! - `tls`: connections by TLS, with `TlsOptions` in the module [`client`].
