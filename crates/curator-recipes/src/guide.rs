@@ -127,6 +127,7 @@ pub mod leader_selector {}
 ///
 /// [config]: crate::guide::config
 /// [from-curator]: crate::guide::from_curator#caches
+/// [groups]: crate::guide::persistent_node#groups
 #[doc = include_str!("../docs/cache.md")]
 pub mod cache {}
 
@@ -146,6 +147,7 @@ pub mod persistent_node {}
 /// Running a service in production: timeouts, starting and stopping, Kubernetes, and the log.
 ///
 /// [assumptions]: crate::guide::guarantees#assumptions
+/// [config-starting]: crate::guide::config#starting
 /// [fencing]: crate::guide::fencing
 /// [foreign]: crate::guide::guarantees#foreign-children
 /// [leader-latch]: crate::guide::leader_latch

@@ -58,7 +58,8 @@ impl CuratorCacheBuilder {
 
     /// Leaves out the nodes for which `belongs` returns `false`, and everything below them. It is asked with paths on the server, of
     /// nodes below the root, often more than once for a node, and must always give the same answer. It runs in the cache's
-    /// task and must not block. If it panics, the cache ends.
+    /// task and must not block. If it panics there, the cache ends. It also runs in `get` of
+    /// the cache and of a [`Snapshot`](super::Snapshot), on the caller's thread: there, a panic is the caller's.
     pub fn filter(mut self, belongs: impl Fn(&ZPath) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Arc::new(belongs));
         self

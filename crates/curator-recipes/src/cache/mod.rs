@@ -47,6 +47,9 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// let mut events = shards.events();
 /// while let Some(event) = events.next().await {
 ///     match event {
+///         // The root is a node of the cache too, and no shard.
+///         CacheEvent::Created(node) if node.path() == shards.path() => {}
+///         CacheEvent::Deleted(node) if node.path() == shards.path() => {}
 ///         CacheEvent::Created(shard) => println!("{} came", shard.path().name()),
 ///         CacheEvent::Changed { new, .. } => println!("{} changed", new.path().name()),
 ///         CacheEvent::Deleted(shard) => println!("{} went", shard.path().name()),
@@ -60,8 +63,10 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///
 /// # Guarantees
 ///
-/// - *Nothing missed*: when it is [current](CacheState::Current), it has all changes whose events have arrived. States that
-///   follow each other fast may be merged, also a node that is created and deleted at once.
+/// - *Nothing missed*: every change is read soon after its event has arrived. While it is read, the state stays
+///   [current](CacheState::Current), and the nodes are behind by that; so they are during a whole re-read (a resync, or more than 65,536
+///   changes at once). [`caught_up`](Self::caught_up) waits until it is read. States that follow each other fast may be merged, also a
+///   node that is created and deleted at once.
 /// - *Never backwards*: no node is shown older than before, also over a server that lags behind.
 /// - A node that was replaced by another one is seen, even if both have the same version.
 /// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is that of slow consumers.
@@ -73,6 +78,8 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///
 /// Nodes that may not be read show as [`Denied`](Lookup::Denied). A permission that changes is noticed at the next event of the node, after
 /// a reconnect, or by [`resync_every`](CuratorCacheBuilder::resync_every); servers since 3.8.4 and 3.9.2 send no events of nodes that may not be read.
+/// So there, a node that is created later and may not be read shows as [`Absent`](Lookup::Absent), and one that is deleted as `Denied`, until it is
+/// read for another reason, such as a new connection or a resync.
 ///
 /// All caches of a client share a second session with the ensemble, which the first of them opens: on servers older than 3.9,
 /// other watches of the same session would end theirs. It needs ZooKeeper 3.6.
@@ -161,7 +168,8 @@ impl CuratorCache {
     }
 
     /// Whether the cache is current, and its changes. A slow reader sees the latest state only. When the cache has ended, it is
-    /// [`Ended`](CacheState::Ended), and the channel is closed. In a forked child it no longer changes.
+    /// [`Ended`](CacheState::Ended), and the channel is closed. In a forked child it no longer changes. Do not hold a borrowed state
+    /// while you print or wait: the task waits for it.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<CacheState> {
         self.states.clone()
