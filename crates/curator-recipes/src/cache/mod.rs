@@ -50,6 +50,7 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///         // The root is a node of the cache too, and no shard.
 ///         CacheEvent::Created(node) if node.path() == shards.path() => {}
 ///         CacheEvent::Deleted(node) if node.path() == shards.path() => {}
+///         CacheEvent::Changed { new, .. } if new.path() == shards.path() => {}
 ///         CacheEvent::Created(shard) => println!("{} came", shard.path().name()),
 ///         CacheEvent::Changed { new, .. } => println!("{} changed", new.path().name()),
 ///         CacheEvent::Deleted(shard) => println!("{} went", shard.path().name()),
