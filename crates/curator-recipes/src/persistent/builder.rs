@@ -3,14 +3,9 @@
 use std::sync::Arc;
 
 use curator_client::{Acl, CreateMode, CuratorClient, Error as ClientError, NodePath, ZPath};
-use tokio::sync::watch;
 
-use super::keeper::keep;
-use super::kept::Kept;
-use super::state::{Command, Reporter};
-use super::{PersistentNode, PersistentNodeError};
+use super::PersistentNodeError;
 use crate::debug::debug_line;
-use crate::engine::task::RecipeTask;
 
 /// Configures and starts a [`PersistentNode`].
 #[derive(Clone)]
@@ -19,7 +14,7 @@ pub struct PersistentNodeBuilder {
     pub(super) client: CuratorClient,
     pub(super) path: ZPath,
     pub(super) mode: CreateMode,
-    data: Arc<[u8]>,
+    pub(super) data: Arc<[u8]>,
     pub(super) acl: Option<Arc<[Acl]>>,
     pub(super) is_protected: bool,
     pub(super) adopts: bool,
@@ -79,18 +74,5 @@ impl PersistentNodeBuilder {
     /// ephemeral, and together with [`with_protection`](Self::with_protection).
     pub fn adopt_existing(self) -> Self {
         Self { adopts: true, ..self }
-    }
-
-    /// Creates the node, and keeps it from now on. Waits for nothing, and works before there is a connection.
-    #[must_use = "the node is deleted when its last handle is dropped"]
-    pub fn start(self) -> PersistentNode {
-        let Self { client, path, mode, .. } = self.clone();
-        let command = Command { data: Arc::clone(&self.data), number: 1, is_closing: false };
-        let (commands, commanded) = watch::channel(command);
-        let reporter = Reporter::new(&client, &path);
-        let (states, reports) = (reporter.states.reported.subscribe(), reporter.reports.subscribe());
-        let kept = Kept::new(self, reporter, commanded.clone());
-        let task = RecipeTask::start(&client, path.clone(), keep(kept, commanded));
-        PersistentNode { client, path, mode, commands: Arc::new(commands), states, reports, task }
     }
 }

@@ -3,16 +3,35 @@
 use std::convert::Infallible;
 use std::mem;
 use std::pin::pin;
+use std::sync::Arc;
 
 use curator_client::{Error as ClientError, RecipeSupport as _, Result as ClientResult};
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
+use super::PersistentNode;
+use super::builder::PersistentNodeBuilder;
 use super::claims::Recognition;
 use super::error::PersistentNodeError;
 use super::kept::{Kept, Seen, View};
-use super::state::Command;
+use super::state::{Command, Reporter};
 use crate::engine::follow::Follower;
+use crate::engine::task::RecipeTask;
+
+impl PersistentNodeBuilder {
+    /// Creates the node, and keeps it from now on. Waits for nothing, and works before there is a connection.
+    #[must_use = "the node is deleted when its last handle is dropped"]
+    pub fn start(self) -> PersistentNode {
+        let Self { client, path, mode, .. } = self.clone();
+        let command = Command { data: Arc::clone(&self.data), number: 1, is_closing: false };
+        let (commands, commanded) = watch::channel(command);
+        let reporter = Reporter::new(&client, &path);
+        let (states, reports) = (reporter.states.reported.subscribe(), reporter.reports.subscribe());
+        let kept = Kept::new(self, reporter, commanded.clone());
+        let task = RecipeTask::start(&client, path.clone(), keep(kept, commanded));
+        PersistentNode { client, path, mode, commands: Arc::new(commands), states, reports, task }
+    }
+}
 
 /// Keeps the node until it is closed, its last handle is dropped, or the client ends. Returns what the calls return from then on.
 pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> PersistentNodeError {
