@@ -65,6 +65,8 @@ pub(super) struct Claims {
     pub(super) recognition: Recognition,
     /// The node of the last create that was answered.
     confirmed: Option<Node>,
+    /// A node of another client that is being taken over: it may have our data already.
+    adopting: Option<Node>,
     /// The sessions in which the answer to a create was lost since then.
     doubts: Vec<i64>,
     in_client: Arc<InClient>,
@@ -75,7 +77,7 @@ const MOST_DOUBTS: usize = 16;
 
 impl Claims {
     pub(super) fn new(recognition: Recognition, in_client: Arc<InClient>) -> Self {
-        Self { recognition, confirmed: None, doubts: Vec::new(), in_client }
+        Self { recognition, confirmed: None, adopting: None, doubts: Vec::new(), in_client }
     }
 
     /// Whose the node is, for a client in this session.
@@ -102,7 +104,18 @@ impl Claims {
             self.in_client.lock().insert(node.czxid);
             self.confirmed = Some(node);
         }
+        self.adopting = None;
         self.doubts.clear();
+    }
+
+    /// The node is about to be taken over.
+    pub(super) fn adopt(&mut self, node: Node) {
+        self.adopting = Some(node);
+    }
+
+    /// The server refuses to let it be taken over.
+    pub(super) fn was_not_adopted(&mut self) {
+        self.adopting = None;
     }
 
     /// The answer to a create in this session was lost.
@@ -125,11 +138,13 @@ impl Claims {
         self.doubts.retain(|doubt| *doubt != session);
     }
 
-    /// Forgets the node of the last create that was answered, and returns it.
+    /// Forgets the node that is ours, or that is being taken over, and returns it.
     pub(super) fn abandon(&mut self) -> Option<Node> {
-        let node = self.confirmed.take()?;
-        self.in_client.lock().remove(&node.czxid);
-        Some(node)
+        let confirmed = self.confirmed.take();
+        if let Some(node) = confirmed {
+            self.in_client.lock().remove(&node.czxid);
+        }
+        self.adopting.take().or(confirmed)
     }
 }
 
@@ -224,6 +239,23 @@ mod tests {
             assert_eq!(claims.owner(node, SESSION), Owner::Ours);
             assert_eq!(claims.owner(other, SESSION), unknown);
         }
+    }
+
+    #[test]
+    fn a_node_that_is_being_taken_over_is_left_as_if_it_were_ours() {
+        let mut claims = claims(Recognition::Answered { adopts: true }, &Arc::default());
+        let [old, node] = [1, 2].map(|czxid| Node { czxid, session: 0 });
+        claims.confirm(old);
+        claims.adopt(node);
+        assert_eq!(claims.owner(node, SESSION), Owner::Adoptable);
+        assert_eq!(claims.abandon(), Some(node));
+        assert_eq!(claims.abandon(), None);
+        claims.adopt(node);
+        claims.was_not_adopted();
+        assert_eq!(claims.abandon(), None);
+        claims.adopt(node);
+        claims.confirm(old);
+        assert_eq!(claims.abandon(), Some(old));
     }
 
     #[test]

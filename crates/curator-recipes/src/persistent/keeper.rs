@@ -47,8 +47,9 @@ pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> 
                 biased;
                 () = &mut closing => break None,
                 error = client.closing() => break Some(error),
-                Some(_) = connection.next() => { reporter.states.refresh(); }
+                // First what its watch has seen.
                 never = &mut following => match never {},
+                Some(_) = connection.next() => { reporter.states.refresh(); }
             }
         }
     };

@@ -223,6 +223,9 @@ impl Kept {
     async fn write(&mut self, session: &Session) -> Result<()> {
         let View::Seen(Seen { stat, owner, .. }) = &self.view else { return Ok(()) };
         let (version, owner, path) = (stat.version, *owner, self.path());
+        if owner == Owner::Adoptable {
+            self.claims.adopt(Node::of(stat));
+        }
         let data = self.contents.wanted();
         let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
         let (written, looked) = session.pipelined(requests);
@@ -238,7 +241,12 @@ impl Kept {
                 self.refuse_data(error);
                 Ok(())
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                if !error.is_retryable() {
+                    self.claims.was_not_adopted();
+                }
+                Err(error)
+            }
         };
         self.take_result(session, written, looked)
     }

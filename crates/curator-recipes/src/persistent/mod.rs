@@ -135,7 +135,13 @@ impl PersistentNode {
     ///
     /// Nothing is lost when the future is dropped: the node is created all the same.
     pub async fn created(&self) -> Result<ZPath> {
-        match self.wait(&self.states, PersistentNodeState::is_present).await? {
+        let state = tokio::select! {
+            biased;
+            // The state in a forked child is that of its parent.
+            error = self.client.closing() => return Err(error.into()),
+            state = self.wait(&self.states, PersistentNodeState::is_present) => state?,
+        };
+        match state {
             PersistentNodeState::Present { path } => Ok(path),
             _ => Err(self.task.ended().await),
         }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use curator_recipes::client::{
     ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, WatchEvent,
 };
-use curator_recipes::{Config, ConfigError, Error, InterProcessSemaphoreV2, LeaderLatch, LeaderObserver, LossReason};
+use curator_recipes::{
+    Config, ConfigError, Error, GroupMember, InterProcessSemaphoreV2, LeaderLatch, LeaderObserver, LossReason,
+    PersistentNode, PersistentNodeError,
+};
 use curator_test::OpCode;
 use tokio::runtime::{Builder, Runtime};
 
@@ -188,6 +191,42 @@ fn a_forked_child_has_the_settings_of_its_parent_and_its_calls_end() {
         home.block_on(async {
             client.set_data(&path, "red", None).await.unwrap();
             soon(config.values().wait_for(|value| **value == "red")).await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_forked_child_has_no_node_and_no_group() {
+    alone("forked::a_forked_child_has_no_node_and_no_group", || {
+        let (home, path) = (runtime(), path("forked-member"));
+        let (client, node, member) = home.block_on(async {
+            let client = client().await;
+            let node = PersistentNode::builder(&client, format!("{path}/node")).unwrap().start();
+            let member = GroupMember::builder(&client, &path, "member").unwrap().start().unwrap();
+            soon(node.created()).await.unwrap();
+            soon(member.created()).await.unwrap();
+            (client, node, member)
+        });
+        let mut dropped_with_the_child = Some((node.clone(), member.clone()));
+        in_forked_child(|| {
+            let (node, member) = dropped_with_the_child.take().unwrap();
+            let ended = [
+                client.block_on(node.created()).map(drop),
+                client.block_on(node.set_data("child")),
+                client.block_on(node.close()),
+            ];
+            for ended in ended {
+                assert!(matches!(ended, Err(PersistentNodeError::Client(ClientError::Forked))), "{ended:?}");
+            }
+            for ended in [client.block_on(member.created()), client.block_on(member.close())] {
+                assert!(ended.is_err_and(|error| !error.is_closed() && !error.is_retryable()));
+            }
+        });
+        home.block_on(async {
+            soon(node.set_data("parent")).await.unwrap();
+            assert_eq!(soon(member.caught_up()).await.unwrap().get("node").unwrap().data(), b"parent");
+            soon(member.close()).await.unwrap();
+            soon(node.close()).await.unwrap();
         });
     });
 }

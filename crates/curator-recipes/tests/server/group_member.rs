@@ -21,8 +21,9 @@ fn ids(members: &Members) -> Vec<String> {
 }
 
 /// Waits until these are the members.
-async fn are(member: &GroupMember, wanted: &[&str]) {
-    until(async || ids(&member.members()) == wanted && member.members().state() == CacheState::Current).await;
+#[track_caller]
+fn are(member: &GroupMember, wanted: &[&str]) -> impl Future<Output = ()> {
+    until(async move || ids(&member.members()) == wanted && member.members().state() == CacheState::Current)
 }
 
 /// What comes next, in a few words.

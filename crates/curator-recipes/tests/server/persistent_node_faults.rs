@@ -224,6 +224,29 @@ async fn an_unprotected_persistent_node_whose_answer_was_lost_is_foreign_unless_
     }
 }
 
+/// It may have our data already, as a node has that is under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_if_it_is_closed_while_it_takes_a_node_over() {
+    for is_lost in [false, true] {
+        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopting"));
+        let _row = Row::of(is_lost);
+        plant(&others, &path, CreateMode::Persistent, "of the last run").await;
+        proxy.hold_nth_reply(OpCode::SetData, 1);
+        let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
+        soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+        assert_eq!(data(&others, &path).await, "ours");
+        let mut closing = Box::pin(node.close());
+        assert!((&mut closing).now_or_never().is_none());
+        if is_lost {
+            proxy.cut();
+        } else {
+            proxy.release_held();
+        }
+        soon(closing).await.unwrap();
+        assert!(!exists(&others, &path).await);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_whose_answer_is_lost_is_written_once() {
     for (name, fault) in FAULTS {
