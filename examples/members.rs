@@ -1,7 +1,7 @@
 //! A group of processes that know each other. One is killed and started again, one is cut off from the servers, one changes its data.
 //! Fails if a process joins while the session of its last run lasts, or takes itself for a member after others have seen it leave.
 //!
-//! The first process starts the others, and watches the group without belonging to it. Each of the others has a network of its own
+//! The first process starts the others, and watches the group without belonging to it. Each of the others has a separate network
 //! between itself and the servers.
 //!
 //! ```console

@@ -11,7 +11,7 @@ import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 /**
  * Java Curator's cache of the nodes that the workers of ours write to. It writes nothing itself.
  *
- * What goes into the history is what listeners are told, in the order in which they are told it, and the content of the cache when
+ * What goes into the history is what listeners are called with, in that order, and the content of the cache when
  * the conductor asks for it.
  */
 final class CuratorCaches implements CuratorCacheListener {

@@ -1,6 +1,6 @@
 """Kazoo's TreeCache of the nodes that the workers of ours write to. It writes nothing itself.
 
-What goes into the history is what listeners are told, in the order in which they are told it, and the content of the cache when
+What goes into the history is what listeners are called with, in that order, and the content of the cache when
 the conductor asks for it.
 """
 

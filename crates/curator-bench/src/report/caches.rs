@@ -62,7 +62,7 @@ pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// In a run of its own, or in the last round if each has a proxy.
+/// In a separate run, or in the last round if each has a proxy.
 fn counted(results: &PeerResults) -> [String; 3] {
     let of_round = results.rounds.iter().filter_map(|round| round.cache.as_ref()?.counts.as_ref()).next_back();
     let Some(counts): Option<&Counts> = results.counts.as_ref().or(of_round) else {

@@ -74,7 +74,7 @@
 //!
 //! # Caches
 //!
-//! What caches report has rules of its own: see `caches/mod.rs`. They do not relate to holds.
+//! The rules for what caches report are in `caches/mod.rs`. They do not relate to holds.
 //!
 //! # Cost
 //!

@@ -91,7 +91,7 @@ pub enum CacheSeen {
         /// Why it failed, if it did. It may have been applied all the same.
         error: Option<String>,
     },
-    /// The process writes nothing until it is told to.
+    /// The process writes nothing until the conductor asks for it.
     Quiet {
         /// For which of the conductor's questions.
         look: u32,

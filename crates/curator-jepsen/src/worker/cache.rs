@@ -52,7 +52,7 @@ impl CacheTask {
         Ok(Self { cache, history: Arc::clone(history), orders, fast, slow, state })
     }
 
-    /// Until it is told to rest. Then the cache is closed.
+    /// Until the conductor asks for rest. Then the cache is closed.
     pub(super) async fn run(mut self) {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -80,7 +80,7 @@ impl CacheTask {
                     self.say(CACHE, caught_up(asked, snapshot, None));
                     catching_up.set(catch_up(&cache, PERIOD));
                 }
-                // It has been closed, and there is nobody any more who could give orders.
+                // The channel is closed: no further command can come.
                 else => break,
             }
         }

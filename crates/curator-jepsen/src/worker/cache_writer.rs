@@ -18,7 +18,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// How many levels there are below the root.
 const DEPTH: usize = 3;
 
-/// Writes at random, and pauses when it is told to.
+/// Writes at random, and pauses on command.
 #[derive(Debug)]
 pub(super) struct CacheWriter {
     client: CuratorClient,
@@ -61,7 +61,7 @@ impl CacheWriter {
         }
     }
 
-    /// Until it is told to rest. A write that has begun then is dropped.
+    /// Until the conductor asks for rest. A write that has begun then is dropped.
     pub(super) async fn run(mut self) {
         let mut orders = self.orders.clone();
         loop {

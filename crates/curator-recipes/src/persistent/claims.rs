@@ -41,7 +41,7 @@ impl Node {
 pub(super) enum Recognition {
     /// By the session that they belong to.
     Ephemeral,
-    /// By their names alone, which nobody else uses.
+    /// By their names alone, which no other client uses.
     Protected,
     /// By the answer to the create alone.
     Answered { adopts: bool },

@@ -69,7 +69,7 @@ fn anyone(permissions: Permission) -> [Acl; 1] {
     [Acl::new(permissions, AuthId::anyone())]
 }
 
-/// Creates a node that is nobody's.
+/// Creates a node without an owner.
 pub(crate) async fn plant(client: &CuratorClient, path: &str, mode: CreateMode, data: &str) {
     client.create().with_mode(mode).creating_parent_containers().for_path(path, data).await.unwrap();
 }
