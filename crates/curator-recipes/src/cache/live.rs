@@ -125,8 +125,8 @@ impl Followed for LiveTree {
         if let Some(error) = self.too_large() {
             return Ok(Some(error));
         }
-        // There may have been too many changes to read them one by one.
-        let has_caught_up = is_asked && is_complete && self.phase == Phase::Following;
+        // There may have been too many changes to read them one by one; and in a doubt about the connection, it is not current.
+        let has_caught_up = is_asked && is_complete && self.phase == Phase::Following && self.watching.is_connected();
         self.phase = match self.phase {
             Phase::Scanning if !self.scan.is_empty() => Phase::Scanning,
             Phase::Scanning if !self.changed.is_empty() => Phase::Settling,
@@ -156,7 +156,7 @@ impl LiveTree {
 
     /// Whether there is something to read.
     fn is_due(&self) -> bool {
-        let is_asked = self.commands.borrow().catch_up > *self.caught_up.borrow();
+        let is_asked = self.commands.borrow().catch_up > *self.caught_up.borrow() && self.watching.is_connected();
         let is_idle = self.phase == Phase::Following && self.changed.is_empty();
         self.link.is_none() || !is_idle || is_asked
     }
