@@ -54,8 +54,10 @@ pub enum Kind {
     Replay,
     /// A cache has reported an older state than before.
     Backwards,
-    /// After quiet, a cache differs from its stream, or from the servers.
+    /// After quiet, a cache differs from the servers.
     Differs,
+    /// After quiet, the replay of a stream differs from its cache.
+    StreamDiffers,
     /// A cache is not current long after an outage.
     Stale,
     /// A cache lacks what its client has written.
@@ -80,6 +82,7 @@ impl fmt::Display for Kind {
             Self::Replay => "replay",
             Self::Backwards => "backwards",
             Self::Differs => "differs",
+            Self::StreamDiffers => "stream differs",
             Self::Stale => "stale",
             Self::NotCaughtUp => "not caught up",
             Self::Malformed => "malformed",
@@ -113,7 +116,8 @@ impl Violation {
             Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
             Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
             Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,
-            Kind::Replay | Kind::Backwards | Kind::Differs | Kind::Stale | Kind::NotCaughtUp => false,
+            Kind::Replay | Kind::Backwards | Kind::Differs | Kind::StreamDiffers | Kind::Stale => false,
+            Kind::NotCaughtUp => false,
         }
     }
 }
@@ -235,10 +239,12 @@ pub struct CacheAftermath {
     pub resyncs: usize,
     /// How often the content of a cache was compared with the servers.
     pub looks: usize,
-    /// How often the content of a cache differed from the servers, or from the replay of its stream.
+    /// How often the content of a cache differed from the servers.
     pub differing: usize,
     /// In how many nodes.
     pub nodes: usize,
+    /// How often the replay of a stream differed from the content of its cache.
+    pub streams: usize,
     /// How often a cache has not answered, or was not current.
     pub silent: usize,
     /// States that were older than one reported before.

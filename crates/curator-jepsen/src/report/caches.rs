@@ -7,11 +7,12 @@ use crate::checker::CacheAftermath;
 
 /// A row for each nemesis and kind of cache. `None` if there were no caches.
 pub(crate) fn table<'a>(all: impl IntoIterator<Item = (&'a str, &'a CacheAftermath)>) -> Option<Table> {
-    let mut rows = BTreeMap::<(&str, &str), [usize; 8]>::new();
+    let mut rows = BTreeMap::<(&str, &str), [usize; 9]>::new();
     for (nemesis, one) in all {
-        let CacheAftermath { events, resyncs, looks, differing, nodes, silent, backwards, misfits, .. } = *one;
+        let CacheAftermath { events, resyncs, looks, differing, nodes, streams, silent, backwards, misfits, .. } = *one;
         let sums = rows.entry((nemesis, &one.part)).or_default();
-        for (sum, count) in sums.iter_mut().zip([looks, differing, nodes, silent, events, backwards, misfits, resyncs])
+        for (sum, count) in
+            sums.iter_mut().zip([looks, differing, nodes, streams, silent, events, backwards, misfits, resyncs])
         {
             *sum += count;
         }
@@ -22,6 +23,7 @@ pub(crate) fn table<'a>(all: impl IntoIterator<Item = (&'a str, &'a CacheAfterma
         "contents compared",
         "differed",
         "in nodes",
+        "streams differed",
         "not current",
         "events",
         "backwards",

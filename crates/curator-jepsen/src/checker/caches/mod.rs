@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `Replay` | an event of a stream that does not fit those before it: `replay.rs` |
 //! | `Backwards` | a state that is older than one reported before: `backwards.rs` |
-//! | `Differs` | after quiet, the replay, the content of the cache or the nodes of the servers differ: `differs.rs` |
+//! | `Differs` | after quiet, the content of a cache differs from the nodes of the servers: `differs.rs` |
+//! | `StreamDiffers` | after quiet, the replay of a stream differs from the content of its cache: `differs.rs` |
 //! | `Stale` | a cache is not current long after an outage, or does not say so: `current.rs` |
 //! | `NotCaughtUp` | `caught_up` has returned without what was written before: `caught_up.rs` |
 //!
@@ -137,6 +138,7 @@ impl Caches {
             looks: answered.iter().filter(|(at, of)| of == part && strike.lasts_at(*at)).count(),
             differing: found(Kind::Differs).count(),
             nodes: found(Kind::Differs).map(|it| it.nodes).sum(),
+            streams: found(Kind::StreamDiffers).count(),
             silent: found(Kind::Stale).count(),
             backwards: found(Kind::Backwards).count(),
             misfits: found(Kind::Replay).count(),
@@ -166,7 +168,7 @@ impl Stream {
         let stale = self.currency.check(snapshot).map(|detail| (Kind::Stale, 1, detail.to_owned()));
         let differences = differs::differences(&self.replay.nodes, &snapshot.nodes);
         let stream =
-            (!differences.is_empty()).then(|| (Kind::Differs, differences.len(), told("stream", &differences)));
+            (!differences.is_empty()).then(|| (Kind::StreamDiffers, differences.len(), told("stream", &differences)));
         let found = stale.into_iter().chain(stream);
         found.map(|(kind, nodes, detail)| Found { kind, at: snapshot.at, key: key.clone(), nodes, detail }).collect()
     }

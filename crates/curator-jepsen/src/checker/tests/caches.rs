@@ -103,7 +103,7 @@ fn stream_content_and_servers_are_the_same_after_quiet() {
     let wrong = Node { data: "other".to_owned(), ..all[2].clone() };
     finds(looked(&all, &[all[0].clone(), all[1].clone(), wrong]), Kind::Differs);
     // The stream has not told what the cache knows.
-    finds(looked(&newer, &newer), Kind::Differs);
+    finds(looked(&newer, &newer), Kind::StreamDiffers);
     // An answer to another question is none.
     let other = begun().cache(20, answer(19, Some(2), &all)).conductor(21, tree(&all));
     finds(other, Kind::Stale);
@@ -191,15 +191,16 @@ fn what_caches_do_is_counted_for_each_strike_and_fails_no_run_if_they_are_peers(
         looks: 0,
         differing: 0,
         nodes: 0,
+        streams: 0,
         silent: 0,
         backwards: 0,
         misfits: 0,
     };
     let cut = CacheAftermath { nemesis: "cut-client".to_owned(), events: 1, looks: 1, ..none.clone() };
-    let cut = CacheAftermath { differing: 1, nodes: 2, backwards: 1, misfits: 1, ..cut };
+    let cut = CacheAftermath { streams: 1, backwards: 1, misfits: 1, ..cut };
     assert_eq!(struck(CACHE).findings().caches, [none, cut]);
-    assert_eq!(struck(CACHE).kinds(), [Kind::Replay, Kind::Backwards, Kind::Differs]);
+    assert_eq!(struck(CACHE).kinds(), [Kind::Replay, Kind::Backwards, Kind::StreamDiffers]);
     struck("kazoo-cache").is_clean();
     assert_eq!(struck("kazoo-cache").findings().of_peers.len(), 3);
-    assert_eq!(struck("kazoo-cache").findings().caches[1].nodes, 2);
+    assert_eq!(struck("kazoo-cache").findings().caches[1].streams, 1);
 }
