@@ -74,6 +74,9 @@ struct Found {
     detail: String,
 }
 
+/// What is found of a cache that is not current for too long.
+const STALE: &str = "is not current, though no nemesis is at work";
+
 impl Caches {
     /// Takes note of an event. Those of one process come in their order.
     pub(super) fn see(&mut self, at: u64, (worker, life): (u32, u32), part: &str, seen: &CacheSeen) {
@@ -108,6 +111,10 @@ impl Caches {
             for (at, detail) in caught_up::check(&stream.snapshots, &self.writes) {
                 self.found.push(Found { kind: Kind::NotCaughtUp, at, key: key.clone(), nodes: 1, detail });
             }
+        }
+        for (key, stream) in &self.streams {
+            let (key, detail, stale) = (key.clone(), STALE.to_owned(), stream.currency.stale());
+            self.found.extend(stale.map(|at| Found { kind: Kind::Stale, at, key, nodes: 1, detail }));
         }
         let keys: BTreeSet<&StreamKey> = self.streams.keys().collect();
         let looks: Vec<_> = self.trees.values().flat_map(|tree| tree.compare(&keys)).collect();
@@ -153,18 +160,18 @@ impl Stream {
             CacheSeen::Resync { .. } => self.resyncs.push(at),
             _ => self.events.push(at),
         }
-        self.currency.see(seen);
+        let stale = self.currency.see(at, seen).map(|since| (Kind::Stale, STALE.to_owned(), since));
         let misfit = self.replay.see(seen);
         // Peers may report another node in the same place as a change.
         let misfit = misfit.or_else(|| replay::replaced(seen).filter(|_| parts::is_ours(&key.2)));
-        let misfit = misfit.map(|detail| (Kind::Replay, detail));
-        let backwards = self.newest.see(seen).into_iter().map(|detail| (Kind::Backwards, detail));
-        let found = misfit.into_iter().chain(backwards);
-        found.map(|(kind, detail)| Found { kind, at, key: key.clone(), nodes: 1, detail }).collect()
+        let misfit = misfit.map(|detail| (Kind::Replay, detail, at));
+        let backwards = self.newest.see(seen).into_iter().map(|detail| (Kind::Backwards, detail, at));
+        let found = misfit.into_iter().chain(backwards).chain(stale);
+        found.map(|(kind, detail, at)| Found { kind, at, key: key.clone(), nodes: 1, detail }).collect()
     }
 
     /// What is wrong with an answer to the conductor, whatever the nodes of the servers are.
-    fn answer(&self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
+    fn answer(&mut self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
         let stale = self.currency.check(snapshot).map(|detail| (Kind::Stale, 1, detail.to_owned()));
         let differences = differs::differences(&self.replay.nodes, &snapshot.nodes);
         let stream =

@@ -130,7 +130,14 @@ fn a_cache_is_current_after_an_outage_and_its_stream_says_so() {
     let state = |state: &str| CacheSeen::State { state: state.to_owned() };
     let stale = || begun().cache(20, state("stale"));
     looked(begun(), Some(true)).is_clean();
-    finds(looked(begun(), Some(false)), Kind::Stale);
+    // A connection may break at any time, but not for long.
+    let broken = || looked(begun().cache(20, state("current")), Some(false)).cache(40, state("stale"));
+    finds(broken(), Kind::Stale);
+    finds(broken().cache(40 + 6_000_000_000, state("current")), Kind::Stale);
+    broken().cache(50, state("current")).cache(51, CacheSeen::Ready).is_clean();
+    broken().cache(50, state("ended")).is_clean();
+    // Of the slow consumer, it is said with the other.
+    looked(begun(), Some(false)).is_clean();
     finds(looked(stale().cache(21, state("current")), Some(true)), Kind::Stale);
     looked(stale().cache(21, state("current")).cache(22, CacheSeen::Ready), Some(true)).is_clean();
     let mut never = begun();
