@@ -25,7 +25,7 @@ async fn our_group_lists_kazoos_parties() {
             members.iter().filter(|one| one.id().contains(mark)).map(|one| one.data().to_vec()).collect()
         };
         until(async || data() == [b"a".to_vec(), b"b".to_vec()].into()).await;
-        assert_eq!(member.members().len(), 3);
+        until(async || member.members().len() == 3).await;
         a.ask_until(&format!("party {kind} {path}"), listed);
         assert_eq!(b.ask(&format!("leave {kind} {path}")), "ok");
         until(async || data() == [b"a".to_vec()].into()).await;
