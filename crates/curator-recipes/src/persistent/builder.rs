@@ -7,7 +7,7 @@ use curator_client::{Acl, CreateMode, CuratorClient, Error as ClientError, NodeP
 use super::PersistentNodeError;
 use crate::debug::debug_line;
 
-/// Configures and starts a [`PersistentNode`].
+/// Configures and starts a [`PersistentNode`](super::PersistentNode).
 #[derive(Clone)]
 #[must_use = "nothing happens before `start`"]
 pub struct PersistentNodeBuilder {
@@ -62,7 +62,7 @@ impl PersistentNodeBuilder {
     /// path, or else to the client's default ACL.
     ///
     /// It must permit this client to read the node, which is watched. Otherwise the node is created, and its
-    /// [state](PersistentNode::state) is [`Refused`](super::PersistentNodeState::Refused).
+    /// [state](super::PersistentNode::state) is [`Refused`](super::PersistentNodeState::Refused).
     pub fn acl(self, acl: impl Into<Arc<[Acl]>>) -> Self {
         Self { acl: Some(acl.into()), ..self }
     }
