@@ -203,16 +203,15 @@ pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u
     workers[0].until(|history| sees(history, &|seen| *seen == CacheSeen::Quiet { look })).await;
     let nodes = cached_nodes(client).await.unwrap();
     for worker in &mut *workers {
-        // Peers cannot say that they have caught up.
-        let last = nodes.iter().max_by_key(|node| node.mzxid).cloned();
-        let is_last = |seen: &CacheSeen| match seen {
-            CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => {
-                last.as_ref().is_none_or(|last| node == last)
-            }
-            CacheSeen::Resync { .. } => true,
-            _ => false,
-        };
-        worker.until(|history| sees(history, &is_last)).await;
+        // Peers cannot say that they have caught up. If no node is there yet, there is no event to wait for.
+        if let Some(last) = nodes.iter().max_by_key(|node| node.mzxid).cloned() {
+            let is_last = |seen: &CacheSeen| match seen {
+                CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => *node == last,
+                CacheSeen::Resync { .. } => true,
+                _ => false,
+            };
+            worker.until(|history| sees(history, &is_last)).await;
+        }
         worker.tell(&format!("{LOOK}{look}"));
         let is_answer = |seen: &CacheSeen| matches!(seen, CacheSeen::Snapshot { look: Some(it), .. } if *it == look);
         worker.until(|history| sees(history, &is_answer)).await;
