@@ -15,7 +15,7 @@ use crate::support::{
 /// Requests by kind, and round trips.
 pub(crate) type Cost = (BTreeMap<OpCode, u64>, u64);
 
-const DELAY: Duration = Duration::from_millis(5);
+const DELAY: Duration = Duration::from_millis(20);
 
 /// A client whose requests are counted, on a server that is far away.
 pub(crate) async fn counted() -> (FaultProxy, CuratorClient) {
