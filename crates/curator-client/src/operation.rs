@@ -219,7 +219,9 @@ impl ReadOperation {
         }
     }
 
-    pub(crate) fn size(&self) -> usize {
+    /// About how many bytes it takes in a request; so many at most.
+    #[must_use]
+    pub fn size(&self) -> usize {
         self.path().as_str().len() + REQUEST_FRAMING
     }
 }

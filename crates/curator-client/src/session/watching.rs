@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use crate::operation::{ReadOperation, ReadResult};
 use crate::path::ZPath;
 use crate::zk::recursive_watch::RecursiveWatch;
-use crate::zk::task::LinkEnd;
 
 /// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same session.
 ///
@@ -40,7 +39,7 @@ impl WatchingSession {
         setting.settle(|| self.sync(path)).await?;
         let watch = self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await;
         if matches!(watch, Err(Error::OperationTimeout { .. })) {
-            self.abandon_connection();
+            removals.abandon_requests();
         }
         watch
     }
@@ -56,14 +55,6 @@ impl WatchingSession {
     /// A dropped removal is completed by the next one, or before the next watch is set.
     pub async fn remove_dropped_watches(&self) -> Result<()> {
         self.session.inner.removals.setting().await.settle(|| self.sync(&ZPath::root())).await
-    }
-
-    /// Ends the connection, on which a request that sets a watch has no answer: events of that watch would find the request still
-    /// in flight, where the client crate is not safe. The session goes on over another connection.
-    fn abandon_connection(&self) {
-        if let Some(link) = self.session.link() {
-            link.task().abort(LinkEnd::Lost);
-        }
     }
 
     /// See [`Session::read_all`].

@@ -153,11 +153,17 @@ impl Removals {
         drop(all);
     }
 
+    /// Ends the connections over which a watch was requested whose caller does not wait for the answer: its events would find the
+    /// request still in flight, where the client crate is not safe. The session goes on over another connection.
+    pub(crate) fn abandon_requests(&self) {
+        let tasks: Vec<_> = self.unwanted().requested.iter().map(|request| request.task.clone()).collect();
+        // This wakes the connections.
+        tasks.iter().for_each(|task| task.abort(LinkEnd::Lost));
+    }
+
     fn add(&self, watcher: PersistentWatcher) {
         self.keep(watcher, |unwanted, watcher| unwanted.watchers.push(watcher));
-        if let Ok(guard) = self.setting.try_lock() {
-            self.remove(guard);
-        }
+        self.remove();
     }
 
     /// Keeps what the session still has to deal with.
@@ -172,12 +178,16 @@ impl Removals {
         }
     }
 
-    /// Removes the unwanted watches, unless a watch is still being set.
-    fn remove(&self, setting: tokio::sync::MutexGuard<'_, ()>) {
-        if self.unwanted().requested.is_empty() {
+    /// Removes the unwanted watches, unless a watch is still being set: then they are removed after that. Those that join them
+    /// before the unlock are removed in the next turn.
+    fn remove(&self) {
+        while !self.unwanted().watchers.is_empty() {
+            let Ok(_setting) = self.setting.try_lock() else { return };
+            if !self.unwanted().requested.is_empty() {
+                return;
+            }
             self.remove_unwanted();
         }
-        drop(setting);
     }
 
     /// Removes the unwanted watches. No watch may be being set.
@@ -224,9 +234,8 @@ impl Setting<'_> {
 
 impl Drop for Setting<'_> {
     fn drop(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            self.removals.remove(guard);
-        }
+        self.guard = None;
+        self.removals.remove();
     }
 }
 

@@ -43,13 +43,13 @@ impl Batches {
     /// Takes the first nodes out of `wanted`: as many as fit into a request of `max_request` bytes and its answer, and at least one.
     pub(super) fn take(&self, wanted: &mut Wanted, tree: &Tree, max_request: usize) -> Batch {
         let mut batch = Batch::new();
-        let (mut reads, mut request, mut answer) = (0, REQUEST, 0);
+        let (mut reads, mut request, mut answer) = (0, ReadOperation::Data(ZPath::root()).size(), 0);
         while let Some(first) = wanted.first_entry() {
             let (path, list) = (first.key().path(), *first.get() == Listing::Now);
             let (data, children) = tree.known_length(path).unwrap_or((self.mean, 0));
             let times = 1 + usize::from(list);
             reads += times;
-            request += times * (path.as_str().len() + REQUEST);
+            request += times * ReadOperation::Data(path.clone()).size();
             answer += data + STAT + if list { children * NAME } else { 0 };
             if !batch.is_empty() && (reads > READS || request > max_request || answer > ANSWER) {
                 break;
@@ -67,17 +67,12 @@ impl Batches {
             self.mean = mean.max((self.mean + 3 * mean) / 4);
         }
     }
-}
 
-impl Batches {
     /// A request has failed, perhaps because its answer was too large for the connection: the next ones are smaller.
     pub(super) fn fail(&mut self) {
         self.mean = (2 * self.mean).clamp(UNKNOWN, ANSWER);
     }
 }
-
-/// What a request, and each of its operations, has besides the path; rounded up, as in the client.
-const REQUEST: usize = 64;
 
 /// The reads of a batch: of each node its data and stat, then the names of its children if they are to be listed now.
 pub(super) fn reads(batch: &Batch) -> Vec<ReadOperation> {

@@ -9,7 +9,7 @@ use curator_client::{CuratorClient, Error as ClientError, ZPath};
 use super::CuratorCache;
 use super::error::CacheError;
 use super::live::Limits;
-use super::scope::{Filter, Scope};
+use super::scope::Scope;
 use crate::debug::debug_line;
 
 /// Configures and starts a [`CuratorCache`].
@@ -18,16 +18,14 @@ use crate::debug::debug_line;
 #[must_use = "nothing happens before `start`"]
 pub struct CuratorCacheBuilder {
     pub(super) client: CuratorClient,
-    root: ZPath,
-    max_depth: usize,
-    filter: Option<Filter>,
+    pub(super) scope: Scope,
     pub(super) with_data: bool,
     pub(super) limits: Limits,
     pub(super) event_capacity: usize,
     pub(super) resync_every: Option<Duration>,
 }
 
-debug_line!(CuratorCacheBuilder, |builder| path: builder.root);
+debug_line!(CuratorCacheBuilder, |builder| path: builder.scope.root);
 
 /// A ring of events is allocated at once.
 const MAX_EVENTS: usize = 1 << 20;
@@ -36,9 +34,7 @@ impl CuratorCacheBuilder {
     pub(super) fn new(client: &CuratorClient, root: ZPath) -> Self {
         Self {
             client: client.clone(),
-            root,
-            max_depth: usize::MAX,
-            filter: None,
+            scope: Scope { root, max_depth: usize::MAX, filter: None },
             with_data: true,
             limits: Limits { nodes: 1_000_000, bytes: 1 << 30 },
             event_capacity: 1_024,
@@ -52,7 +48,7 @@ impl CuratorCacheBuilder {
     /// The server sends the events of deeper nodes too, which are ignored here. To follow one node above many, use
     /// [`Config`](crate::Config).
     pub fn max_depth(mut self, levels: usize) -> Self {
-        self.max_depth = levels;
+        self.scope.max_depth = levels;
         self
     }
 
@@ -61,7 +57,7 @@ impl CuratorCacheBuilder {
     /// task and must not block. If it panics there, the cache ends. It also runs in `get` of
     /// the cache and of a [`Snapshot`](super::Snapshot), on the caller's thread: there, a panic is the caller's.
     pub fn filter(mut self, belongs: impl Fn(&ZPath) -> bool + Send + Sync + 'static) -> Self {
-        self.filter = Some(Arc::new(belongs));
+        self.scope.filter = Some(Arc::new(belongs));
         self
     }
 
@@ -111,8 +107,7 @@ impl CuratorCacheBuilder {
         if let Some(interval) = self.resync_every.filter(|interval| *interval < Duration::from_millis(1)) {
             return Err(invalid("resync interval", format!("{interval:?}"), "at least 1 ms"));
         }
-        let (root, max_depth, filter) = (self.root.clone(), self.max_depth, self.filter.clone());
-        Ok(CuratorCache::started(self, Scope { root, max_depth, filter }))
+        Ok(CuratorCache::started(self))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What can go wrong with a cache.
 
-use curator_client::{Error as ClientError, InvalidPath, Outcome, ZPath};
+use curator_client::{Error as ClientError, ZPath};
 
-use crate::engine::task::TaskError;
+use crate::error::error_of_reads;
 
 /// What can go wrong with a [`CuratorCache`](crate::CuratorCache).
 #[derive(Debug, Clone, thiserror::Error)]
@@ -47,34 +47,4 @@ pub enum CacheError {
     },
 }
 
-impl CacheError {
-    /// Whether the call can succeed if it is repeated, with nothing else changed.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Client(error) if error.is_retryable())
-    }
-
-    /// Whether the cause is that this program has closed the cache or the client.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        matches!(self, Self::Closed { .. } | Self::Client(ClientError::Closed))
-    }
-
-    /// Whether the operation may have been applied. A cache changes nothing on the servers.
-    #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        Outcome::NotApplied
-    }
-}
-
-impl From<InvalidPath> for CacheError {
-    fn from(error: InvalidPath) -> Self {
-        Self::Client(error.into())
-    }
-}
-
-impl TaskError for CacheError {
-    fn panicked(path: ZPath, message: String) -> Self {
-        Self::Panicked { path, message }
-    }
-}
+error_of_reads!(CacheError, error in Self::Client(error), closed: Self::Closed { .. } | Self::Client(ClientError::Closed));

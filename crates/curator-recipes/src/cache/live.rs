@@ -108,6 +108,25 @@ impl Followed for LiveTree {
     }
 
     async fn read(&mut self) -> Result<Self::State> {
+        match self.advance().await {
+            Err(cause @ Error::Unimplemented { .. }) => {
+                Ok(Some(CacheError::WatchesRefused { path: self.tree.scope.root.clone(), cause }))
+            }
+            // Of the second session. The client may go on without it.
+            Err(error @ Error::ClientEnded { .. }) => Ok(Some(error.into())),
+            advanced => advanced,
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        tracing::debug!(client = self.client.name(), path = %self.tree.scope.root, %error, "a cache cannot read");
+        self.publisher.errors.send_replace(Some(error.clone().into()));
+    }
+}
+
+impl LiveTree {
+    /// Reads what is wanted now. Returns why the cache cannot go on, if it cannot.
+    async fn advance(&mut self) -> Result<Option<CacheError>> {
         let session = self.watch().await?;
         let asked = self.commands.borrow_and_update().catch_up;
         let is_asked = self.phase == Phase::Following && asked > *self.caught_up.borrow();
@@ -141,12 +160,6 @@ impl Followed for LiveTree {
         Ok(None)
     }
 
-    fn failed(&mut self, error: &Error) {
-        self.publisher.errors.send_replace(Some(error.clone().into()));
-    }
-}
-
-impl LiveTree {
     /// If everything was read, and no request is on its way.
     fn publish_current(&self) {
         if self.link.is_some() && self.phase == Phase::Following && self.watching.is_connected() {

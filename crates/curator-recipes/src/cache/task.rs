@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{Deadline, Error as ClientError, RecipeSupport as _, WatchingSession};
+use curator_client::{CuratorClient, Deadline, RecipeSupport as _, WatchingSession};
 use tokio::sync::{broadcast, watch};
 
 use super::CuratorCache;
@@ -18,8 +18,8 @@ use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
 
 impl CuratorCache {
-    pub(super) fn started(options: CuratorCacheBuilder, scope: Scope) -> Self {
-        let scope = Arc::new(scope);
+    pub(super) fn started(options: CuratorCacheBuilder) -> Self {
+        let scope = Arc::new(options.scope.clone());
         let (client, path) = (options.client.clone(), scope.root.clone());
         let (commands, commanded) = watch::channel(Command::default());
         let (caught_up, catches_up) = watch::channel(0);
@@ -90,7 +90,7 @@ async fn run(
         error = client.closing() => error.into(),
         () = closed => CacheError::Closed { path: scope.root.clone() },
         () = publisher.unused() => CacheError::Closed { path: scope.root.clone() },
-        error = follow(&mut live, &scope) => error,
+        error = until_failed(&mut live) => error,
     };
     publisher.errors.send_replace(Some(error.clone()));
     tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache ends");
@@ -106,34 +106,17 @@ async fn run(
 }
 
 /// Keeps the cache up to date, until it cannot go on.
-async fn follow(live: &mut Follower<LiveTree>, scope: &Scope) -> CacheError {
-    let client = live.node.client.clone();
-    let mut retrier = client.persistent_retrier();
+async fn until_failed(live: &mut Follower<LiveTree>) -> CacheError {
     loop {
-        match live.next().await {
-            Ok(None) => retrier.reset(),
-            Ok(Some(error)) => {
-                tracing::warn!(client = client.name(), %error, "a cache has ended");
-                return error;
-            }
-            Err(cause @ ClientError::Unimplemented { .. }) => {
-                let error = CacheError::WatchesRefused { path: scope.root.clone(), cause };
-                tracing::warn!(client = client.name(), %error, "a cache has ended");
-                return error;
-            }
-            Err(error) => {
-                tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache cannot read");
-                if retrier.again().await.is_err() {
-                    // The client closes, and this task with it.
-                    std::future::pending::<()>().await;
-                }
-            }
+        if let Some(error) = live.next_lasting().await {
+            tracing::warn!(client = live.node.client.name(), %error, "a cache has ended");
+            return error;
         }
     }
 }
 
 /// Waits until the watch of a cache that has ended is removed from the server.
-async fn remove_watch(session: &WatchingSession, client: &curator_client::CuratorClient) {
+async fn remove_watch(session: &WatchingSession, client: &CuratorClient) {
     tokio::select! {
         biased;
         _ = client.closing() => {}

@@ -10,9 +10,10 @@ use futures_util::future::FutureExt as _;
 use tokio::sync::watch;
 
 use super::decoder::{Decode, Decoder, IfAbsent};
-use super::following::{Following, follow};
+use super::following::{Following, first, follow};
 use super::{Config, ConfigError};
 use crate::debug::debug_line;
+use crate::engine::follow::Follower;
 use crate::engine::task::{RecipeTask, TaskError as _, panic_message};
 
 /// Configures a [`Config`].
@@ -77,12 +78,12 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self.open_within(None).await
     }
 
-    /// As [`open`](Self::open), for at most this long. Zero waits for nothing and retries nothing.
+    /// As [`open`](Self::open), for at most this long.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open). When the time is up, [`ConfigError::Absent`] if there is no node, or why there is no connection,
-    /// such as [`NotConnected`](curator_client::Error::NotConnected).
+    /// Those of [`open`](Self::open). When the time is up, [`ConfigError::Absent`] if there is no node, or
+    /// [`ConfigError::TimedOut`] with what was missing.
     ///
     /// # Cancel safety
     ///
@@ -98,47 +99,36 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
     /// [status](Config::status) is [`Stale`](super::ConfigStatus::Stale), or says what is wrong: [`Absent`](super::ConfigStatus::Absent),
     /// [`Invalid`](super::ConfigStatus::Invalid) or [`Unreadable`](super::ConfigStatus::Unreadable).
     pub fn start(self, initial: T) -> Config<T> {
-        let (client, path, following) = self.following();
-        spawned(client, path, following, Arc::new(initial))
+        spawned(self.following(), Arc::new(initial))
     }
 
-    fn following(self) -> (CuratorClient, ZPath, Following<T>) {
+    fn following(self) -> Follower<Following<T>> {
         let Self { client, path, decode, if_absent } = self;
         let decoder = Decoder::new(client.name(), path.clone(), decode, if_absent);
-        let following = Following::new(&client, path.clone(), decoder);
-        (client, path, following)
+        Follower::new(&client, Following::new(&client, path, decoder))
     }
 
     async fn open_within(self, timeout: Option<Duration>) -> Result<Config<T>, ConfigError> {
-        let (client, path, mut following) = self.following();
-        let once = timeout == Some(Duration::ZERO);
-        let time_is_up = async {
-            match timeout {
-                Some(timeout) if !once => client.sleep_until(Deadline::after(timeout)).await,
-                _ => std::future::pending().await,
-            }
-        };
+        let (client, path, mut following) = (self.client.clone(), self.path.clone(), self.following());
         let first = tokio::select! {
             biased;
             error = client.closing() => Err(error.into()),
-            first = AssertUnwindSafe(following.first(once)).catch_unwind() => {
-                first.unwrap_or_else(|panic| Err(ConfigError::panicked(path.clone(), panic_message(panic))))
+            first = AssertUnwindSafe(first(&mut following)).catch_unwind() => {
+                first.unwrap_or_else(|panic| Err(ConfigError::panicked(path, panic_message(panic))))
             }
-            () = time_is_up => Err(following.no_value(timeout.unwrap_or_default())),
+            () = client.sleep_until(timeout.map_or(Deadline::NEVER, Deadline::after)) => {
+                Err(following.node.no_value(timeout.unwrap_or_default()))
+            }
         };
-        Ok(spawned(client, path, following, first?))
+        Ok(spawned(following, first?))
     }
 }
 
-fn spawned<T: Send + Sync + 'static>(
-    client: CuratorClient,
-    path: ZPath,
-    mut following: Following<T>,
-    value: Arc<T>,
-) -> Config<T> {
-    following.open();
+fn spawned<T: Send + Sync + 'static>(mut following: Follower<Following<T>>, value: Arc<T>) -> Config<T> {
+    let node = &mut following.node;
+    node.is_open = true;
+    let (client, path, status) = (node.client.clone(), node.path.clone(), node.status.reported.subscribe());
     let (values, current) = watch::channel(value);
-    let status = following.status();
     let task = RecipeTask::start(&client, path.clone(), follow(following, values));
     Config { client, path, values: current, status, task }
 }

@@ -2,10 +2,11 @@
 
 use std::error::Error as StdError;
 use std::sync::Arc;
+use std::time::Duration;
 
-use curator_client::{Outcome, ZPath};
+use curator_client::{Error as ClientError, ZPath};
 
-use crate::engine::task::TaskError;
+use crate::error::error_of_reads;
 
 /// What can go wrong with a [`Config`](crate::Config).
 #[derive(Debug, Clone, thiserror::Error)]
@@ -13,13 +14,24 @@ use crate::engine::task::TaskError;
 pub enum ConfigError {
     /// An error of the client.
     #[error(transparent)]
-    Client(#[from] curator_client::Error),
+    Client(#[from] ClientError),
     /// There is no such node, and the config may not be [opened](crate::ConfigBuilder::open) without one; or there was none before
     /// the timeout.
     #[error("the config {path} does not exist")]
     Absent {
         /// The node.
         path: ZPath,
+    },
+    /// The node was not read before the timeout, although it may exist.
+    #[error("the config {path} was not read within {after:?}: {cause}")]
+    TimedOut {
+        /// The node.
+        path: ZPath,
+        /// The timeout.
+        after: Duration,
+        /// Why there is no connection, such as [`NotConnected`](ClientError::NotConnected); or that the server has not answered.
+        #[source]
+        cause: ClientError,
     },
     /// The decoder refuses the node's data.
     #[error("the data of the config {path} are invalid: {cause}")]
@@ -40,28 +52,8 @@ pub enum ConfigError {
     },
 }
 
-impl ConfigError {
-    /// Whether the call can succeed if it is repeated, with nothing else changed.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Client(error) if error.is_retryable())
-    }
-
-    /// Whether the cause is that this program has closed the client.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        matches!(self, Self::Client(curator_client::Error::Closed))
-    }
-
-    /// Whether the operation may have been applied. A config changes nothing on the servers.
-    #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        Outcome::NotApplied
-    }
-}
-
-impl TaskError for ConfigError {
-    fn panicked(path: ZPath, message: String) -> Self {
-        Self::Panicked { path, message }
-    }
-}
+error_of_reads!(
+    ConfigError,
+    error in Self::Client(error) | Self::TimedOut { cause: error, .. },
+    closed: Self::Client(ClientError::Closed)
+);

@@ -16,20 +16,21 @@ use crate::engine::known::{Known, KnownState as _};
 use crate::engine::log::Truncated;
 
 /// A config's node, in whichever session is the current one.
-pub(super) struct WatchedNode {
-    client: CuratorClient,
-    path: ZPath,
-    status: Known<ConfigStatus>,
-    /// Whether there is a value.
-    is_open: bool,
+pub(super) struct Following<T> {
+    pub(super) client: CuratorClient,
+    pub(super) path: ZPath,
+    pub(super) status: Known<ConfigStatus>,
+    decoder: Decoder<T>,
+    /// Whether there is a value. Then what is wrong with the node is logged.
+    pub(super) is_open: bool,
     watch: Option<(Session, Watch)>,
     /// The transaction of the latest data that were read.
     latest: i64,
 }
 
-impl Followed for WatchedNode {
-    /// The data, if the node exists.
-    type State = Option<Vec<u8>>;
+impl<T: Send + Sync> Followed for Following<T> {
+    /// The value, if it is another one, and what it is worth.
+    type State = (Option<Arc<T>>, ConfigStatus);
 
     async fn changed(&mut self) {
         if let Some((session, watch)) = &mut self.watch {
@@ -53,7 +54,7 @@ impl Followed for WatchedNode {
                 Ok((data, stat, watch)) => {
                     self.check_order(stat.mzxid)?;
                     self.watch = Some((session, watch));
-                    return Ok(Some(data));
+                    return Ok(self.decoder.judge(Some(data)));
                 }
                 Err(ClientError::NoNode { .. }) => {}
                 Err(error) => return Err(error),
@@ -61,7 +62,7 @@ impl Followed for WatchedNode {
             let (stat, watch) = session.watch_exists(&self.path).await?;
             if stat.is_none() {
                 self.watch = Some((session, watch));
-                return Ok(None);
+                return Ok(self.decoder.judge(None));
             }
             _until_created = Some(watch);
         }
@@ -76,7 +77,12 @@ impl Followed for WatchedNode {
     }
 }
 
-impl WatchedNode {
+impl<T> Following<T> {
+    pub(super) fn new(client: &CuratorClient, path: ZPath, decoder: Decoder<T>) -> Self {
+        let status = Known::new(client);
+        Self { client: client.clone(), path, status, decoder, is_open: false, watch: None, latest: 0 }
+    }
+
     /// A server that lags behind cannot answer the probe of a new connection, so only an ensemble that has lost data fails here.
     fn check_order(&mut self, mzxid: i64) -> Result<()> {
         let latest = self.latest;
@@ -87,110 +93,78 @@ impl WatchedNode {
         self.latest = mzxid;
         Ok(())
     }
-}
-
-/// What the task of a config owns.
-pub(super) struct Following<T> {
-    node: Follower<WatchedNode>,
-    decoder: Decoder<T>,
-}
-
-impl<T> Following<T> {
-    pub(super) fn new(client: &CuratorClient, path: ZPath, decoder: Decoder<T>) -> Self {
-        let status = Known::new(client);
-        let node = WatchedNode { client: client.clone(), path, status, is_open: false, watch: None, latest: 0 };
-        Self { node: Follower::new(client, node), decoder }
-    }
-
-    /// Reads until there is a value; `once`, if nothing may be waited for or retried.
-    pub(super) async fn first(&mut self, once: bool) -> Result<Arc<T>, ConfigError> {
-        loop {
-            let data = if once {
-                self.node.node.client.check_connected()?;
-                self.node.node.read().await?
-            } else {
-                self.node.next().await?
-            };
-            let (value, read) = self.decoder.judge(data);
-            self.node.node.status.set(read.clone());
-            match (value, read) {
-                (Some(value), _) => return Ok(value),
-                (None, ConfigStatus::Invalid { error }) => return Err(error),
-                _ if once || matches!(self.decoder.if_absent, IfAbsent::Fail) => return Err(self.absent()),
-                _ => {}
-            }
-        }
-    }
-
-    /// From now on there is a value, and what is wrong with the node is logged.
-    pub(super) fn open(&mut self) {
-        self.node.node.is_open = true;
-    }
 
     /// Why there is no value yet, when the time is up.
     pub(super) fn no_value(&self, after: Duration) -> ConfigError {
-        let WatchedNode { client, path, status, .. } = &self.node.node;
-        match (client.check_connected(), &*status.read.borrow()) {
-            (Err(ClientError::NotConnected { connect_string, cause, .. }), _) => {
-                ClientError::NotConnected { connect_string, after, cause }.into()
-            }
-            (Err(error), _) => error.into(),
-            (Ok(()), ConfigStatus::Absent) => self.absent(),
-            (Ok(()), _) => {
-                ClientError::OperationTimeout { operation: "watch data of", path: path.clone(), after }.into()
-            }
-        }
+        let path = self.path.clone();
+        let cause = match self.client.check_connected() {
+            Err(cause) => cause,
+            Ok(()) if matches!(*self.status.read.borrow(), ConfigStatus::Absent) => return self.absent(),
+            Ok(()) => ClientError::OperationTimeout { operation: "watch data of", path: path.clone(), after },
+        };
+        ConfigError::TimedOut { path, after, cause }
     }
 
     fn absent(&self) -> ConfigError {
-        ConfigError::Absent { path: self.node.node.path.clone() }
+        ConfigError::Absent { path: self.path.clone() }
     }
+}
 
-    pub(super) fn status(&self) -> watch::Receiver<ConfigStatus> {
-        self.node.node.status.reported.subscribe()
+/// Reads until there is a value.
+pub(super) async fn first<T: Send + Sync>(following: &mut Follower<Following<T>>) -> Result<Arc<T>, ConfigError> {
+    loop {
+        let (value, read) = following.next().await?;
+        following.node.status.set(read.clone());
+        match (value, read) {
+            (Some(value), _) => return Ok(value),
+            (None, ConfigStatus::Invalid { error }) => return Err(error),
+            _ if matches!(following.node.decoder.if_absent, IfAbsent::Fail) => return Err(following.node.absent()),
+            _ => {}
+        }
     }
 }
 
 impl<T> Drop for Following<T> {
     fn drop(&mut self) {
-        self.node.node.status.report(ConfigStatus::Ended);
+        self.status.report(ConfigStatus::Ended);
     }
 }
 
 /// Follows until the client closes, or no handle or receiver is left.
-pub(super) async fn follow<T>(mut following: Following<T>, values: watch::Sender<Arc<T>>) -> ConfigError {
-    let WatchedNode { client, status, .. } = &following.node.node;
-    let (client, status, unused) = (client.clone(), status.reported.clone(), values.clone());
+pub(super) async fn follow<T: Send + Sync>(
+    mut following: Follower<Following<T>>,
+    values: watch::Sender<Arc<T>>,
+) -> ConfigError {
+    let Following { client, status, .. } = &following.node;
+    let (client, status) = (client.clone(), status.reported.clone());
     tokio::select! {
         biased;
         error = client.closing() => error.into(),
         // Only a handle has both, so no receiver of values can follow; and no handle is left that could ask why it has ended.
-        () = async { unused.closed().await; status.closed().await } => ClientError::Closed.into(),
+        () = async { values.closed().await; status.closed().await } => ClientError::Closed.into(),
         never = run(&mut following, &values) => match never {},
     }
 }
 
-async fn run<T>(following: &mut Following<T>, values: &watch::Sender<Arc<T>>) -> Infallible {
-    let Following { node, decoder } = following;
-    let (status, mut connection) = (node.node.status.clone(), node.node.client.connection_states());
+async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &watch::Sender<Arc<T>>) -> Infallible {
+    let (status, mut connection) = (following.node.status.clone(), following.node.client.connection_states());
     status.refresh();
     loop {
-        let data = {
-            let mut reading = pin!(node.next_lasting());
+        let (value, read) = {
+            let mut reading = pin!(following.next_lasting());
             loop {
                 tokio::select! {
                     biased;
-                    data = &mut reading => break data,
+                    read = &mut reading => break read,
                     Some(_) = connection.next() => { status.refresh(); }
                 }
             }
         };
-        let (value, read) = decoder.judge(data);
         if let Some(value) = value {
             values.send_replace(value);
         }
         // An answer that was read late may be of a session that is over.
-        if poll!(pin!(node.node.changed())).is_pending() {
+        if poll!(pin!(following.node.changed())).is_pending() {
             status.set(read);
         }
     }
