@@ -8,7 +8,6 @@ use curator_client::{CuratorClient, Error as ClientError, ZPath};
 
 use super::CuratorCache;
 use super::error::CacheError;
-use super::live::Limits;
 use super::scope::Scope;
 use crate::debug::debug_line;
 
@@ -20,7 +19,8 @@ pub struct CuratorCacheBuilder {
     pub(super) client: CuratorClient,
     pub(super) scope: Scope,
     pub(super) with_data: bool,
-    pub(super) limits: Limits,
+    pub(super) max_nodes: usize,
+    pub(super) max_bytes: usize,
     pub(super) event_capacity: usize,
     pub(super) resync_every: Option<Duration>,
 }
@@ -36,7 +36,8 @@ impl CuratorCacheBuilder {
             client: client.clone(),
             scope: Scope { root, max_depth: usize::MAX, filter: None },
             with_data: true,
-            limits: Limits { nodes: 1_000_000, bytes: 1 << 30 },
+            max_nodes: 1_000_000,
+            max_bytes: 1 << 30,
             event_capacity: 1_024,
             resync_every: None,
         }
@@ -69,14 +70,14 @@ impl CuratorCacheBuilder {
 
     /// Sets how many nodes the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. Defaults to 1,000,000.
     pub fn max_nodes(mut self, nodes: usize) -> Self {
-        self.limits.nodes = nodes;
+        self.max_nodes = nodes;
         self
     }
 
     /// Sets how many bytes of data the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. Defaults to 1 GiB.
     /// The memory for paths and stats comes on top: some 400 bytes for each node.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
-        self.limits.bytes = bytes;
+        self.max_bytes = bytes;
         self
     }
 

@@ -3,16 +3,16 @@
 use std::collections::{HashSet, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use curator_client::{
-    ConnectionState, ConnectionStates, CuratorClient, Deadline, Error, ReadResult, RecipeSupport as _, RecursiveWatch,
-    Request, Result, TreeEvent, WatchingClient, WatchingSession, ZPath,
+    ConnectionState, ConnectionStates, Deadline, Error, ReadResult, RecipeSupport as _, RecursiveWatch, Request,
+    Result, TreeEvent, WatchingClient, WatchingSession, ZPath,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use super::batches::{Batch, Batches, Wanted, reads, want};
+use super::builder::CuratorCacheBuilder;
 use super::error::CacheError;
 use super::publisher::Publisher;
 use super::tree::{Found, Listing, Next, Tree};
@@ -31,26 +31,18 @@ pub(super) struct Command {
     pub(super) catch_up: u64,
 }
 
-/// How much a cache may hold.
-#[derive(Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) nodes: usize,
-    pub(super) bytes: usize,
-}
-
 /// A cache in its task.
 pub(super) struct LiveTree {
-    pub(super) client: CuratorClient,
+    pub(super) options: CuratorCacheBuilder,
     pub(super) watching: WatchingClient,
     pub(super) connection: ConnectionStates,
     pub(super) tree: Tree,
-    pub(super) limits: Limits,
     pub(super) publisher: Arc<Publisher>,
     pub(super) commands: watch::Receiver<Command>,
     /// Up to which call the cache has caught up.
     pub(super) caught_up: watch::Sender<u64>,
-    pub(super) resync_every: Option<Duration>,
-    pub(super) link: Option<Watched>,
+    /// `None` once its connection has ended.
+    pub(super) watch: Option<RecursiveWatch>,
     /// The session in which a watch was requested last.
     pub(super) session: Option<WatchingSession>,
     pub(super) batches: Batches,
@@ -60,12 +52,6 @@ pub(super) struct LiveTree {
     pub(super) changed: Wanted,
     pub(super) phase: Phase,
     pub(super) resync_at: Deadline,
-}
-
-/// A watch, and the session that it belongs to.
-pub(super) struct Watched {
-    session: WatchingSession,
-    watch: RecursiveWatch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +82,7 @@ impl Followed for LiveTree {
         while !self.is_due() {
             // After a doubt that has passed.
             self.publish_current();
-            let resync = self.client.sleep_until(self.resync_at);
+            let resync = self.options.client.sleep_until(self.resync_at);
             let mut commands = self.commands.clone();
             tokio::select! {
                 biased;
@@ -119,7 +105,7 @@ impl Followed for LiveTree {
     }
 
     fn failed(&mut self, error: &Error) {
-        tracing::debug!(client = self.client.name(), path = %self.tree.scope.root, %error, "a cache cannot read");
+        tracing::debug!(client = self.options.client.name(), path = %self.tree.scope.root, %error, "a cache cannot read");
         self.publisher.errors.send_replace(Some(error.clone().into()));
     }
 }
@@ -162,7 +148,7 @@ impl LiveTree {
 
     /// If everything was read, and no request is on its way.
     fn publish_current(&self) {
-        if self.link.is_some() && self.phase == Phase::Following && self.watching.is_connected() {
+        if self.watch.is_some() && self.phase == Phase::Following && self.watching.is_connected() {
             self.publisher.current();
         }
     }
@@ -171,20 +157,19 @@ impl LiveTree {
     fn is_due(&self) -> bool {
         let is_asked = self.commands.borrow().catch_up > *self.caught_up.borrow() && self.watching.is_connected();
         let is_idle = self.phase == Phase::Following && self.changed.is_empty();
-        self.link.is_none() || !is_idle || is_asked
+        self.watch.is_none() || !is_idle || is_asked
     }
 
     /// The session, with a watch on the whole tree. If it is new, everything has to be read.
     async fn watch(&mut self) -> Result<WatchingSession> {
-        if let Some(link) = &self.link {
-            return Ok(link.session.clone());
+        if let (Some(_), Some(session)) = (&self.watch, &self.session) {
+            return Ok(session.clone());
         }
         let session = self.watching.session().await?;
         // Of connections before this one.
         while let Some(Some(_)) = self.connection.next().now_or_never() {}
         self.session = Some(session.clone());
-        let watch = session.watch_recursive(&self.tree.scope.root).await?;
-        self.link = Some(Watched { session: session.clone(), watch });
+        self.watch = Some(session.watch_recursive(&self.tree.scope.root).await?);
         self.rescan();
         Ok(session)
     }
@@ -198,7 +183,7 @@ impl LiveTree {
         let is_first = self.tree.nodes.is_empty() && self.tree.scope.max_depth > 0;
         let listing = if is_first { Listing::Now } else { Listing::IfChanged };
         want(&mut self.scan, self.tree.scope.root.clone(), listing);
-        self.resync_at = self.resync_every.map_or(Deadline::NEVER, Deadline::after);
+        self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
     }
 
     /// What is being read in this phase.
@@ -253,14 +238,14 @@ impl LiveTree {
                 () = self.notice() => {}
             }
         };
-        while let Some(event) = self.link.as_mut().and_then(|link| link.watch.next().now_or_never()) {
+        while let Some(event) = self.watch.as_mut().and_then(|watch| watch.next().now_or_never()) {
             self.note(event);
         }
         if matches!(answer, Err(Error::SessionEnded { .. })) {
             self.note(TreeEvent::Interrupted);
         }
         // Without the watch, the answer may have come over another connection.
-        if self.link.is_none() {
+        if self.watch.is_none() {
             return Err(Stopped::Interrupted);
         }
         answer.map_err(Stopped::Failed)
@@ -282,10 +267,8 @@ impl LiveTree {
                 Some(Err(error)) => return Err(Stopped::Failed(error)),
                 _ => return Err(Stopped::Interrupted),
             };
-            // In one request, both are of the same moment, whatever the `pzxid`: some old servers lose it (ZOOKEEPER-3125).
-            let is_put_off = self.tree.is_parent_older(path, &found) && !has_parent(batch, path)
-                || path.parent().is_some_and(|parent| put_off.contains(&parent));
-            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(path, found, *listing) };
+            let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
+            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(path, found, *listing, batch) };
             match next {
                 Next::List => {
                     is_complete = false;
@@ -315,10 +298,10 @@ impl LiveTree {
 
     /// Waits for an event of the watch, or a change of the connection.
     async fn notice(&mut self) {
-        let Self { link, connection, .. } = self;
+        let Self { watch, connection, .. } = self;
         let event = async {
-            match link {
-                Some(link) => link.watch.next().await,
+            match watch {
+                Some(watch) => watch.next().await,
                 None => std::future::pending().await,
             }
         };
@@ -347,7 +330,7 @@ impl LiveTree {
                 self.note_change(path);
             }
             _ => {
-                self.link = None;
+                self.watch = None;
                 self.publisher.stale();
             }
         }
@@ -368,18 +351,8 @@ impl LiveTree {
     fn too_large(&self) -> Option<CacheError> {
         // A listing may name more than that before any of it is read.
         let (nodes, bytes) = (self.tree.nodes.size().max(self.scan.len()), self.tree.bytes);
-        let too_large = |what, limit| Some(CacheError::TooLarge { path: self.tree.scope.root.clone(), what, limit });
-        if nodes > self.limits.nodes {
-            too_large("nodes", self.limits.nodes)
-        } else if bytes > self.limits.bytes {
-            too_large("bytes", self.limits.bytes)
-        } else {
-            None
-        }
+        let found = [("nodes", nodes, self.options.max_nodes), ("bytes", bytes, self.options.max_bytes)];
+        let (what, _, limit) = found.into_iter().find(|(_, found, limit)| found > limit)?;
+        Some(CacheError::TooLarge { path: self.tree.scope.root.clone(), what, limit })
     }
-}
-
-fn has_parent(batch: &Batch, path: &ZPath) -> bool {
-    let parent = path.parent();
-    batch.iter().any(|(path, _)| parent.as_ref() == Some(path))
 }

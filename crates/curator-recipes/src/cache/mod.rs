@@ -129,16 +129,7 @@ impl CuratorCache {
             let ready = snapshots.wait_for(|snapshot| snapshot.state == CacheState::Current).await;
             ready.map(|snapshot| snapshot.clone())
         };
-        let ready = tokio::select! {
-            biased;
-            ready = ready => ready,
-            // In a forked child there is no task.
-            error = self.client.closing() => return Err(error.into()),
-        };
-        match ready {
-            Ok(snapshot) => Ok(snapshot),
-            Err(_) => Err(self.task.ended().await),
-        }
+        self.task.reported(ready).await
     }
 
     /// What the cache knows about a path now. Sends nothing. Asks the filter, if there is one.
@@ -200,15 +191,8 @@ impl CuratorCache {
             number = command.catch_up;
         });
         let mut caught_up = self.caught_up.clone();
-        let caught_up = tokio::select! {
-            biased;
-            caught_up = caught_up.wait_for(|done| *done >= number) => caught_up.map(drop),
-            error = self.client.closing() => return Err(error.into()),
-        };
-        match caught_up {
-            Ok(()) => Ok(self.snapshot()),
-            Err(_) => Err(self.task.ended().await),
-        }
+        self.task.reported(async { caught_up.wait_for(|done| *done >= number).await.map(drop) }).await?;
+        Ok(self.snapshot())
     }
 
     /// Why the cache is not current, or why it has ended; `None` while it is current. After a panic, only

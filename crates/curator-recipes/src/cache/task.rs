@@ -61,16 +61,14 @@ async fn run(
         }
     };
     let live = LiveTree {
-        client: client.clone(),
         connection: watching.connection_states(),
         watching,
         tree: Tree::new(&scope, options.with_data),
-        limits: options.limits,
         publisher: Arc::clone(&publisher),
         commands: commands.clone(),
         caught_up,
-        resync_every: options.resync_every,
-        link: None,
+        options,
+        watch: None,
         session: None,
         batches: Batches::new(),
         scan: Wanted::new(),
@@ -109,7 +107,7 @@ async fn run(
 async fn until_failed(live: &mut Follower<LiveTree>) -> CacheError {
     loop {
         if let Some(error) = live.next_lasting().await {
-            tracing::warn!(client = live.node.client.name(), %error, "a cache has ended");
+            tracing::warn!(client = live.node.options.client.name(), %error, "a cache has ended");
             return error;
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use curator_client::{Stat, ZPath};
 
+use super::batches::Batch;
 use super::events::CacheEvent;
 use super::place::Place;
 use super::scope::Scope;
@@ -16,8 +17,6 @@ pub(super) struct Tree {
     pub(super) nodes: Nodes,
     /// The `pzxid` at the last listing of each node that was listed.
     listed: HashMap<ZPath, i64>,
-    /// The present parent of the node that was read last: that of the next one is often the same.
-    last_parent: Option<ZPath>,
     with_data: bool,
     /// The bytes of data in all nodes.
     pub(super) bytes: usize,
@@ -43,26 +42,20 @@ pub(super) enum Listing {
     Now,
 }
 
-enum Parent {
-    Present,
-    Denied,
-    Missing,
-}
-
 /// What remains to be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Nothing,
     /// The children of the node that was read.
     List,
-    /// The parent, and then the node again: the cache does not have the parent.
+    /// The parent, and then the node again: the cache does not have this parent.
     ParentFirst,
 }
 
 impl Tree {
     pub(super) fn new(scope: &Arc<Scope>, with_data: bool) -> Self {
         let (scope, nodes) = (Arc::clone(scope), Nodes::new_sync());
-        Self { scope, nodes, listed: HashMap::new(), last_parent: None, with_data, bytes: 0, events: Vec::new() }
+        Self { scope, nodes, listed: HashMap::new(), with_data, bytes: 0, events: Vec::new() }
     }
 
     /// How long the data of a node were when it was last read; `None` if it is not cached.
@@ -71,19 +64,8 @@ impl Tree {
         Some((usize::try_from(stat.data_length).unwrap_or(0), usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
-    /// Whether the cache's parent of this node is older than the node: then it may be another one than that which has the node. The
-    /// `pzxid` of a parent is no less than the `czxid` of any child.
-    pub(super) fn is_parent_older(&self, path: &ZPath, found: &Found) -> bool {
-        let Found::Node(_, stat) = found else { return false };
-        let node = |path: ZPath| self.nodes.get(&Place::new(path)).and_then(Entry::node).map(CachedNode::stat);
-        if *path == self.scope.root || node(path.clone()).is_some_and(|known| known.czxid == stat.czxid) {
-            return false;
-        }
-        path.parent().and_then(node).is_some_and(|parent| parent.pzxid < stat.czxid)
-    }
-
-    /// Applies the answer to a read of the node at `path`, which belongs to the scope.
-    pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing) -> Next {
+    /// Applies the answer to a read of the node at `path`, which belongs to the scope and to this batch.
+    pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing, batch: &Batch) -> Next {
         let known = self.nodes.get(&Place::new(path.clone())).cloned();
         let (data, stat) = match found {
             Found::NoNode => {
@@ -99,18 +81,30 @@ impl Tree {
             }
             Found::Node(data, stat) => (data, stat),
         };
-        match self.parent(path) {
-            Parent::Missing => return Next::ParentFirst,
-            // What is below a node that may not be read does not belong to the cache.
-            Parent::Denied => return Next::Nothing,
-            Parent::Present => {}
+        let known = known.as_ref().and_then(Entry::node);
+        let old = known.filter(|known| known.stat().czxid == stat.czxid);
+        if *path != self.scope.root {
+            let parent = path.parent().map(Place::new);
+            match parent.as_ref().and_then(|parent| self.nodes.get(parent)) {
+                None => return Next::ParentFirst,
+                // What is below a node that may not be read does not belong to the cache.
+                Some(Entry::Denied) => return Next::Nothing,
+                // A parent that is older than the node may be another one than that which has the node: its `pzxid` is no less than the
+                // `czxid` of any child. In one request, both are of the same moment, whatever the `pzxid`: some old servers lose it
+                // (ZOOKEEPER-3125).
+                Some(Entry::Present(parent))
+                    if old.is_none()
+                        && parent.stat().pzxid < stat.czxid
+                        && !batch.iter().any(|(read, _)| read == parent.path()) =>
+                {
+                    return Next::ParentFirst;
+                }
+                Some(Entry::Present(_)) => {}
+            }
         }
-        let old = known.as_ref().and_then(Entry::node);
-        let is_other = old.is_some_and(|old| old.stat().czxid != stat.czxid);
-        if is_other {
+        if old.is_none() && known.is_some() {
             self.remove(path);
         }
-        let old = old.filter(|_| !is_other);
         match old {
             Some(old) if *old.stat() == stat => {}
             // A child came or went, or the ACL was set.
@@ -161,29 +155,8 @@ impl Tree {
         self.listed.clear();
     }
 
-    /// What the cache has of the parent. The root of the cache needs none.
-    fn parent(&mut self, path: &ZPath) -> Parent {
-        let is_parent = |parent: &ZPath| {
-            let dir = if parent.is_root() { "" } else { parent.as_str() };
-            path.as_str().strip_prefix(dir).is_some_and(|name| name.rfind('/') == Some(0))
-        };
-        if *path == self.scope.root || self.last_parent.as_ref().is_some_and(is_parent) {
-            return Parent::Present;
-        }
-        let Some(parent) = path.parent().map(Place::new) else { return Parent::Missing };
-        match self.nodes.get(&parent) {
-            Some(Entry::Present(_)) => {
-                self.last_parent = Some(parent.into_path());
-                Parent::Present
-            }
-            Some(Entry::Denied) => Parent::Denied,
-            None => Parent::Missing,
-        }
-    }
-
     /// Removes a node with everything below it, children first.
     fn remove(&mut self, path: &ZPath) {
-        self.last_parent = None;
         let mut below = vec![Place::new(path.clone())];
         let mut next = 0;
         while let Some(place) = below.get(next) {

@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use curator_client::{CuratorClient, ZPath};
 use futures_util::future::FutureExt as _;
 use tokio::sync::watch;
+use tokio::sync::watch::error::RecvError;
 
 use crate::error::Error;
 
@@ -42,6 +43,20 @@ impl<E: TaskError> RecipeTask<E> {
             ended.send_replace(Some(error));
         });
         Self { client: client.clone(), end }
+    }
+
+    /// Waits for what the task reports over a channel that closes with it: why the task has ended, if it has.
+    pub(crate) async fn reported<T>(&self, reported: impl Future<Output = Result<T, RecvError>>) -> Result<T, E> {
+        let reported = tokio::select! {
+            biased;
+            reported = reported => reported,
+            // In a forked child there is no task.
+            error = self.client.closing() => return Err(error.into()),
+        };
+        match reported {
+            Ok(reported) => Ok(reported),
+            Err(_) => Err(self.ended().await),
+        }
     }
 
     /// Waits until the task has ended, and returns why.

@@ -138,16 +138,9 @@ impl LeaderObserver {
             let known = values.wait_for(|value| *value != ObservedLeader::Unknown).await;
             known.map(|known| known.clone())
         };
-        let known = tokio::select! {
-            biased;
-            // In a forked child there is no task.
-            error = self.client.closing() => return Err(error.into()),
-            known = known => known,
-        };
-        match known {
-            Ok(ObservedLeader::Leader(leader)) => Ok(Some(leader)),
-            Ok(_) => Ok(None),
-            Err(_) => Err(self.task.ended().await),
+        match self.task.reported(known).await? {
+            ObservedLeader::Leader(leader) => Ok(Some(leader)),
+            _ => Ok(None),
         }
     }
 

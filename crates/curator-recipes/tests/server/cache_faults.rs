@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error as ClientError};
-use curator_recipes::{CacheError, CacheState, CuratorCache, Lookup};
+use curator_recipes::{CacheError, CacheEvents, CacheState, CuratorCache, Lookup};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
 use crate::cache::{cache, create, next, planted, shown};
@@ -11,6 +11,18 @@ use crate::support::{
     FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
     client as connected, new_seed, path, proxy, soon, unplug, until,
 };
+
+/// A cache of a planted tree, and a consumer that has got all of it. `its` plants it.
+async fn reported(client: &CuratorClient, its: &CuratorClient, name: &str) -> (String, CuratorCache, CacheEvents) {
+    let root = planted(its, name).await;
+    let cache = cache(client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut events = cache.events();
+    for _ in 0..6 {
+        next(&mut events, &root).await;
+    }
+    (root, cache, events)
+}
 
 async fn is_stale(cache: &CuratorCache) {
     let mut state = cache.state();
@@ -53,13 +65,7 @@ async fn is_the_tree(cache: &CuratorCache, client: &CuratorClient) {
 #[tokio::test]
 async fn a_node_that_was_replaced_while_cut_off_is_reported() {
     let ((proxy, client), its) = (behind_proxy().await, connected().await);
-    let root = planted(&its, "cache-replaced").await;
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    let mut events = cache.events();
-    for _ in 0..6 {
-        next(&mut events, &root).await;
-    }
+    let (root, cache, mut events) = reported(&client, &its, "cache-replaced").await;
     unplug(&proxy, &client).await;
     is_stale(&cache).await;
     // One with the same version, and one with as many changes of children, one of which is another.
@@ -85,13 +91,7 @@ async fn a_node_that_was_replaced_while_cut_off_is_reported() {
 #[tokio::test]
 async fn what_changed_in_an_outage_is_reported_once_in_the_same_session_and_in_a_new_one() {
     let ((proxy, client), its) = (behind_proxy().await, connected().await);
-    let root = planted(&its, "cache-outage").await;
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    let mut events = cache.events();
-    for _ in 0..6 {
-        next(&mut events, &root).await;
-    }
+    let (root, cache, mut events) = reported(&client, &its, "cache-outage").await;
     for (round, is_lost) in [(1, false), (2, true)] {
         unplug(&proxy, &client).await;
         is_stale(&cache).await;

@@ -96,6 +96,19 @@ struct Client {
 }
 
 impl Client {
+    fn new() -> Self {
+        let (scan, changed, replayed, latest) = Default::default();
+        let mut client = Self { tree: tree(), scan, changed, replayed, latest };
+        client.rescan();
+        client
+    }
+
+    fn overflow(&mut self) {
+        self.tree.forget_listings();
+        self.changed.clear();
+        self.rescan();
+    }
+
     fn rescan(&mut self) {
         for place in self.tree.nodes.keys() {
             want(&mut self.scan, place.path().clone(), Listing::IfChanged);
@@ -122,12 +135,10 @@ impl Client {
             want(&mut self.changed, path, Listing::IfNew);
         }
         let mut put_off = Vec::new();
-        let read: Vec<_> = answers.iter().map(|(_, _, path, _)| path.clone()).collect();
+        let batch: Batch = answers.iter().map(|(_, _, path, listing)| (path.clone(), *listing)).collect();
         for (found, names, path, listing) in answers {
-            let has_parent = path.parent().is_some_and(|parent| read.contains(&parent));
-            let is_put_off = self.tree.is_parent_older(&path, &found) && !has_parent
-                || path.parent().is_some_and(|parent| put_off.contains(&parent));
-            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(&path, found, listing) };
+            let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
+            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(&path, found, listing, &batch) };
             match next {
                 Next::List => want(&mut wanted, path.clone(), Listing::Now),
                 Next::ParentFirst => {
@@ -221,9 +232,7 @@ proptest! {
     #[test]
     fn the_nodes_are_those_of_the_server_and_the_events_lead_to_them(steps in proptest::collection::vec(step(), 1..120)) {
         let mut server = Server::default();
-        let (scan, changed, replayed, latest) = Default::default();
-        let mut client = Client { tree: tree(), scan, changed, replayed, latest };
-        client.rescan();
+        let mut client = Client::new();
         for step in steps {
             match step {
                 Step::Create(node) => server.create(PATHS[node]),
@@ -244,11 +253,7 @@ proptest! {
                     server.events.clear();
                     client.rescan();
                 }
-                Step::Overflow => {
-                    client.tree.forget_listings();
-                    client.changed.clear();
-                    client.rescan();
-                }
+                Step::Overflow => client.overflow(),
             }
         }
         let mut rounds = 0;
@@ -274,6 +279,29 @@ proptest! {
     }
 }
 
+/// The event of such a node was read together with its parent, before the listing.
+#[test]
+fn a_node_that_a_listing_has_named_is_not_lost_in_an_overflow() {
+    let (mut client, mut server) = (Client::new(), Server::default());
+    server.create("/r");
+    while !(client.scan.is_empty() && client.changed.is_empty() && server.events.is_empty()) {
+        client.read(&mut server, usize::MAX);
+    }
+    for node in ["/r/a", "/r/a/x"] {
+        server.create(node);
+    }
+    // Nothing yet; the root and its child; the child's children.
+    for count in [0, 2, 1] {
+        client.read(&mut server, count);
+    }
+    assert_eq!((client.tree.nodes.size(), client.changed.len()), (2, 1));
+    client.overflow();
+    while !client.scan.is_empty() {
+        client.read(&mut server, usize::MAX);
+    }
+    assert_eq!(client.tree.nodes.size(), 3);
+}
+
 /// The parent was deleted when it was read, and created again before its child was.
 #[test]
 fn a_child_without_its_parent_is_read_again_after_it() {
@@ -281,12 +309,12 @@ fn a_child_without_its_parent_is_read_again_after_it() {
     for node in ["/r", "/r/a", "/r/a/x"] {
         server.create(node);
     }
-    tree.found(&path("/r"), server.read(&path("/r")), Listing::IfNew);
+    tree.found(&path("/r"), server.read(&path("/r")), Listing::IfNew, &Batch::new());
     let child = || server.read(&path("/r/a/x"));
-    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew), Next::ParentFirst);
+    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &Batch::new()), Next::ParentFirst);
     assert_eq!(tree.nodes.size(), 1);
-    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew);
-    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew), Next::Nothing);
+    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew, &Batch::new());
+    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &Batch::new()), Next::Nothing);
     assert_eq!(tree.nodes.size(), 3);
 }
 
@@ -295,19 +323,21 @@ fn what_is_denied_has_nothing_below_it() {
     let (mut tree, mut server) = (tree(), Server::default());
     for node in ["/r", "/r/a", "/r/a/x"] {
         server.create(node);
-        tree.found(&path(node), server.read(&path(node)), Listing::IfNew);
+    }
+    for node in ["/r", "/r/a", "/r/a/x"] {
+        tree.found(&path(node), server.read(&path(node)), Listing::IfNew, &Batch::new());
     }
     tree.events.clear();
-    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew);
+    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &Batch::new());
     let gone: Vec<_> = tree.events.drain(..).collect();
     assert!(
         matches!(&gone[..], [CacheEvent::Deleted(x), CacheEvent::Deleted(a)] if x.path().name() == "x" && a.path().name() == "a")
     );
     // The event of a server that sends such ones.
-    assert_eq!(tree.found(&path("/r/a/x"), server.read(&path("/r/a/x")), Listing::IfNew), Next::Nothing);
+    assert_eq!(tree.found(&path("/r/a/x"), server.read(&path("/r/a/x")), Listing::IfNew, &Batch::new()), Next::Nothing);
     assert_eq!((tree.nodes.size(), tree.bytes, tree.events.len()), (2, 1, 0));
-    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew);
-    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew);
+    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &Batch::new());
+    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew, &Batch::new());
     assert!(matches!(&tree.events[..], [CacheEvent::Created(_)]));
 }
 
@@ -338,9 +368,9 @@ fn requests_and_their_answers_are_bounded() {
     // What is known counts more than the mean.
     let mut stat = Stat::default();
     stat.data_length = 1 << 20;
-    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew);
+    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &Batch::new());
     for leaf in leaves(10) {
-        tree.found(&leaf, Found::Node(Vec::new(), stat), Listing::IfNew);
+        tree.found(&leaf, Found::Node(Vec::new(), stat), Listing::IfNew, &Batch::new());
         want(&mut wanted, leaf, Listing::IfNew);
     }
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
