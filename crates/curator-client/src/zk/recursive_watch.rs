@@ -119,19 +119,13 @@ pub(crate) struct Removals {
 #[derive(Default)]
 struct Unwanted {
     watchers: Vec<PersistentWatcher>,
-    /// Requests that set watches, whose callers do not wait for the answers.
-    requested: Vec<Abandoned>,
+    /// Requests that set watches, whose callers do not wait for the answers, and their connections.
+    requested: Vec<(Answer, SessionTask)>,
     /// The session is over: nothing is kept any more.
     is_over: bool,
 }
 
 type Answer = BoxFuture<'static, Result<RecursiveWatch, ZkError>>;
-
-struct Abandoned {
-    answer: Answer,
-    /// That of the connection over which the request was sent.
-    task: SessionTask,
-}
 
 /// The right to set a watch.
 pub(crate) struct Setting<'a> {
@@ -156,25 +150,24 @@ impl Removals {
     /// Ends the connections over which a watch was requested whose caller does not wait for the answer: its events would find the
     /// request still in flight, where the client crate is not safe. The session goes on over another connection.
     pub(crate) fn abandon_requests(&self) {
-        let tasks: Vec<_> = self.unwanted().requested.iter().map(|request| request.task.clone()).collect();
+        let tasks: Vec<_> = self.unwanted().requested.iter().map(|(_, task)| task.clone()).collect();
         // This wakes the connections.
         tasks.iter().for_each(|task| task.abort(LinkEnd::Lost));
     }
 
     fn add(&self, watcher: PersistentWatcher) {
-        self.keep(watcher, |unwanted, watcher| unwanted.watchers.push(watcher));
+        self.keep(|unwanted| unwanted.watchers.push(watcher));
         self.remove();
     }
 
     /// Keeps what the session still has to deal with.
-    fn keep<T>(&self, item: T, keep: impl FnOnce(&mut Unwanted, T)) {
+    fn keep(&self, keep: impl FnOnce(&mut Unwanted)) {
         let mut unwanted = self.unwanted();
         if unwanted.is_over {
-            // Dropped after the lock: this may wake the connection.
+            // Before what `keep` owns, which may wake the connection.
             drop(unwanted);
-            drop(item);
         } else {
-            keep(&mut unwanted, item);
+            keep(&mut unwanted);
         }
     }
 
@@ -214,7 +207,7 @@ impl Setting<'_> {
         if !self.removals.unwanted().requested.is_empty() {
             confirm().await?;
             let requested = std::mem::take(&mut self.removals.unwanted().requested);
-            for Abandoned { answer, task } in requested {
+            for (answer, task) in requested {
                 match answer.now_or_never() {
                     // If the watch was set after all, it joins the unwanted ones.
                     Some(answer) => drop(answer),
@@ -262,8 +255,8 @@ impl Future for Requested {
 impl Drop for Requested {
     fn drop(&mut self) {
         if let (Some(answer), Some(removals)) = (self.answer.take(), self.removals.upgrade()) {
-            let abandoned = Abandoned { answer, task: self.task.clone() };
-            removals.keep(abandoned, |unwanted, abandoned| unwanted.requested.push(abandoned));
+            let task = self.task.clone();
+            removals.keep(|unwanted| unwanted.requested.push((answer, task)));
         }
     }
 }

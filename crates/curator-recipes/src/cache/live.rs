@@ -212,12 +212,12 @@ impl LiveTree {
                 Ok(is_applied) => is_complete &= is_applied,
                 Err(stopped) => {
                     self.batches.fail();
-                    let unread = in_flight.into_iter().flat_map(|(batch, _)| batch);
-                    let unread = batch.into_iter().chain(unread);
-                    for (path, listing) in
-                        unread.chain(wanted.into_iter().map(|(place, listing)| (place.into_path(), listing)))
-                    {
-                        want(self.wanted(), path, listing);
+                    let unread = batch.into_iter().chain(in_flight.into_iter().flat_map(|(batch, _)| batch));
+                    for (path, listing) in unread {
+                        want(&mut wanted, path, listing);
+                    }
+                    for (place, listing) in wanted {
+                        want(self.wanted(), place.into_path(), listing);
                     }
                     return Err(stopped);
                 }

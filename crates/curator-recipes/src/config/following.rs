@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::decoder::{Decoder, IfAbsent};
 use super::{ConfigError, ConfigStatus};
-use crate::engine::follow::{Followed, Follower};
+use crate::engine::follow::{Followed, Follower, fired};
 use crate::engine::known::{Known, KnownState as _};
 use crate::engine::log::Truncated;
 
@@ -33,14 +33,7 @@ impl<T: Send + Sync> Followed for Following<T> {
     type State = (Option<Arc<T>>, ConfigStatus);
 
     async fn changed(&mut self) {
-        if let Some((session, watch)) = &mut self.watch {
-            tokio::select! {
-                biased;
-                // The connection of a session that is over may look open for a while.
-                _ = session.ended() => {}
-                _ = watch.fired() => {}
-            }
-            self.watch = None;
+        if fired(&mut self.watch).await.is_some() {
             self.status.forget();
         }
     }

@@ -1,6 +1,6 @@
 //! Follows a node: reads it and sets a watch, waits until the watch fires, and reads again.
 
-use curator_client::{CuratorClient, Error, RecipeSupport as _, Result, Retrier};
+use curator_client::{CuratorClient, Error, RecipeSupport as _, Result, Retrier, Session, Watch, WatchEvent};
 
 /// A node that can be followed.
 ///
@@ -67,4 +67,17 @@ impl<F: Followed> Follower<F> {
             }
         }
     }
+}
+
+/// Waits until a watch has fired, or its session is over: the connection of such a session may look open for a while. Returns `None`,
+/// at once, if there is no watch, and leaves none.
+pub(crate) async fn fired(watch: &mut Option<(Session, Watch)>) -> Option<WatchEvent> {
+    let (session, set) = watch.as_mut()?;
+    let event = tokio::select! {
+        biased;
+        _ = session.ended() => WatchEvent::SessionEnded,
+        event = set.fired() => event,
+    };
+    *watch = None;
+    Some(event)
 }

@@ -3,6 +3,7 @@
 use curator_client::{CuratorClient, Error as ClientError, Session, Watch, WatchEvent, ZPath};
 use curator_protocol::StandardLockInternalsDriver;
 
+use crate::engine::follow::fired;
 use crate::error::Result;
 use crate::lock::Participant;
 use crate::lock::participants::{Listed, Numbers};
@@ -27,15 +28,7 @@ impl QueueHead {
 
     /// Waits until the watch has fired, or its session is over; returns at once if there is none.
     pub(super) async fn changed(&mut self) {
-        let Some((session, watch)) = &mut self.watch else { return };
-        // The connection of a session that is over may look open for a while.
-        let event = tokio::select! {
-            biased;
-            _ = session.ended() => WatchEvent::SessionEnded,
-            event = watch.fired() => event,
-        };
-        self.watch = None;
-        if event == WatchEvent::Deleted && !self.first.is_empty() {
+        if fired(&mut self.watch).await == Some(WatchEvent::Deleted) && !self.first.is_empty() {
             self.first.remove(0);
         }
     }
