@@ -259,44 +259,6 @@ from_errors_of_options!(
     InvalidTlsOptions
 );
 
-/// The methods of the error of a recipe that has a task and changes nothing on the servers.
-macro_rules! error_of_reads {
-    ($error:ident, $cause:ident in $causes:pat, closed: $closed:pat) => {
-        impl $error {
-            /// Whether the call can succeed if it is repeated, with nothing else changed.
-            #[must_use]
-            pub fn is_retryable(&self) -> bool {
-                matches!(self, $causes if $cause.is_retryable())
-            }
-
-            /// Whether the cause is that this program has closed the recipe or the client.
-            #[must_use]
-            pub fn is_closed(&self) -> bool {
-                matches!(self, $closed)
-            }
-
-            /// Whether the operation may have been applied. The recipe changes nothing on the servers.
-            #[must_use]
-            pub fn outcome(&self) -> curator_client::Outcome {
-                curator_client::Outcome::NotApplied
-            }
-        }
-
-        impl From<curator_client::InvalidPath> for $error {
-            fn from(error: curator_client::InvalidPath) -> Self {
-                Self::Client(error.into())
-            }
-        }
-
-        impl crate::engine::task::TaskError for $error {
-            fn panicked(path: ZPath, message: String) -> Self {
-                Self::Panicked { path, message }
-            }
-        }
-    };
-}
-pub(crate) use error_of_reads;
-
 /// How often and for how long something failed, to stand before what happened last.
 fn repeated(attempts: u32, failing_for: Duration) -> String {
     // Nobody wants to read nanoseconds.

@@ -2,7 +2,7 @@
 
 use curator_client::{Error as ClientError, ZPath};
 
-use crate::error::error_of_reads;
+use crate::engine::task::error_of_reads;
 
 /// What can go wrong with a [`CuratorCache`](crate::CuratorCache).
 #[derive(Debug, Clone, thiserror::Error)]

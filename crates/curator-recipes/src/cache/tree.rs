@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use curator_client::{Stat, ZPath};
 
-use super::batches::Batch;
 use super::events::CacheEvent;
 use super::place::Place;
 use super::scope::Scope;
@@ -65,7 +64,7 @@ impl Tree {
     }
 
     /// Applies the answer to a read of the node at `path`, which belongs to the scope and to this batch.
-    pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing, batch: &Batch) -> Next {
+    pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing, batch: &[(ZPath, Listing)]) -> Next {
         let known = self.nodes.get(&Place::new(path.clone())).cloned();
         let (data, stat) = match found {
             Found::NoNode => {

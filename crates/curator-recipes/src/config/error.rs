@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use curator_client::{Error as ClientError, ZPath};
 
-use crate::error::error_of_reads;
+use crate::engine::task::error_of_reads;
 
 /// What can go wrong with a [`Config`](crate::Config).
 #[derive(Debug, Clone, thiserror::Error)]

@@ -23,6 +23,44 @@ impl TaskError for Error {
     }
 }
 
+/// The methods of the error of a recipe that has a task and changes nothing on the servers.
+macro_rules! error_of_reads {
+    ($error:ident, $cause:ident in $causes:pat, closed: $closed:pat) => {
+        impl $error {
+            /// Whether the call can succeed if it is repeated, with nothing else changed.
+            #[must_use]
+            pub fn is_retryable(&self) -> bool {
+                matches!(self, $causes if $cause.is_retryable())
+            }
+
+            /// Whether the cause is that this program has closed the recipe or the client.
+            #[must_use]
+            pub fn is_closed(&self) -> bool {
+                matches!(self, $closed)
+            }
+
+            /// Whether the operation may have been applied. The recipe changes nothing on the servers.
+            #[must_use]
+            pub fn outcome(&self) -> curator_client::Outcome {
+                curator_client::Outcome::NotApplied
+            }
+        }
+
+        impl From<curator_client::InvalidPath> for $error {
+            fn from(error: curator_client::InvalidPath) -> Self {
+                Self::Client(error.into())
+            }
+        }
+
+        impl crate::engine::task::TaskError for $error {
+            fn panicked(path: curator_client::ZPath, message: String) -> Self {
+                Self::Panicked { path, message }
+            }
+        }
+    };
+}
+pub(crate) use error_of_reads;
+
 /// A task on the client's runtime. Clones are handles to the same task, which none of them keeps running.
 ///
 /// The rules are in `docs/adr/0040`: the task owns no handle of its recipe, and ends when the recipe's command channel closes.

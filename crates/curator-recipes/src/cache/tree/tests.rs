@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::batches::{Batches, Wanted, reads, want};
+use super::super::batches::{Batch, Batches, Wanted, reads, want};
 use super::*;
 
 fn path(text: &str) -> ZPath {
@@ -309,12 +309,12 @@ fn a_child_without_its_parent_is_read_again_after_it() {
     for node in ["/r", "/r/a", "/r/a/x"] {
         server.create(node);
     }
-    tree.found(&path("/r"), server.read(&path("/r")), Listing::IfNew, &Batch::new());
+    tree.found(&path("/r"), server.read(&path("/r")), Listing::IfNew, &[]);
     let child = || server.read(&path("/r/a/x"));
-    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &Batch::new()), Next::ParentFirst);
+    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]), Next::ParentFirst);
     assert_eq!(tree.nodes.size(), 1);
-    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew, &Batch::new());
-    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &Batch::new()), Next::Nothing);
+    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew, &[]);
+    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]), Next::Nothing);
     assert_eq!(tree.nodes.size(), 3);
 }
 
@@ -325,19 +325,19 @@ fn what_is_denied_has_nothing_below_it() {
         server.create(node);
     }
     for node in ["/r", "/r/a", "/r/a/x"] {
-        tree.found(&path(node), server.read(&path(node)), Listing::IfNew, &Batch::new());
+        tree.found(&path(node), server.read(&path(node)), Listing::IfNew, &[]);
     }
     tree.events.clear();
-    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &Batch::new());
+    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &[]);
     let gone: Vec<_> = tree.events.drain(..).collect();
     assert!(
         matches!(&gone[..], [CacheEvent::Deleted(x), CacheEvent::Deleted(a)] if x.path().name() == "x" && a.path().name() == "a")
     );
     // The event of a server that sends such ones.
-    assert_eq!(tree.found(&path("/r/a/x"), server.read(&path("/r/a/x")), Listing::IfNew, &Batch::new()), Next::Nothing);
+    assert_eq!(tree.found(&path("/r/a/x"), server.read(&path("/r/a/x")), Listing::IfNew, &[]), Next::Nothing);
     assert_eq!((tree.nodes.size(), tree.bytes, tree.events.len()), (2, 1, 0));
-    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &Batch::new());
-    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew, &Batch::new());
+    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &[]);
+    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew, &[]);
     assert!(matches!(&tree.events[..], [CacheEvent::Created(_)]));
 }
 
@@ -368,9 +368,9 @@ fn requests_and_their_answers_are_bounded() {
     // What is known counts more than the mean.
     let mut stat = Stat::default();
     stat.data_length = 1 << 20;
-    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &Batch::new());
+    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
     for leaf in leaves(10) {
-        tree.found(&leaf, Found::Node(Vec::new(), stat), Listing::IfNew, &Batch::new());
+        tree.found(&leaf, Found::Node(Vec::new(), stat), Listing::IfNew, &[]);
         want(&mut wanted, leaf, Listing::IfNew);
     }
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
