@@ -78,7 +78,7 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self.open_within(None).await
     }
 
-    /// As [`open`](Self::open), for at most this long.
+    /// As [`open`](Self::open), for at most this long. Zero looks once, and retries nothing.
     ///
     /// # Errors
     ///
@@ -110,13 +110,15 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
 
     async fn open_within(self, timeout: Option<Duration>) -> Result<Config<T>, ConfigError> {
         let (client, path, mut following) = (self.client.clone(), self.path.clone(), self.following());
+        let once = timeout == Some(Duration::ZERO);
+        let limit = timeout.filter(|_| !once).map_or(Deadline::NEVER, Deadline::after);
         let first = tokio::select! {
             biased;
             error = client.closing() => Err(error.into()),
-            first = AssertUnwindSafe(first(&mut following)).catch_unwind() => {
+            first = AssertUnwindSafe(first(&mut following, once)).catch_unwind() => {
                 first.unwrap_or_else(|panic| Err(ConfigError::panicked(path, panic_message(panic))))
             }
-            () = client.sleep_until(timeout.map_or(Deadline::NEVER, Deadline::after)) => {
+            () = client.sleep_until(limit) => {
                 Err(following.node.no_value(timeout.unwrap_or_default()))
             }
         };

@@ -103,15 +103,27 @@ impl<T> Following<T> {
     }
 }
 
-/// Reads until there is a value.
-pub(super) async fn first<T: Send + Sync>(following: &mut Follower<Following<T>>) -> Result<Arc<T>, ConfigError> {
+/// Reads until there is a value; `once`, if nothing may be waited for or retried.
+pub(super) async fn first<T: Send + Sync>(
+    following: &mut Follower<Following<T>>,
+    once: bool,
+) -> Result<Arc<T>, ConfigError> {
     loop {
-        let (value, read) = following.next().await?;
+        let (value, read) = if once {
+            let timed_out =
+                |cause| ConfigError::TimedOut { path: following.node.path.clone(), after: Duration::ZERO, cause };
+            following.node.client.check_connected().map_err(timed_out)?;
+            following.node.read().await?
+        } else {
+            following.next().await?
+        };
         following.node.status.set(read.clone());
         match (value, read) {
             (Some(value), _) => return Ok(value),
             (None, ConfigStatus::Invalid { error }) => return Err(error),
-            _ if matches!(following.node.decoder.if_absent, IfAbsent::Fail) => return Err(following.node.absent()),
+            _ if once || matches!(following.node.decoder.if_absent, IfAbsent::Fail) => {
+                return Err(following.node.absent());
+            }
             _ => {}
         }
     }
