@@ -103,7 +103,9 @@
 // Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod atomic;
 mod cache;
+mod codec;
 mod config;
 mod debug;
 pub mod driver;
@@ -123,9 +125,11 @@ mod wait;
 
 pub use curator_client as client;
 
+pub use crate::atomic::{AtomicValue, AtomicValueError, DistributedAtomicLong, DistributedAtomicValue, IdGenerator};
 pub use crate::cache::{
     CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot,
 };
+pub use crate::codec::{BigEndian, CodecError, ValueCodec};
 pub use crate::config::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
 #[doc(inline)]
 pub use crate::driver::ParticipantKind;
@@ -168,6 +172,9 @@ mod tests {
         is_send_and_sync::<InterProcessSemaphoreV2>();
         is_send_and_sync::<InterProcessMultiLock>();
         is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
+        is_send_and_sync::<DistributedAtomicLong>();
+        is_send_and_sync::<IdGenerator>();
+        is_send_and_sync::<AtomicValueError>();
         is_send_and_sync::<CuratorCache>();
         is_send_and_sync::<CuratorCacheBuilder>();
         is_send_and_sync::<Snapshot>();

@@ -15,7 +15,7 @@ use crate::node::protected::ProtectionId;
 use crate::operation::{Created, NodeSpec, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
 use crate::retrier::Retrier;
-use crate::retry_policy::Unlimited;
+use crate::retry_policy::{RetryPolicy, Unlimited};
 use crate::session::Session;
 use crate::state::ConnectionState;
 use crate::timer::Deadline;
@@ -29,6 +29,10 @@ pub trait RecipeSupport: Sealed {
     /// A [`Retrier`] with this client's policy, for an operation that is not simply "the same call again".
     #[must_use]
     fn retrier(&self) -> Retrier;
+
+    /// A [`Retrier`] with this policy, for failures that are not those of the connection.
+    #[must_use]
+    fn retrier_with(&self, policy: Arc<dyn RetryPolicy>) -> Retrier;
 
     /// A [`Retrier`] that does not give up until the client closes, for duties that must be carried out. It pauses for
     /// 50 ms to 1 s.
@@ -125,12 +129,15 @@ impl Sealed for CuratorClient {}
 
 impl RecipeSupport for CuratorClient {
     fn retrier(&self) -> Retrier {
-        Retrier::new(Arc::clone(&self.inner.retry_policy), &self.inner.timer, &self.inner.options.name)
-            .until(&self.inner.closing)
+        self.retrier_with(Arc::clone(&self.inner.retry_policy))
+    }
+
+    fn retrier_with(&self, policy: Arc<dyn RetryPolicy>) -> Retrier {
+        Retrier::new(policy, &self.inner.timer, &self.inner.options.name).until(&self.inner.closing)
     }
 
     fn persistent_retrier(&self) -> Retrier {
-        Retrier::new(Arc::new(Unlimited), &self.inner.timer, &self.inner.options.name).until(&self.inner.closing)
+        self.retrier_with(Arc::new(Unlimited))
     }
 
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {

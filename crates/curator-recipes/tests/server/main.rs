@@ -9,6 +9,8 @@
 
 mod acl;
 mod acquire_failed;
+mod atomic;
+mod atomic_faults;
 mod bad_input;
 mod cache;
 mod cache_faults;

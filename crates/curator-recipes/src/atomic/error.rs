@@ -1,0 +1,116 @@
+//! What can go wrong with an atomic value.
+
+use std::sync::Arc;
+
+use curator_client::{Error as ClientError, InvalidPath, Outcome, ZPath};
+
+use crate::error::Error;
+
+/// What can go wrong with a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AtomicValueError {
+    /// An error of the client. Nothing was changed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The mutex of a value that is [promoted to a lock](crate::DistributedAtomicValue::promoted_to_lock) was not acquired. Nothing
+    /// was changed.
+    #[error("the mutex of {path} was not acquired: {cause}")]
+    Lock {
+        /// The node of the value.
+        path: ZPath,
+        /// Why.
+        #[source]
+        cause: Box<Error>,
+    },
+    /// Other clients changed the value each time between the read and the write, until the retry policy gave up. Nothing was changed.
+    #[error("{path} was not changed: other clients were first in all of {attempts} attempts")]
+    Contended {
+        /// The node.
+        path: ZPath,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The answer was lost: the value may or may not have been changed. Another attempt could change it twice.
+    #[error("it is not known whether {path} was changed, and it cannot safely be tried again: {cause}")]
+    OutcomeUnknown {
+        /// The node.
+        path: ZPath,
+        /// What happened.
+        #[source]
+        cause: ClientError,
+    },
+    /// The sum is greater or less than the type can have. Nothing was changed.
+    #[error("{path} is {value}: adding {delta} overflows")]
+    Overflow {
+        /// The node.
+        path: ZPath,
+        /// The value.
+        value: i64,
+        /// What was to be added.
+        delta: i64,
+    },
+    /// The change of an [`update`](crate::DistributedAtomicValue::update) was declined by the caller's function. Nothing was changed.
+    #[error("{path} was not changed: the update was declined")]
+    Declined {
+        /// The node.
+        path: ZPath,
+    },
+    /// The node's data is not a value. [`force_set`](crate::DistributedAtomicValue::force_set) repairs that.
+    #[error("{path} has no such value: {cause}")]
+    Invalid {
+        /// The node.
+        path: ZPath,
+        /// Why not.
+        cause: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// Another process has used the receipt: each must have a different one. The next call takes the receipt over.
+    #[error("the receipt {receipt} is in use by another process; it is {}known whether {path} was changed", if *is_in_doubt { "not " } else { "" })]
+    ReceiptInUse {
+        /// The node of the value.
+        path: ZPath,
+        /// The receipt.
+        receipt: ZPath,
+        /// Whether a change of ours may have been applied before.
+        is_in_doubt: bool,
+    },
+}
+
+impl AtomicValueError {
+    /// Whether the call can succeed if it is repeated, with nothing else changed. See [`outcome`](Self::outcome) before you do.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Client(error) => error.is_retryable(),
+            Self::Lock { cause, .. } => cause.is_retryable(),
+            Self::Contended { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the cause is that this program has closed the client.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Client(error) | Self::OutcomeUnknown { cause: error, .. } => matches!(error, ClientError::Closed),
+            Self::Lock { cause, .. } => cause.is_closed(),
+            _ => false,
+        }
+    }
+
+    /// Whether the value may have been changed.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::OutcomeUnknown { .. } | Self::ReceiptInUse { is_in_doubt: true, .. } => Outcome::Unknown,
+            Self::Client(error) => error.outcome(),
+            _ => Outcome::NotApplied,
+        }
+    }
+}
+
+impl From<InvalidPath> for AtomicValueError {
+    fn from(error: InvalidPath) -> Self {
+        Self::Client(error.into())
+    }
+}

@@ -1,0 +1,118 @@
+//! Ids that no other process gets.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use curator_client::{CuratorClient, NodePath, ZPath};
+use tokio::sync::Semaphore;
+
+use super::{DistributedAtomicLong, Result};
+use crate::debug::debug_line;
+
+/// Generates ids that no other generator on the same path has given, from 0 on. They are taken from the servers in blocks: one change
+/// of a [`DistributedAtomicLong`], two requests, is enough for a whole block.
+///
+/// Curator's `CachedAtomicLong`, with the same node.
+///
+/// ```no_run
+/// use curator_recipes::IdGenerator;
+/// use curator_recipes::client::CuratorClient;
+///
+/// # async fn example() -> Result<(), curator_recipes::AtomicValueError> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let ids = IdGenerator::new(&client, "/ids/orders", 1000)?;
+/// println!("order {}", ids.next().await?);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - *Unique*: no id is given twice, in any process, as long as the node is not deleted or set by others.
+/// - *Increasing* in one generator, its clones included. Between processes the blocks are in the order in which they were taken.
+/// - *With gaps*: the rest of a block is lost when its process ends, and a whole block when the answer to its change is.
+///
+/// Clones share the block.
+#[derive(Clone)]
+pub struct IdGenerator {
+    counter: DistributedAtomicLong,
+    block: u32,
+    shared: Arc<Shared>,
+}
+
+debug_line!(IdGenerator, |ids| path: ids.path(), block: ids.block);
+
+struct Shared {
+    /// The ids of the block that were not given.
+    left: Mutex<Range<i64>>,
+    /// For the one that takes the next block.
+    taking: Semaphore,
+}
+
+impl IdGenerator {
+    /// Creates a generator with the counter at `path`, which takes `block` ids at a time; 0 counts as 1. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn new(client: &CuratorClient, path: impl NodePath, block: u32) -> Result<Self> {
+        Ok(Self::of(DistributedAtomicLong::new(client, path)?, block))
+    }
+
+    /// As [`new`](Self::new), with a counter that has a retry policy, for example. A receipt is of no use: what is not known to be
+    /// applied is skipped.
+    #[must_use]
+    pub fn of(counter: DistributedAtomicLong, block: u32) -> Self {
+        let shared = Shared { left: Mutex::new(0..0), taking: Semaphore::new(1) };
+        Self { counter, block: block.max(1), shared: Arc::new(shared) }
+    }
+
+    /// The counter's full path on the server, including chroot and namespace.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        self.counter.path()
+    }
+
+    /// The next id. Sends nothing, unless the block is used up; then one caller takes the next block, and the others wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`DistributedAtomicLong::add`], except [`OutcomeUnknown`](crate::AtomicValueError::OutcomeUnknown) for a cause that can
+    /// be retried: the next block is taken instead.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future gives no id. If it was taking a block, that block may be skipped.
+    pub async fn next(&self) -> Result<i64> {
+        if let Some(id) = self.shared.left().next() {
+            return Ok(id);
+        }
+        // It is never closed.
+        let _taking = self.shared.taking.acquire().await.ok();
+        // Another one may have taken a block meanwhile.
+        if let Some(id) = self.shared.left().next() {
+            return Ok(id);
+        }
+        let end = self.take().await?;
+        let mut left = self.shared.left();
+        *left = end - i64::from(self.block) + 1..end;
+        Ok(end - i64::from(self.block))
+    }
+
+    /// Takes a block; returns its end.
+    async fn take(&self) -> Result<i64> {
+        loop {
+            match self.counter.add(i64::from(self.block)).await {
+                Ok(taken) => return Ok(taken.post_value),
+                Err(super::AtomicValueError::OutcomeUnknown { cause, .. }) if cause.is_retryable() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn left(&self) -> MutexGuard<'_, Range<i64>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,103 @@
+//! How values of the user's types are stored in nodes.
+
+use std::error::Error;
+
+/// Why a value cannot be encoded or decoded.
+pub type CodecError = Box<dyn Error + Send + Sync>;
+
+/// Encodes values of type `T` as the data of a node, and decodes them.
+///
+/// A pair of functions is a codec: `(|value: &String| value.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()))`.
+pub trait ValueCodec<T>: Send + Sync + 'static {
+    /// The data of the node that is to have this value.
+    fn encode(&self, value: &T) -> Vec<u8>;
+
+    /// The value of a node with this data.
+    ///
+    /// # Errors
+    ///
+    /// When the data is not that of a value.
+    fn decode(&self, data: &[u8]) -> Result<T, CodecError>;
+}
+
+impl<T, E, D, F> ValueCodec<T> for (E, D)
+where
+    E: Fn(&T) -> Vec<u8> + Send + Sync + 'static,
+    D: Fn(&[u8]) -> Result<T, F> + Send + Sync + 'static,
+    F: Into<CodecError>,
+{
+    fn encode(&self, value: &T) -> Vec<u8> {
+        self.0(value)
+    }
+
+    fn decode(&self, data: &[u8]) -> Result<T, CodecError> {
+        self.1(data).map_err(Into::into)
+    }
+}
+
+/// The codec of numbers: their bytes, the most significant first, as Java's `ByteBuffer` writes them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BigEndian;
+
+/// The data of exactly four bytes.
+impl ValueCodec<i32> for BigEndian {
+    fn encode(&self, value: &i32) -> Vec<u8> {
+        value.to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, data: &[u8]) -> Result<i32, CodecError> {
+        data.try_into().map(i32::from_be_bytes).map_err(|_| format!("expected 4 bytes, found {}", data.len()).into())
+    }
+}
+
+/// Eight bytes. As in Curator, no data is 0, and what follows the eight bytes is ignored.
+impl ValueCodec<i64> for BigEndian {
+    fn encode(&self, value: &i64) -> Vec<u8> {
+        value.to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, data: &[u8]) -> Result<i64, CodecError> {
+        match data.first_chunk() {
+            Some(bytes) => Ok(i64::from_be_bytes(*bytes)),
+            None if data.is_empty() => Ok(0),
+            None => Err(format!("expected 8 bytes, found {}", data.len()).into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_of_java() {
+        assert_eq!(BigEndian.encode(&1_i32), [0, 0, 0, 1]);
+        assert_eq!(BigEndian.encode(&-2_i32), [0xff, 0xff, 0xff, 0xfe]);
+        assert_eq!(BigEndian.encode(&0x0102_0304_i32), [1, 2, 3, 4]);
+        assert_eq!(BigEndian.encode(&0x0102_0304_0506_0708_i64), [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn a_long_may_be_missing_and_may_be_followed_by_more() {
+        let decode = |data: &[u8]| -> Result<i64, CodecError> { BigEndian.decode(data) };
+        assert_eq!(decode(b"").unwrap(), 0);
+        assert_eq!(decode(&[0, 0, 0, 0, 0, 0, 0, 9, 1]).unwrap(), 9);
+        assert_eq!(decode(&[1; 7]).unwrap_err().to_string(), "expected 8 bytes, found 7");
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_is_read_as_it_was_written(long: i64, int: i32) {
+            prop_assert_eq!(BigEndian.decode(&BigEndian.encode(&long)).ok(), Some(long));
+            prop_assert_eq!(BigEndian.decode(&BigEndian.encode(&int)).ok(), Some(int));
+        }
+
+        #[test]
+        fn four_bytes_are_a_number_and_nothing_else_is(data: Vec<u8>) {
+            let decoded: Result<i32, _> = BigEndian.decode(&data);
+            prop_assert_eq!(decoded.is_ok(), data.len() == 4);
+        }
+    }
+}

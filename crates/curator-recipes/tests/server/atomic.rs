@@ -1,0 +1,243 @@
+//! Values and numbers that many clients change, without a fault.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, Outcome, RetryNTimes};
+use curator_recipes::{
+    AtomicValueError, BigEndian, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, InterProcessMutex,
+};
+use curator_test::OpCode;
+use tokio::task::JoinSet;
+
+use crate::support::{behind_proxy, client, path, soon, without_probes};
+
+fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
+    DistributedAtomicLong::new(client, path).unwrap()
+}
+
+fn never_again() -> RetryNTimes {
+    RetryNTimes::new(0, Duration::from_millis(1)).unwrap()
+}
+
+#[tokio::test]
+async fn a_number_is_changed_from_what_it_was() {
+    let (one, path) = (client().await, path("atomic/number"));
+    let number = long(&one, &path);
+    assert_eq!(number.get().await.unwrap(), 0);
+    assert!(one.check_exists(&path).await.unwrap().is_none(), "a read creates nothing");
+    let changed = number.increment().await.unwrap();
+    assert_eq!((changed.pre_value, changed.post_value), (0, 1));
+    let other = long(&client().await, &path);
+    let changed = other.add(41).await.unwrap();
+    assert_eq!((changed.pre_value, changed.post_value), (1, 42));
+    assert_eq!(number.decrement().await.unwrap().post_value, 41);
+    // As Curator has it: eight bytes, and it outlives its clients.
+    let (data, stat) = one.get_data(&path).await.unwrap();
+    assert_eq!((data, stat.ephemeral_owner), (vec![0, 0, 0, 0, 0, 0, 0, 41], 0));
+}
+
+#[tokio::test]
+async fn numbers_that_cannot_be_are_errors_and_change_nothing() {
+    let (client, path) = (client().await, path("atomic/limits"));
+    let number = long(&client, &path);
+    number.force_set(&i64::MAX).await.unwrap();
+    let error = number.increment().await.unwrap_err();
+    assert_eq!(error.to_string(), format!("{} is {}: adding 1 overflows", path, i64::MAX));
+    assert!(!error.is_retryable() && error.outcome() == Outcome::NotApplied);
+    assert_eq!(number.add(-1).await.unwrap().post_value, i64::MAX - 1);
+    number.force_set(&i64::MIN).await.unwrap();
+    assert!(matches!(number.decrement().await, Err(AtomicValueError::Overflow { value: i64::MIN, delta: -1, .. })));
+    assert_eq!(number.get().await.unwrap(), i64::MIN);
+
+    client.set_data(&path, b"seven", None).await.unwrap();
+    for error in [number.get().await.unwrap_err(), number.increment().await.unwrap_err()] {
+        assert_eq!(error.to_string(), format!("{path} has no such value: expected 8 bytes, found 5"));
+        assert_eq!(error.outcome(), Outcome::NotApplied);
+    }
+    // As Curator reads it.
+    client.set_data(&path, b"", None).await.unwrap();
+    assert_eq!(number.increment().await.unwrap().post_value, 1);
+    client.set_data(&path, [0, 0, 0, 0, 0, 0, 0, 7, 7], None).await.unwrap();
+    assert_eq!(number.increment().await.unwrap().post_value, 8);
+}
+
+#[tokio::test]
+async fn a_value_is_initialized_once_and_compared() {
+    let (client, path) = (client().await, path("atomic/initialized"));
+    let number = long(&client, &path);
+    assert!(number.initialize(&5).await.unwrap());
+    assert!(!number.initialize(&6).await.unwrap());
+    assert!(!number.compare_and_set(&6, &7).await.unwrap());
+    assert!(number.compare_and_set(&5, &7).await.unwrap());
+    assert_eq!(number.get().await.unwrap(), 7);
+    client.delete().for_path(&path).await.unwrap();
+    // A missing node is 0.
+    assert!(!number.compare_and_set(&7, &1).await.unwrap());
+    assert!(number.compare_and_set(&0, &1).await.unwrap());
+    assert_eq!(number.get().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_value_of_any_type_has_a_codec() {
+    let (client, path) = (client().await, path("atomic/text"));
+    let codec = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
+    let text = DistributedAtomicValue::with_codec(&client, &path, codec, "nobody".to_owned()).unwrap();
+    assert_eq!(text.get().await.unwrap(), "nobody");
+    let changed = text.update(|text| Some(format!("{text}, worker-1"))).await.unwrap();
+    assert_eq!((&*changed.pre_value, &*changed.post_value), ("nobody", "nobody, worker-1"));
+    let declined = text.update(|text| (!text.contains("worker-1")).then(String::new)).await.unwrap_err();
+    assert!(matches!(&declined, AtomicValueError::Declined { .. }) && !declined.is_retryable());
+    client.set_data(&path, [0xff], None).await.unwrap();
+    let invalid = text.get().await.unwrap_err();
+    assert!(invalid.to_string().contains("invalid utf-8"), "{invalid}");
+    text.force_set(&"repaired".to_owned()).await.unwrap();
+    assert_eq!(client.get_data(&path).await.unwrap().0, b"repaired");
+}
+
+#[tokio::test]
+async fn a_change_is_two_requests_and_a_receipt_costs_one_more_once() {
+    let (proxy, client) = behind_proxy().await;
+    let base = path("atomic/cost");
+    client.create().creating_parent_containers().for_path(format!("{base}/receipts/other"), "").await.unwrap();
+    client.create().for_path(format!("{base}/number"), [0; 8]).await.unwrap();
+    let number = long(&client, &format!("{base}/number"));
+    proxy.reset_counts();
+    for _ in 0..3 {
+        number.increment().await.unwrap();
+    }
+    assert_eq!(without_probes(&proxy), [(OpCode::GetData, 3), (OpCode::SetData, 3)].into());
+
+    let number = number.exactly_once(format!("{base}/receipts/w1")).unwrap();
+    proxy.reset_counts();
+    number.increment().await.unwrap();
+    let first = without_probes(&proxy);
+    assert_eq!((first[&OpCode::GetData], first[&OpCode::Multi]), (2, 1), "{first:?}");
+    proxy.reset_counts();
+    for _ in 0..3 {
+        number.increment().await.unwrap();
+    }
+    assert_eq!(without_probes(&proxy), [(OpCode::GetData, 3), (OpCode::Multi, 3)].into());
+    assert_eq!(number.get().await.unwrap(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_clients_count_together() {
+    let path = path("atomic/together");
+    let mut tasks = JoinSet::new();
+    for number in 0..8 {
+        let (client, path) = (client().await, path.clone());
+        tasks.spawn(async move {
+            let counter = long(&client, &path);
+            let counter = match number % 3 {
+                0 => counter,
+                1 => counter.promoted_to_lock(format!("{path}-lock")).unwrap(),
+                _ => counter.exactly_once(format!("{path}-receipts/w{number}")).unwrap(),
+            };
+            // Others are first again and again.
+            let patient = RetryNTimes::new(1_000, Duration::from_millis(1)).unwrap();
+            let counter = counter.with_retry_policy(patient);
+            let mut values = Vec::new();
+            for _ in 0..20 {
+                values.push(counter.increment().await.unwrap().post_value);
+            }
+            values
+        });
+    }
+    let values = soon(tasks.join_all()).await;
+    assert!(values.iter().all(|values| values.is_sorted()));
+    let all: BTreeSet<_> = values.into_iter().flatten().collect();
+    assert_eq!(all, (1..=160).collect());
+}
+
+/// Another client writes between each read and each write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_never_first_gives_up_or_asks_for_the_mutex() {
+    let (proxy, client) = behind_proxy().await;
+    let (path, other) = (path("atomic/contended"), crate::support::client().await);
+    let number = long(&client, &path).with_retry_policy(never_again());
+    number.increment().await.unwrap();
+    let overtaken = async |change: DistributedAtomicLong| {
+        proxy.reset_counts();
+        proxy.hold_replies(OpCode::GetData);
+        let changing = tokio::spawn(async move { change.increment().await });
+        proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+        long(&other, &path).add(100).await.unwrap();
+        proxy.release_held();
+        changing
+    };
+    let error = soon(overtaken(number.clone()).await).await.unwrap().unwrap_err();
+    assert!(matches!(&error, AtomicValueError::Contended { attempts: 1, .. }), "{error}");
+    assert!(error.is_retryable() && error.outcome() == Outcome::NotApplied);
+    assert_eq!(number.get().await.unwrap(), 101);
+
+    // The mutex is another client's.
+    let lock = format!("{path}-lock");
+    let guard = InterProcessMutex::non_reentrant(&other, &lock).unwrap().acquire().await.unwrap();
+    let promoted = number.clone().promoted_to_lock(&lock).unwrap();
+    let changing = overtaken(promoted).await;
+    crate::support::queue_of(&other, &lock, 2).await;
+    assert_eq!(number.get().await.unwrap(), 201);
+    guard.release().await.unwrap();
+    assert_eq!(soon(changing).await.unwrap().unwrap().post_value, 202);
+    crate::support::nothing_left(&other, &[lock]).await;
+}
+
+#[tokio::test]
+async fn the_paths_are_checked() {
+    let client = client().await;
+    let number = long(&client, "/atomic");
+    assert!(DistributedAtomicLong::new(&client, "atomic").is_err());
+    assert!(number.clone().promoted_to_lock("lock/").is_err());
+    assert!(number.clone().exactly_once("//").is_err());
+    let printed = format!("{:?}", number.exactly_once("/receipts/w1").unwrap());
+    assert_eq!(printed, r#"DistributedAtomicValue { path: "/atomic", receipt: Some("/receipts/w1"), .. }"#);
+}
+
+#[tokio::test]
+async fn a_codec_is_used_in_each_attempt() {
+    struct Counting(Arc<AtomicU32>);
+    impl curator_recipes::ValueCodec<i64> for Counting {
+        fn encode(&self, value: &i64) -> Vec<u8> {
+            BigEndian.encode(value)
+        }
+        fn decode(&self, data: &[u8]) -> Result<i64, curator_recipes::CodecError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            BigEndian.decode(data)
+        }
+    }
+    let (client, decoded) = (client().await, Arc::new(AtomicU32::new(0)));
+    let codec = Counting(Arc::clone(&decoded));
+    let number = DistributedAtomicValue::with_codec(&client, path("atomic/codec"), codec, 7).unwrap();
+    assert_eq!(number.increment().await.unwrap().post_value, 8);
+    assert_eq!(decoded.load(Ordering::Relaxed), 1, "what was written is decoded");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ids_are_given_once_and_a_block_is_two_requests() {
+    let (proxy, client) = behind_proxy().await;
+    let path = path("ids/blocks");
+    let ids = IdGenerator::new(&client, &path, 100).unwrap();
+    assert_eq!(ids.next().await.unwrap(), 0);
+    proxy.reset_counts();
+    let mut tasks = JoinSet::new();
+    for _ in 0..5 {
+        let ids = ids.clone();
+        tasks.spawn(async move {
+            let mut given = Vec::new();
+            for _ in 0..50 {
+                given.push(ids.next().await.unwrap());
+            }
+            given
+        });
+    }
+    let given = tasks.join_all().await;
+    assert!(given.iter().all(|given| given.is_sorted()));
+    assert_eq!(given.into_iter().flatten().collect::<BTreeSet<_>>(), (1..=250).collect());
+    assert_eq!(without_probes(&proxy), [(OpCode::GetData, 2), (OpCode::SetData, 2)].into());
+    // Another generator goes on behind the last block.
+    let others = IdGenerator::new(&crate::support::client().await, &path, 0).unwrap();
+    assert_eq!((others.next().await.unwrap(), others.next().await.unwrap()), (300, 301));
+}

@@ -1,0 +1,205 @@
+//! Values and numbers that many clients change, when answers are lost, connections are cut, and sessions end.
+
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, Outcome, RetryForever};
+use curator_recipes::{AtomicValueError, DistributedAtomicLong, IdGenerator};
+use curator_test::{FaultProxy, OpCode};
+
+use crate::support::{behind_proxy, behind_proxy_with, client, drop_after, end_session, path, soon, unplug};
+
+fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
+    DistributedAtomicLong::new(client, path).unwrap()
+}
+
+fn receipt(path: &str) -> String {
+    format!("{path}-receipts/w1")
+}
+
+/// A client that does not wait for long for what is not answered, and does not give up.
+async fn impatient() -> (FaultProxy, CuratorClient) {
+    let again = RetryForever::new(Duration::from_millis(20)).unwrap();
+    behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500)).retry_policy(again)).await
+}
+
+/// Curator's adds twice here: it takes its own write for that of another client.
+#[tokio::test]
+async fn a_lost_answer_is_unknown_and_not_repeated() {
+    let (proxy, client) = impatient().await;
+    let number = long(&client, &path("atomic-faults/unknown"));
+    let (mut sure, mut unknown) = (0, 0);
+    for round in 0..12 {
+        match round % 4 {
+            0 => proxy.cut_before_reply(OpCode::SetData),
+            1 => proxy.swallow_next_reply(OpCode::SetData),
+            2 => proxy.cut_before_request(OpCode::SetData),
+            _ => {}
+        }
+        match soon(number.increment()).await {
+            Ok(_) => sure += 1,
+            Err(error) => {
+                assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+                assert!(matches!(error, AtomicValueError::OutcomeUnknown { .. }) && !error.is_retryable());
+                unknown += 1;
+            }
+        }
+        proxy.disarm();
+    }
+    let sum = soon(number.get()).await.unwrap();
+    assert!(
+        unknown >= 6 && (sure..=sure + unknown).contains(&sum),
+        "{sure} sure, {unknown} unknown, {sum} in the node"
+    );
+}
+
+#[tokio::test]
+async fn with_a_receipt_a_lost_answer_counts_once() {
+    let (proxy, client) = impatient().await;
+    let path = path("atomic-faults/receipt");
+    let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
+    for round in 0..12 {
+        match round % 4 {
+            0 => proxy.cut_before_reply(OpCode::Multi),
+            1 => proxy.swallow_next_reply(OpCode::Multi),
+            2 => proxy.cut_before_request(OpCode::Multi),
+            _ => {}
+        }
+        let changed = soon(number.increment()).await.unwrap();
+        assert_eq!((changed.pre_value, changed.post_value), (round, round + 1));
+        proxy.disarm();
+    }
+    let (data, stat) = client.get_data(receipt(&path)).await.unwrap();
+    assert!(data.starts_with(b"12 ") && stat.version == 11, "{}", String::from_utf8_lossy(&data));
+    assert_eq!(client.get_children(format!("{path}-receipts")).await.unwrap(), ["w1"]);
+}
+
+#[tokio::test]
+async fn a_receipt_answers_in_the_next_session_too() {
+    let (proxy, client) = behind_proxy().await;
+    let path = path("atomic-faults/session");
+    let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
+    number.increment().await.unwrap();
+    proxy.hold_replies(OpCode::Multi);
+    proxy.reset_counts();
+    let changing = tokio::spawn({
+        let number = number.clone();
+        async move { number.increment().await }
+    });
+    proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
+    end_session(&proxy).await;
+    proxy.release_held();
+    assert_eq!(soon(changing).await.unwrap().unwrap().post_value, 2);
+    assert_eq!(soon(number.increment()).await.unwrap().post_value, 3);
+}
+
+/// At any await; the change may have been applied or not, and the next one knows.
+#[tokio::test]
+async fn a_change_that_was_dropped_is_applied_once_at_most() {
+    let client = client().await;
+    let path = path("atomic-faults/dropped");
+    let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
+    let mut last = 0;
+    for polls in 0..8 {
+        let done = drop_after(number.increment(), polls).await;
+        let next = soon(number.increment()).await.unwrap();
+        assert!((1..=2).contains(&(next.post_value - last)), "{last}, {next:?}");
+        if let Some(done) = done {
+            assert_eq!(done.unwrap().post_value + 1, next.post_value);
+        }
+        last = next.post_value;
+    }
+    let (data, _) = client.get_data(receipt(&path)).await.unwrap();
+    assert!(data.starts_with(format!("{last} ").as_bytes()), "the receipt has counted them all");
+}
+
+#[tokio::test]
+async fn a_restarted_process_takes_its_receipt_over_and_two_at_once_are_told() {
+    let (one, other) = (client().await, client().await);
+    let path = path("atomic-faults/taken");
+    let with_receipt = |client| long(client, &path).exactly_once(receipt(&path)).unwrap();
+    let first = with_receipt(&one);
+    first.increment().await.unwrap();
+    let second = with_receipt(&other);
+    assert_eq!(second.increment().await.unwrap().post_value, 2);
+    let error = first.increment().await.unwrap_err();
+    assert!(matches!(&error, AtomicValueError::ReceiptInUse { is_in_doubt: false, .. }), "{error}");
+    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, false));
+    // It knows of the other one's changes now.
+    assert_eq!(first.increment().await.unwrap().post_value, 3);
+    let (data, _) = one.get_data(receipt(&path)).await.unwrap();
+    assert!(data.starts_with(b"3 "));
+}
+
+#[tokio::test]
+async fn two_at_once_with_a_lost_answer_do_not_know() {
+    let (proxy, one) = behind_proxy().await;
+    let (other, path) = (client().await, path("atomic-faults/doubt"));
+    let with_receipt = |client| long(client, &path).exactly_once(receipt(&path)).unwrap();
+    let first = with_receipt(&one);
+    first.increment().await.unwrap();
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::Multi);
+    let changing = tokio::spawn(async move { first.increment().await });
+    proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
+    with_receipt(&other).increment().await.unwrap();
+    proxy.cut();
+    proxy.release_held();
+    let error = soon(changing).await.unwrap().unwrap_err();
+    assert!(matches!(&error, AtomicValueError::ReceiptInUse { is_in_doubt: true, .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert_eq!(long(&other, &path).get().await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn a_change_waits_through_an_outage() {
+    let (proxy, client) = behind_proxy().await;
+    let path = path("atomic-faults/outage");
+    let number = long(&client, &path);
+    number.increment().await.unwrap();
+    unplug(&proxy, &client).await;
+    let changing = tokio::spawn(async move { number.increment().await });
+    proxy.refuse(false).unwrap();
+    assert_eq!(soon(changing).await.unwrap().unwrap().post_value, 2);
+}
+
+#[tokio::test]
+async fn a_closed_client_changes_nothing() {
+    let client = client().await;
+    let path = path("atomic-faults/closed");
+    let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
+    client.close().await.unwrap();
+    let error = number.increment().await.unwrap_err();
+    assert!(error.is_closed() && error.outcome() == Outcome::NotApplied, "{error}");
+}
+
+/// The value and the receipt are made again; an operator who deletes them can make a change count twice, and that is all.
+#[tokio::test]
+async fn deleted_nodes_are_made_again() {
+    let client = client().await;
+    let path = path("atomic-faults/deleted");
+    let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
+    number.add(5).await.unwrap();
+    client.delete().for_path(&path).await.unwrap();
+    assert_eq!(number.increment().await.unwrap().post_value, 1);
+    client.delete().for_path(receipt(&path)).await.unwrap();
+    let error = number.increment().await.unwrap_err();
+    assert!(matches!(error, AtomicValueError::ReceiptInUse { is_in_doubt: false, .. }), "{error}");
+    assert_eq!(number.increment().await.unwrap().post_value, 2);
+}
+
+#[tokio::test]
+async fn no_id_is_given_twice_after_a_lost_answer() {
+    let (proxy, client) = behind_proxy().await;
+    let path = path("atomic-faults/ids");
+    let ids = IdGenerator::new(&client, &path, 2).unwrap();
+    let mut given = vec![soon(ids.next()).await.unwrap(), soon(ids.next()).await.unwrap()];
+    proxy.cut_before_reply(OpCode::SetData);
+    given.extend([soon(ids.next()).await.unwrap(), soon(ids.next()).await.unwrap()]);
+    // The block that was taken without an answer is skipped.
+    assert_eq!(given, [0, 1, 4, 5]);
+    for polls in 0..6 {
+        drop(drop_after(ids.next(), polls).await);
+        given.push(soon(ids.next()).await.unwrap());
+    }
+    assert!(given.is_sorted_by(|one, next| one < next), "{given:?}");
+}
