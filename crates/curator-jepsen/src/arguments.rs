@@ -69,7 +69,7 @@ pub(crate) struct RunArguments {
     #[arg(long, default_value = "all", value_delimiter = ',', value_name = "NAMES")]
     nemesis: Vec<Choice>,
     /// Which locks: `mutex`, `read-write`, `semaphore`, `multi`, `leader-latch`, `leader-selector`, with commas between, or `all`;
-    /// or `none`, beside caches.
+    /// or `none`, beside caches or counters.
     #[arg(long, default_value = "all", value_parser = all_or::<LockKind>, value_name = "LOCKS")]
     lock: Several<LockKind>,
     /// What stands between a client that has lost its lock and the data: `plain` (nothing), `guarded`, `transaction`, `token`, with
@@ -79,6 +79,9 @@ pub(crate) struct RunArguments {
     /// Each client also keeps a cache of nodes that all clients write to; after each strike it is compared with the servers.
     #[arg(long)]
     cache: bool,
+    /// Each client also increments counters that all clients share, of each kind; their sums are compared at the end.
+    #[arg(long)]
+    counter: bool,
     /// Repeats the decisions of another run. By default a random one, which is printed.
     #[arg(long)]
     seed: Option<u64>,
@@ -87,7 +90,8 @@ pub(crate) struct RunArguments {
     clients: u32,
     /// Other clients of ZooKeeper that do the same work beside ours, three of each, with a mutex each: `curator`, `kazoo`. Beside
     /// leaders, three more of `curator`, with a leader latch and a selector for each of Curator's session error policies. With
-    /// `--cache`, also `curator-caches` and `kazoo-caches`: two of each, with caches of the same nodes.
+    /// `--cache`, also `curator-caches` and `kazoo-caches`: two of each, with caches of the same nodes. With `--counter`, also
+    /// `curator-counters` and `kazoo-counters`: three of each, with a counter for each peer.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     peers: Vec<Peer>,
     /// Where the histories go: an empty or a new directory. By default a temporary one, which is kept unless the run was clean.
@@ -143,6 +147,7 @@ impl RunArguments {
             locks: self.lock.0.clone(),
             variants: self.variant.0.clone(),
             caches: self.cache,
+            counters: self.counter,
             clients: self.clients,
             peers: self.peers.clone(),
             // Short enough to be typed again.

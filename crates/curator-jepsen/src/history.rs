@@ -6,9 +6,11 @@
 use serde::{Deserialize, Serialize};
 
 mod cache;
+mod counter;
 mod files;
 
 pub use cache::{CACHE, CACHE_SLOW, CACHED, CacheSeen, Node};
+pub use counter::{COUNTERS, CounterKind, CounterSeen, RECEIPTS};
 pub use files::{Histories, HistoryError};
 
 /// One line of a history.
@@ -226,6 +228,14 @@ pub enum What {
         /// What became of it.
         outcome: Outcome,
     },
+    /// Of a counter.
+    Counter {
+        /// Which counter: its key.
+        part: String,
+        /// What happened.
+        #[serde(flatten)]
+        seen: CounterSeen,
+    },
     /// Of a cache, or of what it copies.
     Cache {
         /// Which cache: the key of a part.
@@ -257,6 +267,7 @@ impl What {
             | Self::Resting
             | Self::Closed { .. }
             | Self::NotAcquired { .. }
+            | Self::Counter { .. }
             | Self::Cache { .. } => None,
         }
     }

@@ -14,4 +14,4 @@ pub mod store_protocol;
 pub mod work;
 pub mod worker;
 
-pub use scene::{Process, boottime_offset, exec_tied};
+pub use scene::{Process, boottime_offset, counter_value, exec_tied};

@@ -22,7 +22,7 @@ const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 /// Another client's recipes, with the same work: `lock-set` in the variant `plain`. `cargo xtask jepsen` prepares what they
 /// need.
 ///
-/// Caches write nothing: they copy what our workers write.
+/// Caches write nothing: they copy what our workers write. Counters increment a node that only they use.
 ///
 /// Their programs are in `peers/`. They are asked in the same way as our worker, but look neither at the parts of the
 /// [`Work`](crate::work::Work) nor at its seed. Each has a path and sets of its own, as their locks do not exclude each other.
@@ -36,10 +36,14 @@ pub enum Peer {
     CuratorLeaders,
     /// Curator's `CuratorCache`, in Java.
     CuratorCaches,
+    /// Curator's `DistributedAtomicLong`, in Java.
+    CuratorCounters,
     /// Kazoo's `Lock`, in Python.
     Kazoo,
     /// Kazoo's `TreeCache`, in Python.
     KazooCaches,
+    /// Kazoo's `Counter`, in Python.
+    KazooCounters,
 }
 
 /// A peer that has not been prepared.
@@ -62,8 +66,10 @@ impl Peer {
                 &["curator-latch", "curator-latch-session", "curator-selector", "curator-selector-session"]
             }
             Self::CuratorCaches => &["curator-cache"],
+            Self::CuratorCounters => &["curator-counter"],
             Self::Kazoo => &["kazoo-plain"],
             Self::KazooCaches => &["kazoo-cache"],
+            Self::KazooCounters => &["kazoo-counter"],
         }
     }
 
@@ -82,7 +88,7 @@ impl Peer {
                 let both = [(Self::Curator, others), (Self::CuratorLeaders, leaders)];
                 both.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(peer, _)| peer).collect()
             }
-            Self::CuratorLeaders | Self::Kazoo | Self::CuratorCaches | Self::KazooCaches => vec![self],
+            _ => vec![self],
         }
     }
 
@@ -97,8 +103,10 @@ impl Peer {
             Self::Curator => curator("CuratorWorker").ok_or_else(|| missing(CURATOR_CLASSPATH)),
             Self::CuratorLeaders => curator("CuratorLeaders").ok_or_else(|| missing(CURATOR_CLASSPATH)),
             Self::CuratorCaches => curator("CuratorCaches").ok_or_else(|| missing(CURATOR_CLASSPATH)),
+            Self::CuratorCounters => curator("CuratorCounters").ok_or_else(|| missing(CURATOR_CLASSPATH)),
             Self::Kazoo => kazoo("kazoo_worker.py").ok_or_else(|| missing(KAZOO_PYTHON)),
             Self::KazooCaches => kazoo("kazoo_caches.py").ok_or_else(|| missing(KAZOO_PYTHON)),
+            Self::KazooCounters => kazoo("kazoo_counters.py").ok_or_else(|| missing(KAZOO_PYTHON)),
         }
     }
 }
@@ -139,8 +147,10 @@ impl fmt::Display for Peer {
             Self::Curator => "curator",
             Self::CuratorLeaders => "curator-leaders",
             Self::CuratorCaches => "curator-caches",
+            Self::CuratorCounters => "curator-counters",
             Self::Kazoo => "kazoo",
             Self::KazooCaches => "kazoo-caches",
+            Self::KazooCounters => "kazoo-counters",
         })
     }
 }

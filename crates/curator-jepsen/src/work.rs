@@ -39,6 +39,9 @@ pub struct Work {
     /// The root of the subtree that the process keeps a cache of; a worker of ours also writes to it.
     #[serde(default)]
     pub cached: Option<String>,
+    /// Whether the process increments the counters of all [kinds](crate::history::CounterKind).
+    #[serde(default)]
+    pub counters: bool,
 }
 
 /// A line of a worker's standard input: it is to end its loops, give back what it holds, and say

@@ -6,11 +6,12 @@
 mod support;
 
 use curator_jepsen::checker::check;
-use curator_jepsen::history::{CacheSeen, Event, What};
+use curator_jepsen::counter_value;
+use curator_jepsen::history::{CacheSeen, CounterKind, Event, What};
 use curator_jepsen::peer::Peer;
 use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
-use support::{Run, Worker, acknowledged, check_holds, check_sets, lock_nodes, look, lose_session, sessions};
+use support::{Run, Worker, acknowledged, check_holds, check_sets, counted, lock_nodes, look, lose_session, sessions};
 
 fn start(run: &Run, peer: Peer, number: u32, connect_string: String) -> Worker {
     let command = peer.command().unwrap_or_else(|missing| panic!("{missing}"));
@@ -94,6 +95,35 @@ async fn a_cache_of_kazoo_says_what_it_is_told() {
 #[tokio::test]
 async fn a_cache_of_curator_says_what_it_is_told() {
     a_cache_says_what_it_is_told(Peer::CuratorCaches).await;
+}
+
+/// Nothing fails here, so each increment is acknowledged.
+async fn what_two_of_them_count_is_the_sum(peer: Peer) {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let mut workers = [0, 1].map(|number| start(&run, peer, number, server.connect_string()));
+    for worker in &mut workers {
+        worker.until(|history| counted(history) >= 5).await;
+    }
+    let [a, b] = workers;
+    let histories = [a.finish().await, b.finish().await].concat();
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let path = CounterKind::path(peer.keys()[0]);
+    let value = counter_value(&client, &path).await.unwrap();
+    let tally = check(&histories, &run.store.stop().await).counters[peer.keys()[0]];
+    assert_eq!((tally.refused, tally.unknown, tally.same_value), (0, 0, 0), "{tally:?}");
+    let (least, most) = (tally.acknowledged, tally.acknowledged + tally.cut_off);
+    assert!((least..=most).contains(&value.unsigned_abs()), "{value}: {tally:?}");
+}
+
+#[tokio::test]
+async fn what_two_workers_with_kazoo_count_is_the_sum() {
+    what_two_of_them_count_is_the_sum(Peer::KazooCounters).await;
+}
+
+#[tokio::test]
+async fn what_two_workers_with_curator_count_is_the_sum() {
+    what_two_of_them_count_is_the_sum(Peer::CuratorCounters).await;
 }
 
 #[tokio::test]

@@ -37,6 +37,7 @@ where
 
 /// The codec of numbers: their bytes, the most significant first, as Java's `ByteBuffer` writes them.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct BigEndian;
 
 /// The data of exactly four bytes.

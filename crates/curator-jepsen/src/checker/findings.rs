@@ -62,6 +62,12 @@ pub enum Kind {
     Stale,
     /// A cache lacks what its client has written.
     NotCaughtUp,
+    /// A counter has lost an acknowledged increment.
+    CountLost,
+    /// A counter is greater than it can be.
+    CountedTwice,
+    /// Two increments have the same value after them.
+    SameValue,
     /// The history contradicts itself.
     Malformed,
 }
@@ -85,6 +91,9 @@ impl fmt::Display for Kind {
             Self::StreamDiffers => "stream differs",
             Self::Stale => "stale",
             Self::NotCaughtUp => "not caught up",
+            Self::CountLost => "count lost",
+            Self::CountedTwice => "counted twice",
+            Self::SameValue => "same value",
             Self::Malformed => "malformed",
         })
     }
@@ -117,7 +126,7 @@ impl Violation {
             Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
             Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,
             Kind::Replay | Kind::Backwards | Kind::Differs | Kind::StreamDiffers | Kind::Stale => false,
-            Kind::NotCaughtUp => false,
+            Kind::NotCaughtUp | Kind::CountLost | Kind::CountedTwice | Kind::SameValue => false,
         }
     }
 }
@@ -166,6 +175,20 @@ impl Tally {
     pub fn lost_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "there are fewer writes than 2 to the 52nd")]
         (self.acknowledged > 0).then(|| self.lost as f64 * 100.0 / self.acknowledged as f64)
+    }
+}
+
+impl AddAssign for CounterTally {
+    fn add_assign(&mut self, other: Self) {
+        let Self { acknowledged, refused, unknown, cut_off, value, lost, twice, same_value } = other;
+        self.acknowledged += acknowledged;
+        self.refused += refused;
+        self.unknown += unknown;
+        self.cut_off += cut_off;
+        self.value += value;
+        self.lost += lost;
+        self.twice += twice;
+        self.same_value += same_value;
     }
 }
 
@@ -223,6 +246,29 @@ pub struct Findings {
     pub leaders: Vec<Aftermath>,
     /// What came of each strike for the caches.
     pub caches: Vec<CacheAftermath>,
+    /// The numbers of each counter, by its key.
+    pub counters: BTreeMap<String, CounterTally>,
+}
+
+/// The numbers of one counter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CounterTally {
+    /// Increments that were acknowledged.
+    pub acknowledged: u64,
+    /// Those that were certainly not applied, as the client says.
+    pub refused: u64,
+    /// Those of which the client says that it does not know.
+    pub unknown: u64,
+    /// Those without an answer: their process was killed, or told to finish.
+    pub cut_off: u64,
+    /// The value at the end.
+    pub value: i64,
+    /// By how much that is less than what was acknowledged.
+    pub lost: u64,
+    /// By how much it is greater than the increments that can have been applied.
+    pub twice: u64,
+    /// Acknowledged increments whose value another one has too.
+    pub same_value: u64,
 }
 
 /// What came of a strike for the caches of one kind, in all processes, from before it began until before the next one did, or the
@@ -278,6 +324,7 @@ impl Findings {
         apart: &[Violation],
         leaders: Vec<Aftermath>,
         caches: Vec<CacheAftermath>,
+        counters: BTreeMap<String, CounterTally>,
     ) -> Self {
         found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
         for violation in &found {
@@ -290,6 +337,6 @@ impl Findings {
         }
         let is_ours = |violation: &Violation| violation.kind == Kind::Malformed || parts::is_ours(&violation.part);
         let (violations, of_peers) = found.into_iter().partition(is_ours);
-        Self { began, parts, violations, of_peers, leaders, caches }
+        Self { began, parts, violations, of_peers, leaders, caches, counters }
     }
 }

@@ -76,6 +76,10 @@
 //!
 //! The rules for what caches report are in `caches/mod.rs`. They do not relate to holds.
 //!
+//! # Counters
+//!
+//! The rules for counters are in `counters.rs`. They do not relate to holds either.
+//!
 //! # Cost
 //!
 //! Only the holds and writes are kept, not the samples; everything is sorted once and swept. Streams of caches are replayed as they
@@ -84,6 +88,7 @@
 mod caches;
 mod capacity;
 mod claims;
+mod counters;
 mod findings;
 mod notice;
 mod operator;
@@ -101,7 +106,7 @@ mod tokens;
 mod validity;
 mod write;
 
-pub use findings::{Aftermath, CacheAftermath, Findings, HoldKey, Kind, Tally, Violation};
+pub use findings::{Aftermath, CacheAftermath, CounterTally, Findings, HoldKey, Kind, Tally, Violation};
 pub(crate) use parts::{leaders, part};
 
 use crate::history::Event;
@@ -149,7 +154,8 @@ impl Checker {
         readers::check(&run, &mut parts, &mut found);
         let strikes: Vec<_> = run.strikes.finish(u64::MAX).collect();
         let caches = std::mem::take(&mut run.caches).finish(&strikes, &mut found);
-        Findings::new(run.began, parts, found, &apart, leaders, caches)
+        let counters = std::mem::take(&mut run.counters).finish(&mut found);
+        Findings::new(run.began, parts, found, &apart, leaders, caches, counters)
     }
 }
 

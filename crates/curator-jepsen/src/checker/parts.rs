@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::history::{CACHE, CACHE_SLOW};
+use crate::history::{CACHE, CACHE_SLOW, CounterKind};
 use crate::peer::Peer;
 use crate::work::{LockKind, Part, Variant};
 
@@ -12,9 +12,9 @@ pub(crate) fn part(key: &str) -> Option<Part> {
     Some(Part { lock: LockKind::from_str(lock, false).ok()?, variant: Variant::from_str(variant, false).ok()? })
 }
 
-/// Whether what breaks in the part with this key is a failure of ours: in a lock, or in our cache.
+/// Whether what breaks in the part with this key is a failure of ours: in a lock, our cache or one of our counters.
 pub(crate) fn is_ours(key: &str) -> bool {
-    part(key).is_some() || [CACHE, CACHE_SLOW].contains(&key)
+    part(key).is_some() || [CACHE, CACHE_SLOW].contains(&key) || CounterKind::of(key).is_some()
 }
 
 /// Which leaders a part is about, whatever its variant; `None` if it is about a lock.
@@ -42,8 +42,7 @@ mod tests {
                 assert_eq!(part(&of_ours.key()), Some(of_ours));
             }
         }
-        let peers = [Peer::Curator, Peer::CuratorLeaders, Peer::CuratorCaches, Peer::Kazoo, Peer::KazooCaches];
-        for peer in peers.iter().flat_map(|peer| peer.keys()).copied().chain(["", "plain", "mutex"]) {
+        for peer in Peer::value_variants().iter().flat_map(|peer| peer.keys()).copied().chain(["", "plain", "mutex"]) {
             assert_eq!(part(peer), None, "{peer}");
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::caches::Caches;
+use super::counters::Counters;
 use super::findings::{HoldKey, Kind, Tally, Violation};
 use super::strikes::Strikes;
 use crate::history::{DELETE_NODES, Event, HoldId, Outcome, Phase, What};
@@ -34,6 +35,7 @@ pub(crate) struct Run {
     pub(crate) disturbances: Vec<Stop>,
     pub(crate) strikes: Strikes,
     pub(crate) caches: Caches,
+    pub(crate) counters: Counters,
     /// The session timeouts that our clients were granted, in nanoseconds.
     pub(crate) timeouts: HashMap<i64, u64>,
     /// What an operator has deleted, by the session that it belonged to.
@@ -193,6 +195,7 @@ impl Seen {
                 hold.releasing = Some(hold.releasing.map_or(at, |releasing| releasing.min(at)));
             }
             What::Cache { part, seen } => self.run.caches.see(at, (event.worker, event.life), part, seen),
+            What::Counter { part, seen } => self.run.counters.see(at, (event.worker, event.life), part, seen),
             What::NotAcquired { part, .. } => self.run.tallies.entry(part.clone()).or_default().not_acquired += 1,
             What::Read { hold, set, before, elements, digest, .. } => {
                 let (set, before, elements, digest) = (self.name(set), *before, *elements, *digest);

@@ -3,7 +3,7 @@
 use super::around::Shown;
 use super::recovery::{self, Left, Recovery};
 use super::table::Table;
-use super::{caches, leaders, line, parts, verdict};
+use super::{caches, counters, leaders, line, parts, verdict};
 use crate::checker::{Findings, Violation};
 use crate::history;
 
@@ -14,8 +14,8 @@ pub struct Report {
     pub findings: Findings,
     /// Lines for the head: what was run, with which seed, on which versions.
     pub about: Vec<(String, String)>,
-    /// Parts of the work of which no write of ours was acknowledged, and caches that were never compared with the servers: about them,
-    /// the run says nothing.
+    /// Parts of the work of which no write of ours was acknowledged, caches that were never compared with the servers, and counters without an
+    /// acknowledged increment: about them, the run says nothing.
     pub idle: Vec<String>,
     /// How each nemesis was recovered from.
     pub recovery: Vec<Recovery>,
@@ -74,6 +74,7 @@ impl Report {
         sections.extend(leaders::tables(aftermaths).into_iter().flatten().map(|table| table.text()));
         let aftermaths = self.findings.caches.iter().map(|one| (one.nemesis.as_str(), one));
         sections.extend(caches::table(aftermaths).map(|table| table.text()));
+        sections.extend(counters::table(&self.findings.counters).map(|table| table.text()));
         if let Some(left) = &self.left {
             sections.push(recovery::lines(left));
         }

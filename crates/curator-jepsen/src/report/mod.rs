@@ -2,6 +2,7 @@
 
 mod around;
 mod caches;
+mod counters;
 mod directory;
 mod document;
 mod leaders;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::Report;
 use super::recovery::{self, Counted, Left, Recovery};
 use super::table::Table;
-use super::{caches, leaders, parts};
-use crate::checker::{Tally, part};
+use super::{caches, counters, leaders, parts};
+use crate::checker::{CounterTally, Tally, part};
 use crate::work::Variant;
 
 /// Tables of several runs, in Markdown: what is the same for all of them, what each has found, the sums of each part of the
@@ -30,7 +30,12 @@ pub fn summary(reports: &[Report]) -> String {
     let tables = [head, runs(reports, &different), parts::table(&sums), recovery::table(&recoveries)];
     let aftermaths = reports.iter().flat_map(|report| &report.findings.caches);
     let caches = caches::table(aftermaths.map(|one| (row(&one.nemesis), one)));
-    let tables = tables.into_iter().chain(leaders.into_iter().flatten()).chain(caches);
+    let mut counted = BTreeMap::<String, CounterTally>::new();
+    for (part, tally) in reports.iter().flat_map(|report| &report.findings.counters) {
+        *counted.entry(part.clone()).or_default() += *tally;
+    }
+    let counters = counters::table(&counted);
+    let tables = tables.into_iter().chain(leaders.into_iter().flatten()).chain(caches).chain(counters);
     tables.map(|table| table.markdown()).collect::<Vec<_>>().join("\n")
 }
 

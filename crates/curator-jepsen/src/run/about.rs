@@ -21,6 +21,7 @@ pub(super) fn about(options: &Options, versions: Vec<(&str, String)>, scene: &Sc
         ("nemeses", list(options.nemeses.iter().map(ToString::to_string).collect())),
         ("clients", list(clients)),
         ("caches", if options.caches { "one in each client" } else { "none" }.to_owned()),
+        ("counters", if options.counters { "of each kind, in each client" } else { "none" }.to_owned()),
         ("locks", list(options.locks.iter().map(ToString::to_string).collect())),
         ("variants", list(options.variants.iter().map(ToString::to_string).collect())),
         ("session timeout", format!("{SESSION_TIMEOUT:?}")),

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use fastrand::Rng;
 use tokio::time::Instant;
 
@@ -17,7 +18,7 @@ pub use self::about::today;
 pub use self::schedule::Choice;
 pub use self::versions::{curator_version, kazoo_version, locked_version, versions};
 use self::{directory::Directory, schedule::Schedule};
-use crate::history::CACHE;
+use crate::history::{CACHE, CounterKind};
 use crate::nemesis::Strike;
 use crate::peer::Peer;
 use crate::recovery;
@@ -41,6 +42,8 @@ pub struct Options {
     pub variants: Vec<Variant>,
     /// Whether each client also keeps a cache of nodes that all of them write to.
     pub caches: bool,
+    /// Whether each client also increments counters that all of them share.
+    pub counters: bool,
     /// How many clients of ours.
     pub clients: u32,
     /// Which other clients of ZooKeeper do the same work beside them.
@@ -86,6 +89,7 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
         peers: &options.peers,
         parts: &parts,
         caches: options.caches,
+        counters: options.counters,
         seed: options.seed,
     };
     let versions = versions(&options.peers);
@@ -95,9 +99,13 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
     let recovery = strike(&scene, options).await?;
     scene.pass(options.duration.saturating_sub(began.elapsed())).await?;
     let End { clients, unclosed, at_rest, at_end } = scene.finish().await?;
+    if options.counters {
+        scene.count().await?;
+    }
     let counted = |remains: Remains| Counted { nodes: remains.nodes.len(), watches: remains.watches };
     let left = Left { clients, unclosed, at_rest: counted(at_rest), at_end: counted(at_end) };
-    let parts = parts.iter().map(Part::key).chain(options.caches.then(|| CACHE.to_owned())).collect();
+    let counters = CounterKind::value_variants().iter().filter(|_| options.counters).map(|kind| kind.key().to_owned());
+    let parts = parts.iter().map(Part::key).chain(options.caches.then(|| CACHE.to_owned())).chain(counters).collect();
     let end = Final { sets: scene.sets().await?, about, parts, recovery, left: Some(left) };
     end.write(directory).map_err(RunError::io("write what the run has ended with"))?;
     scene.journal.say("checking");

@@ -5,12 +5,13 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use curator_test::{FaultProxy, TestingCluster, TestingServer};
 use rustix::process::Signal;
 
 use super::process::Process;
 use super::{Journal, RunError, millis};
-use crate::history::{CACHE, What};
+use crate::history::{CACHE, CounterKind, What};
 use crate::peer::Peer;
 use crate::work::{Part, Work};
 
@@ -167,8 +168,12 @@ impl Client {
 
     /// The keys of all in which it must make progress after a nemesis.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = String> + use<> {
-        let caches = self.state().work.cached.is_some() && self.peer.is_none();
-        self.parts().chain(caches.then(|| CACHE.to_owned()))
+        let [caches, counters] = {
+            let state = self.state();
+            [state.work.cached.is_some(), state.work.counters].map(|does| does && self.peer.is_none())
+        };
+        let counters = CounterKind::value_variants().iter().filter(move |_| counters);
+        self.parts().chain(caches.then(|| CACHE.to_owned())).chain(counters.map(|kind| kind.key().to_owned()))
     }
 
     /// One proxy for each server.

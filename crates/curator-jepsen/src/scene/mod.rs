@@ -1,6 +1,7 @@
 //! Everything that takes part in a run: the ensemble, the store, the clients and the network between them.
 
 mod client;
+mod counters;
 mod error;
 mod finish;
 mod journal;
@@ -22,6 +23,7 @@ use fastrand::Rng;
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub(crate) use self::client::Client;
+pub use self::counters::counter_value;
 pub use self::error::RunError;
 pub(crate) use self::finish::End;
 pub use self::journal::boottime_offset;
@@ -79,6 +81,8 @@ pub(crate) struct Cast<'a> {
     pub(crate) parts: &'a [Part],
     /// Whether clients of ours keep caches.
     pub(crate) caches: bool,
+    /// Whether clients of ours increment counters.
+    pub(crate) counters: bool,
     pub(crate) seed: u64,
 }
 
@@ -156,6 +160,7 @@ impl Scene {
             boottime_offset: boottime_offset(),
             parts: if peer.is_none() { cast.parts.to_vec() } else { Vec::new() },
             cached: cast.caches.then(|| CACHED.to_owned()),
+            counters: cast.counters,
         }
     }
 

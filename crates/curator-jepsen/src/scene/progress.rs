@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use crate::history::{CacheSeen, Event, What};
+use crate::history::{CacheSeen, CounterSeen, Event, Outcome, What};
 
 /// Follows the histories of all clients, each in its present life.
 #[derive(Debug, Default)]
@@ -91,6 +91,11 @@ impl Progress {
                         followed.looked = followed.looked.max(look);
                     }
                 }
+                What::Counter { part, seen: CounterSeen::Counted { outcome: Outcome::Acknowledged, .. } }
+                    if at > self.mark =>
+                {
+                    self.since.entry((client, part)).or_insert(at);
+                }
                 What::Cache { seen: CacheSeen::Quiet { look }, .. } => {
                     if let Some(followed) = followed {
                         followed.quiet = Some(look);
@@ -168,7 +173,7 @@ impl Followed {
 
 /// Most lines are about something else: they need not be parsed.
 fn may_tell(line: &str) -> bool {
-    ["\"acquired\"", "\"session\"", "\"resting\"", "\"closed\"", "\"snapshot\"", "\"quiet\""]
+    ["\"acquired\"", "\"session\"", "\"resting\"", "\"closed\"", "\"snapshot\"", "\"quiet\"", "\"counted\""]
         .iter()
         .any(|what| line.contains(what))
 }

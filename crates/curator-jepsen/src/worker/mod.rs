@@ -9,6 +9,7 @@
 mod cache;
 mod cache_writer;
 mod cached_nodes;
+mod counter;
 mod guarded;
 mod held;
 mod history_file;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use curator_recipes::client::{self, CuratorClient, RetryForever};
 use tokio::runtime;
 use tokio::sync::watch;
@@ -35,10 +37,11 @@ use tokio::task::JoinSet;
 use self::cache::CacheTask;
 use self::cache_writer::CacheWriter;
 pub use self::cached_nodes::cached_nodes;
+use self::counter::CounterTask;
 use self::history_file::HistoryFile;
 pub use self::node_sets::{NodeSetError, node_sets};
 use self::part::PartTask;
-use crate::history::What;
+use crate::history::{CounterKind, What};
 use crate::work::{CacheOrder, REST, Work};
 
 /// Why a worker cannot begin.
@@ -66,6 +69,9 @@ pub enum WorkerError {
     /// The cache refuses its options.
     #[error(transparent)]
     Cache(#[from] curator_recipes::CacheError),
+    /// The counter refuses its options.
+    #[error(transparent)]
+    Counter(#[from] curator_recipes::AtomicValueError),
 }
 
 impl From<client::Error> for WorkerError {
@@ -125,7 +131,7 @@ struct Working {
 }
 
 impl Working {
-    /// Starts the client and a task for each part, and two for the cache. The ensemble may be down.
+    /// Starts the client and a task for each part, two for the cache, and one for each counter. The ensemble may be down.
     async fn start(
         work: Work,
         stopped: &watch::Receiver<bool>,
@@ -149,6 +155,9 @@ impl Working {
         if let Some(root) = &work.cached {
             parts.spawn(CacheTask::new(&work, root, &client, &history, orders.clone())?.run());
             parts.spawn(CacheWriter::new(&work, root, &client, &history, orders.clone()).run());
+        }
+        for kind in CounterKind::value_variants().iter().filter(|_| work.counters) {
+            parts.spawn(CounterTask::new(&work, *kind, &client, &history, stopped.clone())?.run());
         }
         Ok(Self { client, history, parts })
     }

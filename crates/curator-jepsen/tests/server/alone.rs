@@ -1,8 +1,9 @@
 //! One worker, to which something happens.
 
+use clap::ValueEnum;
 use curator_jepsen::checker::check;
-use curator_jepsen::history::{CACHE, CACHE_SLOW, CacheSeen, Event, What};
-use curator_jepsen::work::{LockKind, Part, REST, Variant};
+use curator_jepsen::history::{CACHE, CACHE_SLOW, CacheSeen, CounterKind, CounterSeen, Event, What};
+use curator_jepsen::work::{LockKind, Part, REST, Variant, Work};
 use curator_recipes::client::CuratorClient;
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session, until};
 
@@ -61,6 +62,38 @@ fn is_seen(event: &Event, wanted: &CacheSeen) -> bool {
 
 fn is_created(event: &Event) -> bool {
     matches!(&event.what, What::Cache { part, seen: CacheSeen::Created { .. } } if part == CACHE)
+}
+
+#[tokio::test]
+async fn a_worker_counts_on_in_its_next_session() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let run = Run::start().await;
+    let work = Work { counters: true, ..run.work(0, proxy.connect_string(), &[]) };
+    let mut worker = run.start_worker(&work);
+    let has_all = |history: &[Event], number: u64| {
+        CounterKind::value_variants().iter().all(|kind| {
+            let is_one = |event: &Event| match &event.what {
+                What::Counter { part, seen: CounterSeen::Counted { value: Some(_), number: it, .. } } => {
+                    part == kind.key() && *it >= number
+                }
+                _ => false,
+            };
+            history.iter().any(is_one)
+        })
+    };
+    worker.until(|history| has_all(history, 3)).await;
+    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    worker.until(|history| sessions(history).len() == 2).await;
+    let so_far = worker.history().len() as u64;
+    worker.until(|history| has_all(history, so_far)).await;
+    let history = worker.finish().await;
+    let findings = check(&history, &run.store.stop().await);
+    assert_eq!(findings.violations, []);
+    assert_eq!(findings.counters.len(), 3);
+    // Each was in doubt for at most one increment when the session was lost, and one when it was told to finish.
+    let doubts = findings.counters.values().map(|tally| tally.unknown + tally.cut_off);
+    assert!(doubts.max().unwrap() <= 2, "{findings:?}");
 }
 
 #[tokio::test]

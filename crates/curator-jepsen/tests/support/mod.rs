@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use curator_jepsen::checker::{FinalSets, Findings, check};
-use curator_jepsen::history::{CACHE, CACHED, CONDUCTOR, CacheSeen, Event, Outcome, What};
+use curator_jepsen::history::{CACHE, CACHED, CONDUCTOR, CacheSeen, CounterSeen, Event, Outcome, What};
 use curator_jepsen::store::Store;
 use curator_jepsen::work::{AGAIN, LOOK, LockKind, Part, QUIET, Variant, Work};
 use curator_jepsen::worker::cached_nodes;
@@ -66,6 +66,7 @@ impl Run {
             boottime_offset: boottime_offset(),
             parts: parts.to_vec(),
             cached: None,
+            counters: false,
         }
     }
 
@@ -146,6 +147,12 @@ pub(crate) fn acknowledged(history: &[Event], key: &str) -> usize {
     let is_one =
         |event: &&Event| matches!(&event.what, What::Wrote { part, outcome: Outcome::Acknowledged, .. } if part == key);
     history.iter().filter(is_one).count()
+}
+
+/// How many increments were acknowledged.
+pub(crate) fn counted(history: &[Event]) -> usize {
+    let is_one = |seen: &CounterSeen| matches!(seen, CounterSeen::Counted { outcome: Outcome::Acknowledged, .. });
+    history.iter().filter(|event| matches!(&event.what, What::Counter { seen, .. } if is_one(seen))).count()
 }
 
 /// Has the checker look for broken rules and lost updates, those of plain variants too. There must be none. Then compares the

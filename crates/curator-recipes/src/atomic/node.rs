@@ -86,7 +86,7 @@ impl AtomicNode {
                     }
                 }
                 Err(AtomicValueError::Client(error)) => {
-                    failures.pause(error).await.map_err(|error| self.failed(error))?
+                    failures.pause(error).await.map_err(|error| self.failed(error))?;
                 }
                 Err(error) => return Err(error),
             }

@@ -159,16 +159,19 @@ async fn who_is_never_first_gives_up_or_asks_for_the_mutex() {
     let (path, other) = (path("atomic/contended"), crate::support::client().await);
     let number = long(&client, &path).with_retry_policy(never_again());
     number.increment().await.unwrap();
-    let overtaken = async |change: DistributedAtomicLong| {
+    let begin = |number: DistributedAtomicLong| {
         proxy.reset_counts();
         proxy.hold_replies(OpCode::GetData);
-        let changing = tokio::spawn(async move { change.increment().await });
+        tokio::spawn(async move { number.increment().await })
+    };
+    let overtake = async || {
         proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
         long(&other, &path).add(100).await.unwrap();
         proxy.release_held();
-        changing
     };
-    let error = soon(overtaken(number.clone()).await).await.unwrap().unwrap_err();
+    let changing = begin(number.clone());
+    overtake().await;
+    let error = soon(changing).await.unwrap().unwrap_err();
     assert!(matches!(&error, AtomicValueError::Contended { attempts: 1, .. }), "{error}");
     assert!(error.is_retryable() && error.outcome() == Outcome::NotApplied);
     assert_eq!(number.get().await.unwrap(), 101);
@@ -176,8 +179,8 @@ async fn who_is_never_first_gives_up_or_asks_for_the_mutex() {
     // The mutex is another client's.
     let lock = format!("{path}-lock");
     let guard = InterProcessMutex::non_reentrant(&other, &lock).unwrap().acquire().await.unwrap();
-    let promoted = number.clone().promoted_to_lock(&lock).unwrap();
-    let changing = overtaken(promoted).await;
+    let changing = begin(number.clone().promoted_to_lock(&lock).unwrap());
+    overtake().await;
     crate::support::queue_of(&other, &lock, 2).await;
     assert_eq!(number.get().await.unwrap(), 201);
     guard.release().await.unwrap();

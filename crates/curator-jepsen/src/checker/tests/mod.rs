@@ -2,6 +2,7 @@
 
 mod caches;
 mod capacity;
+mod counters;
 mod leaders;
 mod malformed;
 mod notice;

@@ -1,7 +1,7 @@
 //! Histories that read like a story.
 
 use crate::checker::{FinalSets, Findings, Kind, check};
-use crate::history::{CONDUCTOR, CacheSeen, Claim, Event, HoldId, Outcome, READERS, What};
+use crate::history::{CONDUCTOR, CacheSeen, Claim, CounterSeen, Event, HoldId, Outcome, READERS, What};
 
 /// A history of one part of the work, told hold by hold. Times are small numbers.
 ///
@@ -173,6 +173,11 @@ impl Story {
     pub(crate) fn cache(self, at: u64, seen: CacheSeen) -> Self {
         let part = self.part.to_owned();
         self.says(at, What::Cache { part, seen })
+    }
+
+    pub(crate) fn counter(self, at: u64, seen: CounterSeen) -> Self {
+        let part = self.part.to_owned();
+        self.says(at, What::Counter { part, seen })
     }
 
     pub(crate) fn conductor(mut self, at: u64, what: What) -> Self {

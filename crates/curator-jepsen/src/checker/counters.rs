@@ -1,0 +1,96 @@
+//! Compares what clients have seen of their increments with the counters at the end.
+//!
+//! | [`Kind`] | What is found |
+//! |---|---|
+//! | `CountLost` | a counter is less than the number of acknowledged increments |
+//! | `CountedTwice` | a counter is greater than the number of increments that were acknowledged, or whose outcome is not known; or it is not what the receipts say |
+//! | `SameValue` | two acknowledged increments have the same value after them |
+//!
+//! The outcome is not known if the client says so, or if its process was killed or told to finish before the answer.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::findings::{CounterTally, Kind, Violation};
+use crate::history::{CounterSeen, Outcome};
+
+/// What was seen of all counters.
+#[derive(Debug, Default)]
+pub(super) struct Counters(BTreeMap<String, Counter>);
+
+#[derive(Debug, Default)]
+struct Counter {
+    tally: CounterTally,
+    /// Increments that have begun, and were not answered: one at a time in each life of a process.
+    begun: HashMap<(u32, u32), u64>,
+    /// How often each value was reported.
+    values: HashMap<i64, u64>,
+    /// When it was read, its value, and what the receipts say.
+    at_end: Option<(u64, i64, Option<i64>)>,
+}
+
+impl Counters {
+    /// Takes note of an event. Those of one process come in their order.
+    pub(super) fn see(&mut self, at: u64, process: (u32, u32), part: &str, seen: &CounterSeen) {
+        let counter = self.0.entry(part.to_owned()).or_default();
+        match *seen {
+            CounterSeen::Counting { number } => {
+                // A future that was dropped has no answer.
+                if counter.begun.insert(process, number).is_some() {
+                    counter.tally.cut_off += 1;
+                }
+            }
+            CounterSeen::Counted { value, outcome, .. } => {
+                counter.begun.remove(&process);
+                match outcome {
+                    Outcome::Acknowledged => counter.tally.acknowledged += 1,
+                    Outcome::Unknown => counter.tally.unknown += 1,
+                    Outcome::Refused | Outcome::NotSent => counter.tally.refused += 1,
+                }
+                if let Some(value) = value {
+                    *counter.values.entry(value).or_default() += 1;
+                }
+            }
+            CounterSeen::AtEnd { value, receipts } => counter.at_end = Some((at, value, receipts)),
+        }
+    }
+
+    /// Adds what is broken to `found`, and returns the numbers of each counter.
+    pub(super) fn finish(self, found: &mut Vec<Violation>) -> BTreeMap<String, CounterTally> {
+        let finished = self.0.into_iter().map(|(part, counter)| {
+            let tally = counter.finish(&part, found);
+            (part, tally)
+        });
+        finished.collect()
+    }
+}
+
+impl Counter {
+    fn finish(mut self, part: &str, found: &mut Vec<Violation>) -> CounterTally {
+        let tally = &mut self.tally;
+        tally.cut_off += self.begun.len() as u64;
+        tally.same_value = self.values.values().map(|count| count - 1).sum();
+        // The run was cut short.
+        let Some((at, value, receipts)) = self.at_end else { return self.tally };
+        tally.value = value;
+        let least = i64::try_from(tally.acknowledged).unwrap_or(i64::MAX);
+        let most = least.saturating_add_unsigned(tally.unknown + tally.cut_off);
+        tally.lost = least.saturating_sub(value).max(0).unsigned_abs();
+        tally.twice = value.saturating_sub(most).max(0).unsigned_abs();
+        let mut find = |kind, detail| {
+            found.push(Violation { kind, part: part.to_owned(), at, holds: Vec::new(), detail });
+        };
+        if tally.lost > 0 {
+            find(Kind::CountLost, format!("{part} is {value} after {least} acknowledged increments"));
+        }
+        if tally.twice > 0 {
+            find(Kind::CountedTwice, format!("{part} is {value}, and at most {most} increments can have been applied"));
+        }
+        if let Some(receipts) = receipts.filter(|receipts| *receipts != value) {
+            find(Kind::CountedTwice, format!("{part} is {value}, and its receipts say {receipts}"));
+        }
+        if tally.same_value > 0 {
+            find(Kind::SameValue, format!("{} increments of {part} have the value of another one", tally.same_value));
+        }
+        self.tally
+    }
+}

@@ -1,0 +1,92 @@
+//! Counters: each rule with a planted violation, and the same without it.
+
+use super::story::Story;
+use crate::checker::{CounterTally, Kind};
+use crate::history::{CounterKind, CounterSeen, Outcome, What};
+
+const PART: &str = "counter-receipt";
+
+fn story() -> Story {
+    Story::of(PART).client(0)
+}
+
+/// An increment, and its answer.
+fn counted(story: Story, number: u64, value: Option<i64>, outcome: Outcome) -> Story {
+    let at = 10 + 2 * number;
+    let begun = story.counter(at, CounterSeen::Counting { number });
+    begun.counter(at + 1, CounterSeen::Counted { number, value, outcome })
+}
+
+fn acknowledged(story: Story, number: u64, value: i64) -> Story {
+    counted(story, number, Some(value), Outcome::Acknowledged)
+}
+
+fn ends(story: Story, value: i64, receipts: Option<i64>) -> Story {
+    let seen = CounterSeen::AtEnd { value, receipts };
+    story.conductor(100, What::Counter { part: PART.to_owned(), seen })
+}
+
+#[track_caller]
+fn finds(story: &Story, kinds: &[Kind]) -> CounterTally {
+    let findings = story.findings();
+    assert_eq!(story.kinds(), kinds, "{:?}", findings.violations);
+    findings.counters[PART]
+}
+
+#[test]
+fn a_counter_is_what_was_acknowledged_and_at_most_what_is_unknown_besides() {
+    let two = acknowledged(acknowledged(story(), 0, 1), 1, 2);
+    let sure = CounterTally { acknowledged: 2, value: 2, ..CounterTally::default() };
+    assert_eq!(finds(&ends(two.clone(), 2, None), &[]), sure);
+    let lost = finds(&ends(two.clone(), 1, None), &[Kind::CountLost]);
+    assert_eq!(lost, CounterTally { value: 1, lost: 1, ..sure });
+    let twice = finds(&ends(two.clone(), 4, None), &[Kind::CountedTwice]);
+    assert_eq!(twice, CounterTally { value: 4, twice: 2, ..sure });
+    let unknown = counted(two, 2, None, Outcome::Unknown);
+    for value in [2, 3] {
+        let tally = finds(&ends(unknown.clone(), value, None), &[]);
+        assert_eq!(tally, CounterTally { unknown: 1, value, ..sure });
+    }
+    finds(&ends(unknown, 4, None), &[Kind::CountedTwice]);
+}
+
+#[test]
+fn an_increment_that_was_refused_is_not_in_the_sum() {
+    let refused = counted(acknowledged(story(), 0, 1), 1, None, Outcome::Refused);
+    assert_eq!(finds(&ends(refused.clone(), 1, None), &[]).refused, 1);
+    finds(&ends(refused, 2, None), &[Kind::CountedTwice]);
+}
+
+#[test]
+fn the_increment_of_a_killed_process_may_have_been_applied() {
+    let begun = acknowledged(story(), 0, 1).counter(20, CounterSeen::Counting { number: 1 });
+    assert_eq!(finds(&ends(begun.clone(), 2, None), &[]).cut_off, 1);
+    finds(&ends(begun.clone(), 3, None), &[Kind::CountedTwice]);
+    // Without an answer, as its future was dropped.
+    let again = begun.counter(22, CounterSeen::Counting { number: 2 });
+    assert_eq!(finds(&ends(again, 3, None), &[]).cut_off, 2);
+}
+
+#[test]
+fn receipts_say_exactly_what_was_applied() {
+    let begun = acknowledged(story(), 0, 1).counter(20, CounterSeen::Counting { number: 1 });
+    finds(&ends(begun.clone(), 2, Some(2)), &[]);
+    finds(&ends(begun, 2, Some(1)), &[Kind::CountedTwice]);
+}
+
+#[test]
+fn no_two_increments_have_the_same_value() {
+    let same = acknowledged(acknowledged(story(), 0, 1), 1, 1);
+    assert_eq!(finds(&ends(same, 2, None), &[Kind::SameValue]).same_value, 1);
+}
+
+#[test]
+fn a_run_that_was_cut_short_says_nothing_of_its_counters() {
+    finds(&acknowledged(story(), 0, 1), &[]);
+}
+
+#[test]
+fn counters_are_known_by_their_keys() {
+    assert_eq!(CounterKind::of("counter-receipt"), Some(CounterKind::Receipt));
+    assert_eq!(CounterKind::of("curator-counter"), None);
+}

@@ -1,0 +1,74 @@
+//! What clients do to counters.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::Outcome;
+
+/// The node above all counters. Each kind has a node below it.
+pub const COUNTERS: &str = "/jepsen-counters";
+
+/// The node above the receipts of all processes.
+pub const RECEIPTS: &str = "/jepsen-receipts";
+
+/// The counters of our processes: one node of each kind, which all of them increment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CounterKind {
+    /// A change whose answer is lost is reported as unknown.
+    Plain,
+    /// After a few tries, an increment is done under a mutex.
+    Promoted,
+    /// Each process has a receipt, so that every change is applied exactly once.
+    Receipt,
+}
+
+impl CounterKind {
+    /// Its key, in histories and reports.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Plain => "counter-plain",
+            Self::Promoted => "counter-promoted",
+            Self::Receipt => "counter-receipt",
+        }
+    }
+
+    /// The kind with this key. `None` if the key is that of a peer, or of anything else.
+    #[must_use]
+    pub fn of(key: &str) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|kind| kind.key() == key)
+    }
+
+    /// The node of the counter with this key.
+    #[must_use]
+    pub fn path(key: &str) -> String {
+        format!("{COUNTERS}/{key}")
+    }
+}
+
+/// One event of a process that increments counters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "counter", rename_all = "kebab-case")]
+pub enum CounterSeen {
+    /// An increment by one is about to begin.
+    Counting {
+        /// Its number in this life of the process, for this counter.
+        number: u64,
+    },
+    /// It is over.
+    Counted {
+        /// Its number.
+        number: u64,
+        /// The value after it, if it is acknowledged.
+        value: Option<i64>,
+        /// Whether it was applied.
+        outcome: Outcome,
+    },
+    /// By the conductor, when all clients have ended: what is in the counter's node.
+    AtEnd {
+        /// Its value.
+        value: i64,
+        /// How many increments all receipts say were applied, if there are receipts.
+        receipts: Option<i64>,
+    },
+}

@@ -1,0 +1,53 @@
+//! What is in the counters when all clients have ended.
+
+use curator_recipes::client::{CuratorClient, Error};
+
+use super::{RunError, Scene};
+use crate::history::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, What};
+
+impl Scene {
+    /// Writes the value of each counter into the history, those of peers too.
+    pub(crate) async fn count(&self) -> Result<(), RunError> {
+        let keys = self.ask("the counters", async || children(&self.operator, COUNTERS).await).await?;
+        for part in keys {
+            let path = CounterKind::path(&part);
+            let value = self.ask("a counter", async || counter_value(&self.operator, &path).await).await?;
+            let receipts = match CounterKind::of(&part) {
+                Some(CounterKind::Receipt) => {
+                    Some(self.ask("the receipts", async || receipts(&self.operator).await).await?)
+                }
+                _ => None,
+            };
+            self.journal.write(What::Counter { part, seen: CounterSeen::AtEnd { value, receipts } })?;
+        }
+        Ok(())
+    }
+}
+
+async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Error> {
+    client.sync(path).await?;
+    match client.get_children(path).await {
+        Err(Error::NoNode { .. }) => Ok(Vec::new()),
+        children => children,
+    }
+}
+
+/// Kazoo's have four bytes, the others eight.
+pub async fn counter_value(client: &CuratorClient, path: &str) -> Result<i64, String> {
+    let (data, _) = client.get_data(path).await.map_err(|error| error.to_string())?;
+    let of_four = <[u8; 4]>::try_from(&data[..]).map(|bytes| i32::from_be_bytes(bytes).into());
+    let value = of_four.or_else(|_| <[u8; 8]>::try_from(&data[..]).map(i64::from_be_bytes));
+    value.map_err(|_| format!("{path} is no number: {data:?}"))
+}
+
+/// How many increments they say were applied. A receipt begins with the number of its last change.
+async fn receipts(client: &CuratorClient) -> Result<i64, String> {
+    let mut sum = 0;
+    for name in children(client, RECEIPTS).await.map_err(|error| error.to_string())? {
+        let (data, _) = client.get_data(&format!("{RECEIPTS}/{name}")).await.map_err(|error| error.to_string())?;
+        let data = String::from_utf8_lossy(&data);
+        let number = data.split(' ').next().and_then(|number| number.parse::<i64>().ok());
+        sum += number.ok_or_else(|| format!("the receipt {name} is {data:?}"))?;
+    }
+    Ok(sum)
+}
