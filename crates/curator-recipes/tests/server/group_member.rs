@@ -147,11 +147,15 @@ async fn nodes_below_the_members_do_not_count_and_persistent_ones_do() {
     plant(&client, &format!("{group}/static/below"), CreateMode::Persistent, "").await;
     let a = member(&client, &group, "a");
     are(&a, &["a", "static"]).await;
+    let mut events = a.events();
+    while next(&mut events).await != "ready" {}
     plant(&client, &format!("{group}/static/more"), CreateMode::Persistent, "").await;
     assert_eq!(ids(&soon(a.caught_up()).await.unwrap()), ["a", "static"]);
     assert!(format!("{:?}", a.members()).contains(r#"ids: ["a", "static"]"#), "{:?}", a.members());
     let printed = format!("{a:?} {:?}", a.members().get("a").unwrap());
     assert!(printed.contains("GroupMember { group:") && printed.contains(r#"Member { id: "a", bytes: 9"#), "{printed}");
+    soon(a.set_data("new")).await.unwrap();
+    assert_eq!(next(&mut events).await, "a: data of a to new");
 }
 
 #[tokio::test]

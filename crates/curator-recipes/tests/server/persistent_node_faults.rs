@@ -8,7 +8,7 @@ use curator_recipes::client::{
     Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Error as ClientError, Permission, SessionEnd,
 };
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
-use curator_test::{Direction, FaultProxy, OpCode};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use futures_util::FutureExt as _;
 use tracing::Level;
 
@@ -16,8 +16,8 @@ use crate::persistent_node::{
     MODES, configured, created, data, exists, is, is_foreign, plant, replace, session, started,
 };
 use crate::support::{
-    FAULTS, Line, Logs, Row, behind_proxy, behind_proxy_with, builder, children, client as connected, end_session,
-    owner, path, proxy, round_trips, soon, unplug, until, without_probes,
+    FAULTS, Line, Logs, Row, behind_proxy, behind_proxy_with, builder, children, client as connected, connect,
+    end_session, owner, path, proxy, round_trips, soon, unplug, until, without_probes,
 };
 
 /// Of sessions that a client gives up.
@@ -365,6 +365,27 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_goes_after_the_o
     }
 }
 
+/// Without a process, Curator's stayed for ever if it had not been touched yet (CURATOR-545).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_a_time_to_live_is_kept_with_its_process_and_goes_without() {
+    let server = TestingServer::builder()
+        .property("extendedTypesEnabled", "true")
+        .container_check_interval(Duration::from_millis(100));
+    let server = server.start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let (client, others) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
+    let ttl = CreateMode::PersistentWithTtl(Duration::from_millis(300));
+    let node = configured(&client, "/ttl").mode(ttl).start();
+    created(&node).await;
+    let czxid = async || others.check_exists("/ttl").await.unwrap().map(|stat| stat.czxid);
+    let first = czxid().await;
+    until(async || czxid().await.is_some_and(|now| first.is_none_or(|first| now > first))).await;
+    // As a process does that has died.
+    proxy.refuse(true).unwrap();
+    proxy.black_hole(Direction::Both);
+    until(async || czxid().await.is_none()).await;
+}
+
 /// Curator's deletes whatever is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_has_taken_its_place_during_an_outage_is_not_deleted() {
@@ -403,12 +424,13 @@ async fn a_node_that_has_taken_its_place_during_an_outage_is_not_deleted() {
 #[tokio::test]
 async fn nothing_but_the_node_is_deleted() {
     let (client, others, dir) = (connected().await, connected().await, path("kept-only"));
-    plant(&others, &format!("{dir}/beside"), CreateMode::Persistent, "").await;
+    plant(&others, &dir, CreateMode::Persistent, "").await;
     for mode in MODES {
         let node = configured(&client, &format!("{dir}/node")).mode(mode).start();
         created(&node).await;
         soon(node.close()).await.unwrap();
-        assert_eq!(children(&others, &dir).await, ["beside"]);
+        // With its last child, and not a container.
+        assert!(exists(&others, &dir).await && children(&others, &dir).await.is_empty());
     }
 }
 
