@@ -339,6 +339,30 @@ async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     soon(cache.close()).await.unwrap();
 }
 
+/// Java's client gives the connection up, and comes back for the same reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_of_more_than_a_mebibyte_are_read() {
+    let ((proxy, client), root) = (behind_proxy().await, path("cache-long"));
+    create(&client, &root, b"").await;
+    for names in 0..6 {
+        let mut transaction = client.transaction();
+        for name in 0..1_000 {
+            let name = format!("{root}/{:0200}", names * 1_000 + name);
+            transaction = transaction.create(name, "", CreateMode::Persistent).unwrap();
+        }
+        transaction.commit().await.unwrap();
+    }
+    for large in 0..4 {
+        client.create().for_path(format!("{root}/large-{large}"), vec![b'.'; 700 << 10]).await.unwrap();
+    }
+    let (handshakes, before) = (proxy.handshakes(), proxy.bytes_received());
+    let cache = cache(&client, &root).start().unwrap();
+    assert_eq!(soon(cache.ready()).await.unwrap().len(), 6_005);
+    // The second session.
+    assert_eq!(proxy.handshakes(), handshakes + 1);
+    assert!(proxy.bytes_received() - before > 4 << 20);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_cache_sends_for_a_change() {
     let ((proxy, client), its, root) = (counted().await, connected().await, path("cache-cost"));
