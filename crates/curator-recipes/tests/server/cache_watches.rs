@@ -9,8 +9,8 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 
 use crate::support::{
-    End, LONG_SESSION, builder, churn_locks_beside_caches, client, connect, drop_after, path, refuses_watches, soon,
-    until, use_cache,
+    End, LONG_SESSION, builder, churn_locks_beside_caches, client, connect, drop_after, path, refuses_watches,
+    requests_of, soon, until, use_cache, watch_once_beside_a_cache,
 };
 
 /// No watch is left on a server that only this test uses.
@@ -92,6 +92,13 @@ async fn locks_lose_no_watch_beside_caches_of_their_client() {
     other.close().await.unwrap();
 }
 
+/// Before 3.9 they would end its watch, if they were of the same session (ZOOKEEPER-4466).
+#[tokio::test]
+async fn one_shot_watches_of_its_client_take_no_event_from_a_cache() {
+    let (with_cache, other) = (client().await, client().await);
+    watch_once_beside_a_cache(&with_cache, &other, &path("once")).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_misses_nothing_while_others_come_and_go_at_its_paths() {
     let (client, other) = (client().await, client().await);
@@ -143,6 +150,28 @@ async fn a_cache_that_ends_while_its_watch_is_set_leaves_none() {
         no_watch_is_left(&server).await;
     }
     client.close().await.unwrap();
+}
+
+/// The client crate would use freed memory (`docs/upstream.md`).
+#[tokio::test]
+async fn between_the_removal_of_a_watch_and_the_next_watch_a_request_is_answered() {
+    let (_server, proxy, client) = alone_behind_proxy().await;
+    let cache = || CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    let (first, second) = (cache(), cache());
+    for cache in [&first, &second] {
+        soon(cache.ready()).await.unwrap();
+    }
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::Sync);
+    // The last watch at its path is removed from the server.
+    drop((first, second));
+    proxy.wait_for_request(OpCode::RemoveWatches, 1).await.unwrap();
+    let next = cache();
+    proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
+    assert_eq!(requests_of(&proxy, OpCode::AddWatch), 0);
+    proxy.release_held();
+    soon(next.ready()).await.unwrap();
+    assert_eq!(requests_of(&proxy, OpCode::AddWatch), 1);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use curator_test::{FaultProxy, OpCode, within};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
-use super::{drop_after, mutex, soon};
+use super::{drop_after, mutex, round_trips, soon, until};
 
 /// How often each contender of a lock holds it.
 const HOLDS: usize = 40;
@@ -102,6 +102,35 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
         }
     }));
     tokio::join!(contended, caches);
+}
+
+/// One-shot watches of the same client at the root of a cache fire, and are dropped; then the cache still gets its events.
+pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other: &CuratorClient, root: &str) {
+    other.create().creating_parent_containers().for_path(root, "").await.unwrap();
+    let cache = CuratorCache::builder(with_cache, root).unwrap().start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let shows = |data: &'static str| {
+        until(async || cache.get(root).unwrap().node().is_some_and(|node| node.data() == data.as_bytes()))
+    };
+    for (fires, before, after) in [(true, "1", "2"), (false, "3", "4")] {
+        let mut data = with_cache.watch_data(root).await.unwrap().2;
+        let mut children = with_cache.watch_children(root).await.unwrap().1;
+        if fires {
+            other.set_data(root, before, None).await.unwrap();
+            other.create().for_path(format!("{root}/child"), "").await.unwrap();
+            soon(data.fired()).await;
+            soon(children.fired()).await;
+        } else {
+            drop((data, children));
+            // The next request of this session comes after the removals.
+            round_trips(with_cache).await;
+            other.set_data(root, before, None).await.unwrap();
+        }
+        shows(before).await;
+        other.set_data(root, after, None).await.unwrap();
+        shows(after).await;
+    }
+    soon(cache.close()).await.unwrap();
 }
 
 /// Two caches are refused their watches, with one request each, and the client goes on.

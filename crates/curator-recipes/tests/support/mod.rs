@@ -39,7 +39,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
-pub(crate) use self::caches::{End, churn_locks_beside_caches, refuses_watches, use_cache};
+pub(crate) use self::caches::{End, churn_locks_beside_caches, refuses_watches, use_cache, watch_once_beside_a_cache};
 pub(crate) use self::driver::Plain;
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
 pub(crate) use self::environment::{new_seed, number, say};
