@@ -153,6 +153,8 @@ pub(super) async fn follow<T: Send + Sync>(
 
 async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &watch::Sender<Arc<T>>) -> Infallible {
     let (status, mut connection) = (following.node.status.clone(), following.node.client.connection_states());
+    // The state that it has now. Later ones are changes, and only they put in doubt what was read.
+    connection.next().await;
     status.refresh();
     loop {
         let (value, read) = {
