@@ -255,6 +255,13 @@ fn leader() {
 }
 
 #[test]
+fn counter() {
+    for Run { printed, .. } in runs("counter") {
+        assert!(printed.contains("4 workers, 50 orders each: 200 counted, 200 ids"), "{printed}");
+    }
+}
+
+#[test]
 fn config() {
     for Run { printed, root } in runs("config") {
         let mut rest = printed.lines();

@@ -1,5 +1,6 @@
 //! What can go wrong with a lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::{Outcome, SessionEnd, ZPath};
@@ -55,7 +56,7 @@ pub struct LockLost {
     pub reason: LossReason,
 }
 
-/// An error of a lock. A shared count has [`SharedCountError`](crate::SharedCountError), of which `?` makes this one.
+/// An error of a lock. A shared value has [`SharedValueError`](crate::SharedValueError), of which `?` makes this one.
 ///
 /// [`is_retryable`](Self::is_retryable) says whether a retry can help, and [`outcome`](Self::outcome) whether the operation
 /// may have been applied. Which call returns which error is said at the call, and on the [page](crate::guide) of each lock.
@@ -205,12 +206,12 @@ pub enum Error {
     },
     /// The limit of a semaphore is a [`SharedCount`](crate::SharedCount) whose node does not contain an `i32`.
     /// [`set`](crate::SharedCount::set) repairs that.
-    #[error("{path} is not a shared count: expected 4 bytes, found {size}")]
-    InvalidSharedCount {
+    #[error("{path} has no such value: {cause}")]
+    InvalidSharedValue {
         /// The full path of the count's node on the server.
         path: ZPath,
-        /// How many bytes the data has.
-        size: usize,
+        /// Why not.
+        cause: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The recipe was closed, as a leader latch by [`close`](crate::LeaderLatch::close).
     #[error("{path} is closed: the recipe no longer takes part")]

@@ -8,6 +8,7 @@
 //! | [`leader_latch`], [`leader_selector`] | one leader among all participants, and a job that only the leader runs: nodes, requests, guarantees and caveats |
 //! | [`cache`] | live copies of several nodes or of a subtree: what they send, guarantees and caveats |
 //! | [`config`] | settings that change while a service runs: what its value is worth, what it sends, guarantees and caveats |
+//! | [`counters`] | numbers, values and ids that many processes change: what a result says, what is sent, and caveats |
 //! | [`persistent_node`] | nodes that stay, and groups of processes: whose a node is, what is sent, guarantees and caveats |
 //! | [`fencing`] | how a late write is refused |
 //! | [`revocation`] | how to ask a holder for its lock |
@@ -138,6 +139,12 @@ pub mod cache {}
 #[doc = include_str!("../docs/config.md")]
 pub mod config {}
 
+/// Numbers, values and ids that many processes change.
+///
+/// [config]: crate::guide::config
+#[doc = include_str!("../docs/counters.md")]
+pub mod counters {}
+
 /// Nodes that stay, and groups of processes.
 ///
 /// [from-curator]: crate::guide::from_curator#nodes-that-stay
@@ -174,6 +181,7 @@ pub mod interop {}
 /// [config]: crate::guide::config
 /// [fencing]: crate::guide::fencing
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path
+/// [counters]: crate::guide::counters
 /// [leader-latch]: crate::guide::leader_latch
 /// [leader-selector]: crate::guide::leader_selector
 /// [multi-lock-java]: crate::guide::multi_lock#java-curator

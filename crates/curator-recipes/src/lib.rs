@@ -54,7 +54,8 @@
 //! | a job that runs in one of many processes | [`LeaderSelector`] |
 //! | to know whether this process leads | [`LeaderLatch`] |
 //! | to know who leads, without taking part | [`LeaderObserver`] |
-//! | a number that all processes share, and its changes as a stream | [`SharedCount`] |
+//! | to count in many processes, each change exactly once; ids | [`DistributedAtomicLong`], [`IdGenerator`] |
+//! | a number or a value that all processes share, and its changes as a stream | [`SharedCount`], [`SharedValue`] |
 //! | settings that change while the service runs | [`Config`] |
 //! | a live copy of several nodes, or of a whole subtree | [`CuratorCache`] |
 //! | a node that exists as long as this process does | [`PersistentNode`] |
@@ -85,7 +86,7 @@
 //! - `backoff`, on by default: `client::BackoffRetry`, which makes policies of the curves of the crate
 //!   `backoff`. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
 //!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
-//! - `serde`: [`FencingToken`], [`VersionedCount`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
+//! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
 //!   read, [`Participant`], [`LossReason`] and paths are written; a client's options may come from a configuration file
 //!   ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A [`Config`] whose decoder uses `serde_json` does not need it.
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` in the module [`client`], by which a client proves who it is. The latter
@@ -148,7 +149,9 @@ pub use crate::lock::{
 };
 pub use crate::owner::OwnerId;
 pub use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
-pub use crate::shared::{CountChanges, SharedCount, SharedCountError, VersionedCount};
+pub use crate::shared::{
+    CountChanges, SharedCount, SharedValue, SharedValueError, ValueChanges, VersionedCount, VersionedValue,
+};
 pub use crate::wait::Wait;
 
 /// The example of the README compiles.
@@ -208,7 +211,7 @@ mod tests {
         is_send_and_sync::<OwnerId>();
         is_send_and_sync::<Participant>();
         is_send_and_sync::<Error>();
-        is_send_and_sync::<SharedCountError>();
+        is_send_and_sync::<SharedValueError>();
         is_send_and_sync::<fencing::FencedResource<Vec<u8>>>();
     }
 

@@ -86,6 +86,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &[
                 "report::around",
                 "report::caches",
+                "report::counters",
                 "report::leaders",
                 "report::line",
                 "report::parts",
@@ -107,7 +108,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["checker::claims", "checker::operator", "checker::sets"],
             &["checker::write"],
             &["checker::seen"],
-            &["checker::caches"],
+            &["checker::caches", "checker::counters"],
             &[
                 "checker::caches::backwards",
                 "checker::caches::caught_up",
@@ -145,7 +146,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
         "curator-recipes",
         &[
             &["text"],
-            &["leader"],
+            &["leader", "atomic"],
             &["lock"],
             &["lock::multi", "lock::mutex", "lock::read_write", "lock::semaphore"],
             &["lock::inter_process_lock", "lock::participants", "lock::reentrant"],
@@ -164,7 +165,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["engine::log"],
             &["engine::failures", "engine::follow", "engine::known", "engine::limit", "fencing", "wait"],
             &["error"],
-            &["debug", "owner"],
+            &["codec", "debug", "owner"],
         ],
     ),
     (

@@ -59,6 +59,7 @@ const FOREIGN: &[&str] = &[
     "JointContest",
     // Of Curator, etcd, Kubernetes, Python, Rust, tokio, tracing and ZooKeeper; a system call, an option of kazoo, and
     // metrics.
+    "DistributedAtomicInteger",
     "FailedDeleteManager",
     "IntoFuture",
     "InvalidACL",

@@ -182,8 +182,8 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     /// # Cancel safety
     ///
     /// A dropped future may still create the node.
-    pub async fn initialize(&self, value: &T) -> Result<bool> {
-        let (client, node) = (&self.node.client, self.node.new_node(&self.codec.encode(value)));
+    pub async fn initialize(&self, value: T) -> Result<bool> {
+        let (client, node) = (&self.node.client, self.node.new_node(&self.codec.encode(&value)));
         let node = &node;
         let created = client.retry(|session| async move {
             match client.create_with_containers(&session, node).await {
@@ -215,8 +215,8 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     /// # Cancel safety
     ///
     /// A dropped future may still set the value.
-    pub async fn force_set(&self, value: &T) -> Result<()> {
-        let node = &self.node.new_node(&self.codec.encode(value));
+    pub async fn force_set(&self, value: T) -> Result<()> {
+        let node = &self.node.new_node(&self.codec.encode(&value));
         let client = &self.node.client;
         let set = client.retry(|session| async move {
             match session.set_data(&node.path, &node.data, None).await {
@@ -240,7 +240,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     /// # Cancel safety
     ///
     /// That of `update`.
-    pub async fn compare_and_set(&self, expected: &T, value: &T) -> Result<bool>
+    pub async fn compare_and_set(&self, expected: &T, value: T) -> Result<bool>
     where
         T: Clone + PartialEq,
     {

@@ -157,9 +157,6 @@ impl AtomicNode {
         changed: Changed,
         sent: &mut Vec<(u64, Changed)>,
     ) -> Result<Tried> {
-        if version.is_none() {
-            self.ensure_parent(session, &self.path).await?;
-        }
         let operation = match version {
             Some(_) => TransactionOperation::SetData {
                 path: self.path.clone(),
@@ -169,22 +166,21 @@ impl AtomicNode {
             None => TransactionOperation::Create(self.new_node(&changed.after)),
         };
         let (attempt, of_receipt) = receipt.attempt(&self.client);
-        if matches!(of_receipt, TransactionOperation::Create(_)) {
-            let ensured = self.ensure_parent(session, &receipt.path).await;
-            if ensured.is_err() {
-                receipt.refused();
-            }
-            ensured?;
-        }
         sent.push((attempt, changed.clone()));
         match session.transact(vec![operation, of_receipt]).await {
             Ok(_) => {
                 receipt.applied();
                 Ok(Tried::Applied(changed))
             }
-            Err(ClientError::TransactionFailed { cause, .. }) if is_conflict(&cause) => {
+            Err(ClientError::TransactionFailed { index, cause }) if is_conflict(&cause) => {
                 receipt.refused();
-                // One of ours may have been applied late, or another process uses the receipt.
+                if matches!(*cause, ClientError::NoNode { .. }) {
+                    self.ensure_parent(session, &self.path).await?;
+                    self.ensure_parent(session, &receipt.path).await?;
+                }
+                if !receipt.explains(index == OF_RECEIPT) {
+                    return Ok(Tried::Conflict);
+                }
                 let said = receipt.read(session).await?;
                 Ok(self.settled(receipt, said, sent)?.map_or(Tried::Conflict, Tried::Applied))
             }
@@ -224,6 +220,9 @@ impl AtomicNode {
         NodeSpec { path: self.path.clone(), data: data.into(), mode: CreateMode::Persistent, acl }
     }
 }
+
+/// The place of the receipt's operation in the transaction.
+const OF_RECEIPT: usize = 1;
 
 /// Whether another client has changed, created or deleted the node since it was read.
 fn is_conflict(error: &ClientError) -> bool {

@@ -29,6 +29,8 @@ struct State {
     attempts: u64,
     /// Whether the answer to an attempt has not arrived.
     is_in_doubt: bool,
+    /// Whether an attempt without an answer was not applied when the receipt was read, and may be applied yet.
+    may_be_late: bool,
 }
 
 /// What the receipt was.
@@ -77,6 +79,12 @@ impl Receipt {
         self.state().is_in_doubt
     }
 
+    /// Whether it must be read after an attempt that was refused: because this receipt was another one, or if an earlier attempt may
+    /// have been applied since.
+    pub(super) fn explains(&self, is_about_receipt: bool) -> bool {
+        is_about_receipt || self.state().may_be_late
+    }
+
     /// Begins an attempt: its number, and the operation that goes into its transaction.
     pub(super) fn attempt(&self, client: &CuratorClient) -> (u64, TransactionOperation) {
         let mut state = self.state();
@@ -102,7 +110,7 @@ impl Receipt {
         // The server's counter wraps around.
         let version = last.version.map_or(0, |version| version.wrapping_add(1));
         state.last = Some(Last { version: Some(version), number: last.number + 1 });
-        state.is_in_doubt = false;
+        (state.is_in_doubt, state.may_be_late) = (false, false);
     }
 
     /// The attempt was certainly not applied.
@@ -133,6 +141,8 @@ impl Receipt {
         let mut state = self.state();
         let is_in_doubt = std::mem::take(&mut state.is_in_doubt);
         let before = state.last.replace(now);
+        // Once the version is another one, no earlier attempt can be applied.
+        state.may_be_late = before == Some(now) && (is_in_doubt || state.may_be_late);
         match (before, attempt) {
             (before, _) if before == Some(now) => Said::Unchanged,
             (_, Some(attempt)) => Said::Applied(attempt),
@@ -194,7 +204,9 @@ mod tests {
         let (next, operation) = receipt.attempt(&client);
         assert_eq!(data(operation).1, None, "both expect the same");
         receipt.refused();
+        assert!(receipt.explains(false), "it may be the earlier one");
         assert_eq!(receipt.take(Some((&written, 0))), Said::Applied(late));
+        assert!(receipt.explains(true) && !receipt.explains(false));
         assert!(late < next);
     }
 

@@ -43,12 +43,12 @@ async fn a_number_is_changed_from_what_it_was() {
 async fn numbers_that_cannot_be_are_errors_and_change_nothing() {
     let (client, path) = (client().await, path("atomic/limits"));
     let number = long(&client, &path);
-    number.force_set(&i64::MAX).await.unwrap();
+    number.force_set(i64::MAX).await.unwrap();
     let error = number.increment().await.unwrap_err();
     assert_eq!(error.to_string(), format!("{} is {}: adding 1 overflows", path, i64::MAX));
     assert!(!error.is_retryable() && error.outcome() == Outcome::NotApplied);
     assert_eq!(number.add(-1).await.unwrap().post_value, i64::MAX - 1);
-    number.force_set(&i64::MIN).await.unwrap();
+    number.force_set(i64::MIN).await.unwrap();
     assert!(matches!(number.decrement().await, Err(AtomicValueError::Overflow { value: i64::MIN, delta: -1, .. })));
     assert_eq!(number.get().await.unwrap(), i64::MIN);
 
@@ -68,15 +68,15 @@ async fn numbers_that_cannot_be_are_errors_and_change_nothing() {
 async fn a_value_is_initialized_once_and_compared() {
     let (client, path) = (client().await, path("atomic/initialized"));
     let number = long(&client, &path);
-    assert!(number.initialize(&5).await.unwrap());
-    assert!(!number.initialize(&6).await.unwrap());
-    assert!(!number.compare_and_set(&6, &7).await.unwrap());
-    assert!(number.compare_and_set(&5, &7).await.unwrap());
+    assert!(number.initialize(5).await.unwrap());
+    assert!(!number.initialize(6).await.unwrap());
+    assert!(!number.compare_and_set(&6, 7).await.unwrap());
+    assert!(number.compare_and_set(&5, 7).await.unwrap());
     assert_eq!(number.get().await.unwrap(), 7);
     client.delete().for_path(&path).await.unwrap();
     // A missing node is 0.
-    assert!(!number.compare_and_set(&7, &1).await.unwrap());
-    assert!(number.compare_and_set(&0, &1).await.unwrap());
+    assert!(!number.compare_and_set(&7, 1).await.unwrap());
+    assert!(number.compare_and_set(&0, 1).await.unwrap());
     assert_eq!(number.get().await.unwrap(), 1);
 }
 
@@ -93,7 +93,7 @@ async fn a_value_of_any_type_has_a_codec() {
     client.set_data(&path, [0xff], None).await.unwrap();
     let invalid = text.get().await.unwrap_err();
     assert!(invalid.to_string().contains("invalid utf-8"), "{invalid}");
-    text.force_set(&"repaired".to_owned()).await.unwrap();
+    text.force_set("repaired".to_owned()).await.unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().0, b"repaired");
 }
 

@@ -56,6 +56,7 @@ mod revocation;
 mod runtime_end;
 mod semaphore;
 mod shared_count;
+mod shared_value;
 #[path = "../support/mod.rs"]
 mod support;
 mod surplus;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::client::{self, Acl, AuthId, CuratorClient, Outcome, Permission, RetryNTimes, WatchEvent};
-use curator_recipes::{CountChanges, SharedCount, SharedCountError, VersionedCount};
+use curator_recipes::{CountChanges, SharedCount, SharedValueError, VersionedCount};
 use curator_test::OpCode;
 use futures_util::StreamExt as _;
 
@@ -19,7 +19,7 @@ fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
 async fn what_one_client_sets_another_gets() {
     let (one, other, path) = (client().await, client().await, path("count/shared"));
     let (ours, theirs) = (count(&one, &path, 7), count(&other, &path, 8));
-    assert_eq!((ours.seed(), ours.path().as_str()), (7, path.as_str()));
+    assert_eq!((*ours.seed(), ours.path().as_str()), (7, path.as_str()));
     assert!(one.check_exists(&path).await.unwrap().is_none(), "something was sent too early");
 
     // The first one's seed, for both.
@@ -121,7 +121,7 @@ async fn a_lost_answer_is_harmless_or_reported() {
 
     proxy.cut_before_reply(OpCode::SetData);
     let error = soon(count.compare_and_set(&set, 8)).await.unwrap_err();
-    assert!(matches!(&error, SharedCountError::Client(client::Error::Ambiguous { .. })), "{error}");
+    assert!(matches!(&error, SharedValueError::Client(client::Error::Ambiguous { .. })), "{error}");
     assert_eq!(error.outcome(), Outcome::Unknown);
     assert_eq!(soon(count.get()).await.unwrap(), 8);
 }
@@ -241,8 +241,11 @@ async fn data_that_are_no_number_are_an_item_and_not_the_end() {
         one.sync(&path).await.unwrap();
         let error = soon(changes.next()).await.unwrap().unwrap_err();
         for error in [error, count.get().await.unwrap_err(), count.watch().await.map(drop).unwrap_err()] {
-            let SharedCountError::Invalid { path: at, size } = &error else { panic!("{error}") };
-            assert_eq!((at.as_str(), *size), (path.as_str(), data.len()));
+            let SharedValueError::Invalid { path: at, cause } = &error else { panic!("{error}") };
+            assert_eq!(
+                (at.as_str(), cause.to_string()),
+                (path.as_str(), format!("expected 4 bytes, found {}", data.len()))
+            );
             assert!(!error.is_retryable());
         }
     }
@@ -258,7 +261,7 @@ async fn an_error_that_no_retry_can_help_is_the_last_item() {
     other.create().creating_parent_containers().with_acl(no_reading).for_path(&path, "").await.unwrap();
     let mut changes = count(&one, &path, 0).changes();
     let error = soon(changes.next()).await.unwrap().unwrap_err();
-    assert!(matches!(&error, SharedCountError::Client(client::Error::NoAuth { .. })), "{error}");
+    assert!(matches!(&error, SharedValueError::Client(client::Error::NoAuth { .. })), "{error}");
     for _ in 0..2 {
         assert!(soon(changes.next()).await.is_none());
     }

@@ -120,7 +120,7 @@ impl InterProcessSemaphoreV2 {
     /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
     /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when there is no room because of leases of this client's
     /// session, or a place in the queue, whose deletion the server does not permit;
-    /// [`InvalidSharedCount`](crate::Error::InvalidSharedCount) when the count's node does not contain a number.
+    /// [`InvalidSharedValue`](crate::Error::InvalidSharedValue) when the count's node does not contain a number.
     ///
     /// # Cancel safety
     ///

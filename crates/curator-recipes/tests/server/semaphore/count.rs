@@ -122,7 +122,7 @@ async fn data_that_are_no_number_are_an_error_that_blocks_no_contender() {
     let semaphore = semaphore(&admin, &path, 1);
     let held = semaphore.acquire().await.unwrap();
     let is_clear = |error: &Error| {
-        assert!(matches!(error, Error::InvalidSharedCount { path, size: 3 } if path == most.path()), "{error}");
+        assert!(matches!(error, Error::InvalidSharedValue { path, .. } if path == most.path()), "{error}");
         assert!(error.to_string().contains("expected 4 bytes, found 3"), "{error}");
     };
     // While somebody waits.

@@ -1,27 +1,29 @@
-//! What can go wrong with a shared count.
+//! What can go wrong with a shared value.
+
+use std::sync::Arc;
 
 use curator_client::{InvalidPath, Outcome, ZPath};
 
 use crate::error::Error;
 
-/// What can go wrong with a [`SharedCount`](crate::SharedCount).
+/// What can go wrong with a [`SharedValue`](crate::SharedValue).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum SharedCountError {
+pub enum SharedValueError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// The node's data is not a number. [`set`](crate::SharedCount::set) repairs that.
-    #[error("{path} is not a shared count: expected 4 bytes, found {size}")]
+    /// The node's data is not a value. [`set`](crate::SharedValue::set) repairs that.
+    #[error("{path} has no such value: {cause}")]
     Invalid {
         /// The node.
         path: ZPath,
-        /// The number of bytes that were found.
-        size: usize,
+        /// Why not.
+        cause: Arc<dyn std::error::Error + Send + Sync>,
     },
 }
 
-impl SharedCountError {
+impl SharedValueError {
     /// Whether the call can succeed if it is repeated, with nothing else changed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -47,18 +49,18 @@ impl SharedCountError {
     }
 }
 
-impl From<InvalidPath> for SharedCountError {
+impl From<InvalidPath> for SharedValueError {
     fn from(error: InvalidPath) -> Self {
         Self::Client(error.into())
     }
 }
 
-/// For functions that use locks and counts, and for a semaphore whose limit is a count.
-impl From<SharedCountError> for Error {
-    fn from(error: SharedCountError) -> Self {
+/// For functions that use locks and values, and for a semaphore whose limit is a count.
+impl From<SharedValueError> for Error {
+    fn from(error: SharedValueError) -> Self {
         match error {
-            SharedCountError::Client(error) => error.into(),
-            SharedCountError::Invalid { path, size } => Self::InvalidSharedCount { path, size },
+            SharedValueError::Client(error) => error.into(),
+            SharedValueError::Invalid { path, cause } => Self::InvalidSharedValue { path, cause },
         }
     }
 }
@@ -71,9 +73,12 @@ mod tests {
     fn it_answers_as_the_error_of_the_locks_does() {
         let path = ZPath::on_server("/count").unwrap();
         let errors = [
-            SharedCountError::Client(curator_client::Error::Closed),
-            SharedCountError::Client(curator_client::Error::NoNode { operation: "read", path: path.clone() }),
-            SharedCountError::Invalid { path, size: 3 },
+            SharedValueError::Client(curator_client::Error::Closed),
+            SharedValueError::Client(curator_client::Error::NoNode { operation: "read", path: path.clone() }),
+            SharedValueError::Invalid {
+                path,
+                cause: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from("no")),
+            },
         ];
         for error in errors {
             let answers = (error.to_string(), error.is_retryable(), error.is_closed(), error.outcome());

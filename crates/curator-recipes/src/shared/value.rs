@@ -1,0 +1,264 @@
+//! A value that all processes share.
+
+mod changes;
+mod error;
+
+use std::fmt;
+use std::sync::Arc;
+
+use curator_client::{
+    CreateMode, Created, CuratorClient, NodePath, NodeSpec, RecipeSupport as _, Request, Session, Watch, ZPath,
+};
+
+pub use self::changes::ValueChanges;
+pub use self::error::SharedValueError;
+use crate::codec::{CodecError, ValueCodec};
+
+pub(super) type Result<T> = std::result::Result<T, SharedValueError>;
+
+/// A value that all processes share, in the data of one persistent node.
+///
+/// Curator's `SharedValue`, and compatible with it: the node's data is what the [codec](ValueCodec) makes of the value. The number is
+/// [`SharedCount`](crate::SharedCount). Clones are the same value.
+///
+/// ```no_run
+/// use curator_recipes::SharedValue;
+/// use curator_recipes::client::CuratorClient;
+///
+/// # async fn example() -> Result<(), curator_recipes::SharedValueError> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let text = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
+/// let banner = SharedValue::with_codec(&client, "/site/banner", text, "welcome".to_owned())?;
+/// let before = banner.versioned().await?;
+/// if !banner.compare_and_set(&before, format!("{} back", before.value)).await? {
+///     println!("another process has changed it");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// - The node exists after the first successful [`get`](Self::get), [`versioned`](Self::versioned), [`watch`](Self::watch)
+///   or [`set`](Self::set), and stays when all clients are gone. If several processes find it missing, one creates it.
+///   Missing parents become containers, as in Curator.
+/// - Of several [`compare_and_set`](Self::compare_and_set) that follow the same read, at most one changes the number.
+///
+/// # Caveats
+///
+/// Like all reads of ZooKeeper, a read can be older than what another client has written: call [`CuratorClient::sync`]
+/// before it where that matters. Versions start over when someone deletes the node, so a `compare_and_set` across a deletion
+/// can replace a different value that happens to have the same version.
+///
+/// Unlike Curator's, it has no `start`, and keeps no copy up to date in the background: each call asks the server. What a
+/// listener does there, [`changes`](Self::changes) does here.
+pub struct SharedValue<T> {
+    inner: Arc<Inner<T>>,
+}
+
+struct Inner<T> {
+    client: CuratorClient,
+    /// The full path on the server.
+    path: ZPath,
+    codec: Box<dyn ValueCodec<T>>,
+    seed: T,
+}
+
+/// A value and its version, which [`SharedValue::compare_and_set`] compares.
+///
+/// Curator's `VersionedValue`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[non_exhaustive]
+pub struct VersionedValue<T> {
+    /// The value.
+    pub value: T,
+    /// The version of the node: how often it has been set since its creation, even to the same value.
+    pub version: i32,
+}
+
+impl<T: Send + Sync + 'static> SharedValue<T> {
+    /// Creates a handle to the value at `path`; its initial value is `seed`. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn with_codec(client: &CuratorClient, path: impl NodePath, codec: impl ValueCodec<T>, seed: T) -> Result<Self> {
+        let path = client.resolve(path)?;
+        Ok(Self { inner: Arc::new(Inner { client: client.clone(), path, codec: Box::new(codec), seed }) })
+    }
+
+    /// The node's full path on the server, including chroot and namespace.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        &self.inner.path
+    }
+
+    /// The value that the node is created with.
+    #[must_use]
+    pub fn seed(&self) -> &T {
+        &self.inner.seed
+    }
+
+    /// Returns the value. Creates the node with the seed if it is missing. One request, if it is not.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedValueError::Invalid`] when the node's data is not such a value, and those of the client when its retry
+    /// policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future may still create the node.
+    pub async fn get(&self) -> Result<T> {
+        Ok(self.versioned().await?.value)
+    }
+
+    /// Like [`get`](Self::get), with the version of the node.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`get`](Self::get).
+    pub async fn versioned(&self) -> Result<VersionedValue<T>> {
+        let (data, stat) = self.read(Session::get_data).await?;
+        self.decode(&data, stat.version)
+    }
+
+    /// Like [`versioned`](Self::versioned), and sets a one-shot watch for the next change or the deletion of the node.
+    ///
+    /// Between the event and the next call the value may change more than once: you see the latest, not every change.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`get`](Self::get); no watch is left behind.
+    pub async fn watch(&self) -> Result<(VersionedValue<T>, Watch)> {
+        let (data, stat, watch) = self.read(Session::watch_data).await?;
+        Ok((self.decode(&data, stat.version)?, watch))
+    }
+
+    /// The current value, and then the latest one after each change, until the client closes. Nothing is sent before the
+    /// stream is polled.
+    ///
+    /// It creates the node if it is missing, like [`get`](Self::get).
+    pub fn changes(&self) -> ValueChanges<T> {
+        ValueChanges::of(self)
+    }
+
+    /// Sets the value, whatever it was, and whatever data the node had. Creates the node if it is missing. One request,
+    /// if it is not.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client when its retry policy gives up. As with [`CuratorClient::set_data`] without a version, a call
+    /// with an unknown outcome is tried again, and can overwrite what someone else has set since the first try.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped change may still be applied.
+    pub async fn set(&self, value: T) -> Result<()> {
+        let (path, data) = (&self.inner.path, self.inner.codec.encode(&value));
+        let data = &data;
+        let set = self.inner.client.retry(|session| async move {
+            match session.set_data(path, data, None).await {
+                Err(curator_client::Error::NoNode { .. }) => {}
+                set => return set.map(drop),
+            }
+            match self.create(&session, data).await {
+                // Someone else was first, with another value.
+                Err(curator_client::Error::NodeExists { .. }) => session.set_data(path, data, None).await.map(drop),
+                created => created.map(drop),
+            }
+        });
+        Ok(set.await?)
+    }
+
+    /// Sets the value if the node still has the version of `previous`; returns `false` if it does not, or is gone. One
+    /// request.
+    ///
+    /// Curator's `trySetValue`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and is not retried, as the
+    /// second try could not tell our own change from someone else's: read the value.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped change may still be applied.
+    pub async fn compare_and_set(&self, previous: &VersionedValue<T>, value: T) -> Result<bool> {
+        let Inner { client, path, codec, .. } = &*self.inner;
+        match client.set_data(path, codec.encode(&value), Some(previous.version)).await {
+            Ok(_) => Ok(true),
+            Err(curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads the node, which is created if it is missing.
+    async fn read<R>(&self, read: impl Fn(&Session, &ZPath) -> Request<R>) -> Result<R> {
+        let read = &read;
+        Ok(self.inner.client.retry(|session| async move { self.read_in(&session, read).await }).await?)
+    }
+
+    /// As [`read`](Self::read), in one session. Retries nothing.
+    async fn read_in<R>(
+        &self,
+        session: &Session,
+        read: &impl Fn(&Session, &ZPath) -> Request<R>,
+    ) -> curator_client::Result<R> {
+        let path = &self.inner.path;
+        match read(session, path).await {
+            Err(curator_client::Error::NoNode { .. }) => {}
+            found => return found,
+        }
+        self.create_with_seed(session).await?;
+        read(session, path).await
+    }
+
+    /// Creates the node with the seed, if it does not exist. Retries nothing.
+    pub(super) async fn create_with_seed(&self, session: &Session) -> curator_client::Result<()> {
+        match self.create(session, &self.inner.codec.encode(&self.inner.seed)).await {
+            // Created by someone else, or by an earlier try of ours whose answer was lost.
+            Ok(_) | Err(curator_client::Error::NodeExists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create(&self, session: &Session, data: &[u8]) -> curator_client::Result<Created> {
+        let Inner { client, path, .. } = &*self.inner;
+        let node =
+            NodeSpec { path: path.clone(), data: data.into(), mode: CreateMode::Persistent, acl: client.acl_for(path) };
+        client.create_with_containers(session, &node).await
+    }
+
+    /// Decodes what was read from the node.
+    pub(super) fn decode(&self, data: &[u8], version: i32) -> Result<VersionedValue<T>> {
+        let invalid =
+            |cause: CodecError| SharedValueError::Invalid { path: self.inner.path.clone(), cause: cause.into() };
+        Ok(VersionedValue { value: self.inner.codec.decode(data).map_err(invalid)?, version })
+    }
+}
+
+impl<T> Clone for SharedValue<T> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<T> fmt::Debug for SharedValue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connection = self.inner.client.connection_state();
+        f.debug_struct("SharedValue")
+            .field("path", &self.inner.path)
+            .field("connection", &connection)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! A value that several clients share, with a codec; and what becomes of it when answers are lost and its node is deleted.
+
+use curator_recipes::client::{CuratorClient, Outcome};
+use curator_recipes::{SharedValue, SharedValueError};
+use curator_test::OpCode;
+
+use crate::support::{behind_proxy, client, path, soon};
+
+fn text(client: &CuratorClient, path: &str) -> SharedValue<String> {
+    let codec = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
+    SharedValue::with_codec(client, path, codec, "seed".to_owned()).unwrap()
+}
+
+#[tokio::test]
+async fn a_value_is_set_compared_and_refused() {
+    let (client, path) = (client().await, path("value/text"));
+    let value = text(&client, &path);
+    assert_eq!((value.get().await.unwrap(), value.seed()), ("seed".to_owned(), &"seed".to_owned()));
+    let before = value.versioned().await.unwrap();
+    assert!(value.compare_and_set(&before, "first".to_owned()).await.unwrap());
+    assert!(!value.compare_and_set(&before, "second".to_owned()).await.unwrap());
+    client.set_data(&path, [0xff], None).await.unwrap();
+    let error = value.get().await.unwrap_err();
+    assert!(matches!(&error, SharedValueError::Invalid { path: at, .. } if at.as_str() == path), "{error}");
+    assert!(error.to_string().contains("invalid utf-8") && !error.is_retryable(), "{error}");
+    value.set("repaired".to_owned()).await.unwrap();
+    assert_eq!(client.get_data(&path).await.unwrap().0, b"repaired");
+    assert!(format!("{value:?}").starts_with("SharedValue { path: "));
+}
+
+/// Curator's sets no watch when it finds no node, and keeps the old value.
+#[tokio::test]
+async fn changes_go_on_when_the_node_is_deleted_and_made_again() {
+    let (ours, other, path) = (client().await, client().await, path("value/deleted"));
+    let value = text(&ours, &path);
+    let mut changes = value.changes();
+    let mut next = async || soon(changes.next()).await.unwrap().unwrap().value;
+    assert_eq!(next().await, "seed");
+    for round in 0..3 {
+        other.set_data(&path, format!("value {round}"), None).await.unwrap();
+        assert_eq!(next().await, format!("value {round}"));
+        other.delete().for_path(&path).await.unwrap();
+        assert_eq!(next().await, "seed");
+    }
+    // Another node with the same version, and another value.
+    let replace = other.transaction().delete(&path, None).unwrap();
+    let replace = replace.create(&path, "replaced", curator_recipes::client::CreateMode::Persistent).unwrap();
+    replace.commit().await.unwrap();
+    assert_eq!(next().await, "replaced");
+}
+
+/// Curator's returns false, although the value was set.
+#[tokio::test]
+async fn a_comparison_whose_answer_is_lost_is_not_false() {
+    let (proxy, client) = behind_proxy().await;
+    let value = text(&client, &path("value/lost"));
+    let before = value.versioned().await.unwrap();
+    proxy.cut_before_reply(OpCode::SetData);
+    let error = soon(value.compare_and_set(&before, "set".to_owned())).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    assert_eq!(soon(value.get()).await.unwrap(), "set");
+}

@@ -1,0 +1,69 @@
+//! Workers count orders, give them ids, and lose answers: with a receipt, each order is counted once. Without one, the caller is told
+//! that it does not know. Fails if an order is counted twice or not at all, or if two orders have one id.
+//!
+//! ```console
+//! cargo run --example counter
+//! ```
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use curator_examples::{Ensemble, Failure, builder};
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{AtomicValueError, DistributedAtomicLong, IdGenerator};
+use tokio::task::JoinSet;
+
+const ORDERS: &str = "/curator-examples/counter/orders";
+const IDS: &str = "/curator-examples/counter/ids";
+const WORKERS: usize = 4;
+const ORDERS_EACH: usize = 50;
+
+/// Counts orders, and returns the ids that it has given them.
+async fn worker(number: usize, client: CuratorClient) -> Result<Vec<i64>, AtomicValueError> {
+    // The same path in each run, so that receipts do not pile up.
+    let receipt = format!("/curator-examples/counter/receipts/worker-{number}");
+    let orders = DistributedAtomicLong::new(&client, ORDERS)?.exactly_once(receipt)?;
+    let ids = IdGenerator::new(&client, IDS, 20)?;
+    let mut given = Vec::new();
+    for _ in 0..ORDERS_EACH {
+        orders.increment().await?;
+        given.push(ids.next().await?);
+    }
+    Ok(given)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let ensemble = Ensemble::find().await?;
+    let (proxy, behind_proxy) = ensemble.proxy()?;
+    let operator = builder(ensemble.connect_string()).connect().await?;
+    let orders = DistributedAtomicLong::new(&operator, ORDERS)?;
+    let before = orders.get().await?;
+
+    // All of their connections break again and again, and answers with them.
+    let mut workers = JoinSet::new();
+    for number in 0..WORKERS {
+        let client = builder(&behind_proxy).connect().await?;
+        workers.spawn(worker(number, client));
+    }
+    let mut ids = BTreeSet::new();
+    let mut cuts = tokio::time::interval(Duration::from_millis(50));
+    cuts.tick().await;
+    loop {
+        tokio::select! {
+            worker = workers.join_next() => match worker {
+                Some(given) => ids.extend(given??),
+                None => break,
+            },
+            _ = cuts.tick() => proxy.cut(),
+        }
+    }
+
+    let counted = orders.get().await? - before;
+    println!("{WORKERS} workers, {ORDERS_EACH} orders each: {counted} counted, {} ids", ids.len());
+    let expected = WORKERS * ORDERS_EACH;
+    if usize::try_from(counted) != Ok(expected) || ids.len() != expected {
+        return Err(format!("expected {expected} of both").into());
+    }
+    Ok(())
+}
