@@ -1,0 +1,15 @@
+//! The `Debug` of handles.
+
+/// Implements `Debug` as a line: the name of the type and the fields that are given, which are read from a value called `$this`.
+macro_rules! debug_line {
+    ($type:ident, |$this:ident| $($field:ident: $value:expr),+) => {
+        impl<P> std::fmt::Debug for $type<P> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $this = self;
+                f.debug_struct(stringify!($type))$(.field(stringify!($field), &$value))+.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(crate) use debug_line;

@@ -1,0 +1,219 @@
+//! The services below one path.
+
+use std::marker::PhantomData;
+
+use curator_recipes::CacheState;
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, NodePath, ZPath};
+use futures_util::future::join_all;
+
+use crate::cache::ServiceCache;
+use crate::debug::debug_line;
+use crate::error::{DiscoveryError, InvalidInstance};
+use crate::found::{FoundInstance, Instances};
+use crate::instance::{ServiceInstance, ServiceType};
+use crate::payload::{Payload, RawJson};
+use crate::registration::Registration;
+
+type Result<T> = std::result::Result<T, DiscoveryError>;
+
+/// The services below one path: registers instances, and finds them.
+///
+/// Curator's `ServiceDiscovery`, with the same nodes: `<base path>/<service>/<id>`. `P` is the [payload](Payload) of the instances
+/// that are found; what is registered may have another. It costs nothing, and has nothing to close.
+///
+/// ```no_run
+/// use curator_discovery::client::CuratorClient;
+/// use curator_discovery::{ServiceDiscovery, ServiceInstance};
+///
+/// # async fn example() -> Result<(), curator_discovery::DiscoveryError> {
+/// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
+/// let discovery = ServiceDiscovery::new(&client, "/services")?;
+///
+/// // A server.
+/// let registration = discovery.register(ServiceInstance::new("orders").address("10.0.0.7").port(8080))?;
+/// registration.registered().await?;
+///
+/// // A client.
+/// let orders = discovery.start_cache("orders")?;
+/// for instance in orders.ready().await?.iter() {
+///     println!("{:?} {:?}", instance.address, instance.port);
+/// }
+///
+/// registration.deregister().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ServiceDiscovery<P = RawJson> {
+    client: CuratorClient,
+    base: ZPath,
+    payload: PhantomData<fn() -> P>,
+}
+
+debug_line!(ServiceDiscovery, |discovery| base: discovery.base);
+
+impl<P> Clone for ServiceDiscovery<P> {
+    fn clone(&self) -> Self {
+        Self { client: self.client.clone(), base: self.base.clone(), payload: PhantomData }
+    }
+}
+
+impl ServiceDiscovery {
+    /// The services below `base_path`, found with payloads as they were written. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn new(client: &CuratorClient, base_path: impl NodePath) -> Result<Self> {
+        Ok(Self { client: client.clone(), base: client.resolve(base_path)?, payload: PhantomData })
+    }
+}
+
+impl<P: Payload> ServiceDiscovery<P> {
+    /// The same services, found with payloads of the type `Q`. An instance with another payload is
+    /// [unreadable](Instances::unreadable).
+    #[must_use]
+    pub fn with_payload<Q: Payload>(&self) -> ServiceDiscovery<Q> {
+        ServiceDiscovery { client: self.client.clone(), base: self.base.clone(), payload: PhantomData }
+    }
+
+    /// Registers an instance from now on, for as long as the handle lives. Waits for nothing, and works before there is a
+    /// connection.
+    ///
+    /// Curator's `registerService`.
+    ///
+    /// # Errors
+    ///
+    /// When the name or the id is no name of a node, the payload cannot be written, or the type is not
+    /// [`Dynamic`](ServiceType::Dynamic).
+    pub fn register<Q: Payload>(&self, instance: ServiceInstance<Q>) -> Result<Registration<Q>> {
+        if instance.service_type != ServiceType::Dynamic {
+            let service_type = instance.service_type;
+            return Err(InvalidInstance::ServiceType { service_type, operation: "registered" }.into());
+        }
+        Registration::start(&self.client, &self.node(&instance.name, &instance.id)?, instance)
+    }
+
+    /// Writes an instance of the type [`Static`](ServiceType::Static) or [`Permanent`](ServiceType::Permanent), which stays until it
+    /// is [removed](Self::remove). One with the same name and id is written over.
+    ///
+    /// # Errors
+    ///
+    /// Those of `register`, for the other types; and those of the client.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may still be applied.
+    pub async fn publish<Q: Payload>(&self, instance: &ServiceInstance<Q>) -> Result<()> {
+        if !matches!(instance.service_type, ServiceType::Static | ServiceType::Permanent) {
+            let service_type = instance.service_type;
+            return Err(InvalidInstance::ServiceType { service_type, operation: "published" }.into());
+        }
+        let node = self.node(&instance.name, &instance.id)?;
+        let create = self.client.create().creating_parent_containers().with_mode(CreateMode::Persistent);
+        create.or_set_data().for_path(&node, instance.to_json()?).await?;
+        Ok(())
+    }
+
+    /// Removes an instance that was [published](Self::publish). It is no error if there is none. One that is registered comes back
+    /// while its [`Registration`] lives.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client. The call can be repeated.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may still be applied.
+    pub async fn remove(&self, name: &str, id: &str) -> Result<()> {
+        match self.client.delete().for_path(&self.node(name, id)?).await {
+            Ok(()) | Err(ClientError::NoNode { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The names of all services that have, or had until recently, an instance; ordered. One request.
+    ///
+    /// Curator's `queryForNames`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client.
+    pub async fn names(&self) -> Result<Vec<String>> {
+        match self.client.get_children(&self.base).await {
+            Ok(mut names) => {
+                names.sort_unstable();
+                Ok(names)
+            }
+            Err(ClientError::NoNode { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The instances of a service now. A request, and then one for each instance, all at once. To ask again and again, use a
+    /// [cache](Self::start_cache).
+    ///
+    /// Curator's `queryForInstances`.
+    ///
+    /// # Errors
+    ///
+    /// When the name is no name of a node, and those of the client.
+    pub async fn instances(&self, name: &str) -> Result<Instances<P>> {
+        let service = self.base.child(name)?;
+        let nodes = self.client.retry(|session| {
+            let service = &service;
+            async move {
+                let mut ids = match session.get_children(service).await {
+                    Err(ClientError::NoNode { .. }) => Vec::new(),
+                    ids => ids?,
+                };
+                ids.sort_unstable();
+                let paths: Vec<_> = ids.iter().filter_map(|id| service.child(id).ok()).collect();
+                let nodes = join_all(paths.iter().map(|path| session.get_data(path))).await;
+                // Those that have gone meanwhile are left out.
+                let nodes = paths.into_iter().zip(nodes);
+                let nodes = nodes.filter(|(_, node)| !matches!(node, Err(ClientError::NoNode { .. })));
+                nodes
+                    .map(|(path, node)| node.map(|(data, stat)| (path, data, stat)))
+                    .collect::<std::result::Result<Vec<_>, _>>()
+            }
+        });
+        let nodes = nodes.await?;
+        let read = nodes.iter().map(|(path, data, stat)| FoundInstance::read(path, data, *stat));
+        Ok(Instances::new(read, CacheState::Current))
+    }
+
+    /// One instance now; `None` if there is none. One request.
+    ///
+    /// Curator's `queryForInstance`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreadable`](DiscoveryError::Unreadable); when the name or the id is no name of a node; and those of the client.
+    pub async fn instance(&self, name: &str, id: &str) -> Result<Option<FoundInstance<P>>> {
+        let path = self.node(name, id)?;
+        match self.client.get_data(&path).await {
+            Ok((data, stat)) => match FoundInstance::read(&path, &data, stat) {
+                Ok(instance) => Ok(Some(instance)),
+                Err(unreadable) => Err(DiscoveryError::Unreadable { path, cause: unreadable.cause }),
+            },
+            Err(ClientError::NoNode { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Follows the instances of a service from now on. Waits for nothing, and works before there is a connection, and before the
+    /// service has an instance.
+    ///
+    /// Curator's `serviceCacheBuilder`.
+    ///
+    /// # Errors
+    ///
+    /// When the name is no name of a node.
+    pub fn start_cache(&self, name: &str) -> Result<ServiceCache<P>> {
+        ServiceCache::start(&self.client, self.base.child(name)?)
+    }
+
+    fn node(&self, name: &str, id: &str) -> Result<ZPath> {
+        Ok(self.base.child(name)?.child(id)?)
+    }
+}

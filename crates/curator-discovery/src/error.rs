@@ -1,0 +1,123 @@
+//! What can go wrong with service discovery.
+
+use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, ZPath};
+use curator_recipes::{CacheError, PersistentNodeError};
+
+use crate::instance::ServiceType;
+
+/// What can go wrong with service discovery.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiscoveryError {
+    /// An error of the client.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The node of a registration was not created, written or deleted.
+    #[error(transparent)]
+    Node(#[from] PersistentNodeError),
+    /// The cache of a service has ended.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The instance cannot be registered, published or written.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInstance),
+    /// The data of the node is no instance that can be read.
+    #[error("{path} cannot be read: {cause}")]
+    Unreadable {
+        /// The node.
+        path: ZPath,
+        /// Why.
+        #[source]
+        cause: InvalidInstance,
+    },
+}
+
+/// What is wrong with an instance.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidInstance {
+    /// The text is no JSON object.
+    #[error("not a JSON object: {reason}")]
+    NotAnObject {
+        /// What the parser says.
+        reason: String,
+    },
+    /// A field is missing, or cannot be read or written.
+    #[error("the field `{field}`: {reason}")]
+    Field {
+        /// The name in JSON.
+        field: &'static str,
+        /// What the parser or the serializer says.
+        reason: String,
+    },
+    /// The payload has a [Java class](crate::Payload::JAVA_CLASS), and is no JSON object.
+    #[error("a payload of the Java class {class} must be a JSON object, not {payload}")]
+    NoRoomForClass {
+        /// The class.
+        class: &'static str,
+        /// The beginning of the payload.
+        payload: String,
+    },
+    /// The kind of instance does not fit the call: dynamic instances are registered, static and permanent ones are published.
+    #[error("an instance of the type {service_type:?} cannot be {operation}")]
+    ServiceType {
+        /// Its type.
+        service_type: ServiceType,
+        /// What was asked for.
+        operation: &'static str,
+    },
+    /// An update has another name, id or type than the registered instance.
+    #[error("the registered instance is {registered}, not {update}")]
+    OtherInstance {
+        /// Service and id that are registered.
+        registered: String,
+        /// Service and id of the update.
+        update: String,
+    },
+    /// A variable of a [`UriSpec`](crate::UriSpec) has no value in the instance.
+    #[error("the variable {{{variable}}} has no value")]
+    NoValue {
+        /// Its name.
+        variable: String,
+    },
+}
+
+impl DiscoveryError {
+    /// Whether the call can succeed if it is repeated, with nothing else changed.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Client(error) => error.is_retryable(),
+            Self::Node(error) => error.is_retryable(),
+            Self::Cache(error) => error.is_retryable(),
+            _ => false,
+        }
+    }
+
+    /// Whether the cause is that this program has closed the client, the registration or the cache.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Client(error) => matches!(error, ClientError::Closed),
+            Self::Node(error) => error.is_closed(),
+            Self::Cache(error) => error.is_closed(),
+            _ => false,
+        }
+    }
+
+    /// Whether what the call asked for may have been applied.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Client(error) => error.outcome(),
+            Self::Node(error) => error.outcome(),
+            _ => Outcome::NotApplied,
+        }
+    }
+}
+
+impl From<InvalidPath> for DiscoveryError {
+    fn from(error: InvalidPath) -> Self {
+        Self::Client(error.into())
+    }
+}

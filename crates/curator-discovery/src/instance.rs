@@ -1,0 +1,311 @@
+//! An instance of a service, and its JSON.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::error::InvalidInstance;
+use crate::payload::{self, Payload, RawJson};
+use crate::uri_spec::UriSpec;
+
+/// An instance of a service: a process, and how to reach it.
+///
+/// Curator's `ServiceInstance`, with the same JSON. `P` is the [payload](Payload).
+///
+/// ```
+/// use curator_discovery::ServiceInstance;
+///
+/// let instance = ServiceInstance::new("orders").address("10.0.0.7").port(8080).payload("zone-a".to_owned());
+/// assert_eq!(instance.port, Some(8080));
+/// ```
+///
+/// # Guarantees
+///
+/// What was read and is written again loses nothing: fields that are not known here, and payloads of any class as [`RawJson`], are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceInstance<P = RawJson> {
+    /// The service that it belongs to: the name of a node.
+    pub name: String,
+    /// Names the instance among those of the service: the name of a node.
+    pub id: String,
+    /// A host name or an IP address.
+    pub address: Option<String>,
+    /// The port without TLS.
+    pub port: Option<u16>,
+    /// The port with TLS.
+    pub ssl_port: Option<u16>,
+    /// What the service says about itself besides.
+    pub payload: Option<P>,
+    /// When it was made, in milliseconds since 1970, on the clock of the process that made it.
+    pub registration_time_utc: i64,
+    /// How long it is registered.
+    pub service_type: ServiceType,
+    /// The pattern of its URI.
+    pub uri_spec: Option<UriSpec>,
+    /// Whether it takes new requests. Java's default serializer does not write this; what has no such field is enabled.
+    pub enabled: bool,
+    /// Fields that are not known here, in their order.
+    pub other: Vec<(String, RawJson)>,
+}
+
+/// How long an instance is registered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[non_exhaustive]
+pub enum ServiceType {
+    /// As long as its process has its session.
+    #[default]
+    Dynamic,
+    /// The same, and its node has a number behind the id. Such instances are found, but cannot be registered here.
+    DynamicSequential,
+    /// Until it is removed. Java removes it when its `ServiceDiscovery` is closed.
+    Static,
+    /// Until it is removed.
+    Permanent,
+}
+
+impl ServiceInstance {
+    /// An instance that is enabled, with a random UUID as its id, made now. It has no address and no port: unlike Java, this
+    /// guesses none.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Self {
+            name: name.into(),
+            id: Uuid::new_v4().to_string(),
+            address: None,
+            port: None,
+            ssl_port: None,
+            payload: None,
+            registration_time_utc: i64::try_from(now).unwrap_or(i64::MAX),
+            service_type: ServiceType::Dynamic,
+            uri_spec: None,
+            enabled: true,
+            other: Vec::new(),
+        }
+    }
+}
+
+impl<P> ServiceInstance<P> {
+    /// Sets the id. Give one if a process that is started again is the same instance; it then waits until its last session has ended.
+    #[must_use]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..self }
+    }
+
+    /// Sets the address.
+    #[must_use]
+    pub fn address(self, address: impl Into<String>) -> Self {
+        Self { address: Some(address.into()), ..self }
+    }
+
+    /// Sets the port without TLS.
+    #[must_use]
+    pub fn port(self, port: u16) -> Self {
+        Self { port: Some(port), ..self }
+    }
+
+    /// Sets the port with TLS.
+    #[must_use]
+    pub fn ssl_port(self, port: u16) -> Self {
+        Self { ssl_port: Some(port), ..self }
+    }
+
+    /// Sets the payload, of any type.
+    #[must_use]
+    pub fn payload<Q>(self, payload: Q) -> ServiceInstance<Q> {
+        let Self {
+            name,
+            id,
+            address,
+            port,
+            ssl_port,
+            registration_time_utc,
+            service_type,
+            uri_spec,
+            enabled,
+            other,
+            ..
+        } = self;
+        let payload = Some(payload);
+        ServiceInstance {
+            name,
+            id,
+            address,
+            port,
+            ssl_port,
+            payload,
+            registration_time_utc,
+            service_type,
+            uri_spec,
+            enabled,
+            other,
+        }
+    }
+
+    /// Sets how long it is registered. Defaults to [`ServiceType::Dynamic`].
+    #[must_use]
+    pub fn service_type(self, service_type: ServiceType) -> Self {
+        Self { service_type, ..self }
+    }
+
+    /// Sets the pattern of its URI, as [`UriSpec::parse`] reads it.
+    #[must_use]
+    pub fn uri_spec(self, pattern: &str) -> Self {
+        Self { uri_spec: Some(UriSpec::parse(pattern)), ..self }
+    }
+
+    /// The URI by its pattern; `None` if it has none. Variables are `scheme` (`https` if there is a port with TLS), `name`, `id`,
+    /// `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`.
+    ///
+    /// Curator's `buildUriSpec`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInstance::NoValue`] for another variable, or one of what the instance does not have.
+    pub fn uri(&self) -> Result<Option<String>, InvalidInstance> {
+        let Some(spec) = &self.uri_spec else { return Ok(None) };
+        let service_type =
+            || serde_json::to_string(&self.service_type).ok().map(|text| text.trim_matches('"').to_owned());
+        let mut uri = String::new();
+        for part in &spec.parts {
+            let value = match part.value.as_str() {
+                _ if !part.variable => Some(part.value.clone()),
+                "scheme" => Some(if self.ssl_port.is_some() { "https" } else { "http" }.to_owned()),
+                "name" => Some(self.name.clone()),
+                "id" => Some(self.id.clone()),
+                "address" => self.address.clone(),
+                "port" => self.port.map(|port| port.to_string()),
+                "ssl-port" => self.ssl_port.map(|port| port.to_string()),
+                "registration-time-utc" => Some(self.registration_time_utc.to_string()),
+                "service-type" => service_type(),
+                _ => None,
+            };
+            uri += &value.ok_or_else(|| InvalidInstance::NoValue { variable: part.value.clone() })?;
+        }
+        Ok(Some(uri))
+    }
+}
+
+impl<P: Payload> ServiceInstance<P> {
+    /// Reads an instance as Java writes it.
+    ///
+    /// # Errors
+    ///
+    /// When it is no JSON object, has no name or no id, or has a field of another type.
+    pub fn from_json(json: &[u8]) -> Result<Self, InvalidInstance> {
+        let fields =
+            serde_json::from_slice(json).map_err(|error| InvalidInstance::NotAnObject { reason: error.to_string() })?;
+        let mut fields: Fields = fields;
+        let instance = Self {
+            name: fields.required("name")?,
+            id: fields.required("id")?,
+            address: fields.take("address")?,
+            port: fields.take("port")?,
+            ssl_port: fields.take("sslPort")?,
+            payload: fields.take("payload")?,
+            registration_time_utc: fields.take("registrationTimeUTC")?.unwrap_or_default(),
+            service_type: fields.take("serviceType")?.unwrap_or_default(),
+            uri_spec: fields.take("uriSpec")?,
+            enabled: fields.take("enabled")?.unwrap_or(true),
+            other: Vec::new(),
+        };
+        Ok(Self { other: fields.0, ..instance })
+    }
+
+    /// The JSON as Java writes it, with its fields in its order; then `enabled` if it is not, and the [others](Self::other).
+    ///
+    /// # Errors
+    ///
+    /// When the payload cannot be written, or has a [Java class](Payload::JAVA_CLASS) and is no JSON object.
+    pub fn to_json(&self) -> Result<Vec<u8>, InvalidInstance> {
+        let payload = self.payload.as_ref().map(payload::to_raw).transpose()?;
+        serde_json::to_vec(&Json { instance: self, payload })
+            .map_err(|error| InvalidInstance::NotAnObject { reason: error.to_string() })
+    }
+}
+
+/// An instance with its payload written.
+struct Json<'a, P> {
+    instance: &'a ServiceInstance<P>,
+    payload: Option<Box<RawValue>>,
+}
+
+impl<P> Serialize for Json<'_, P> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ServiceInstance { name, id, address, port, ssl_port, .. } = self.instance;
+        let ServiceInstance { registration_time_utc, service_type, uri_spec, enabled, other, .. } = self.instance;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", name)?;
+        map.serialize_entry("id", id)?;
+        map.serialize_entry("address", address)?;
+        map.serialize_entry("port", port)?;
+        map.serialize_entry("sslPort", ssl_port)?;
+        map.serialize_entry("payload", &self.payload)?;
+        map.serialize_entry("registrationTimeUTC", registration_time_utc)?;
+        map.serialize_entry("serviceType", service_type)?;
+        map.serialize_entry("uriSpec", uri_spec)?;
+        if !enabled {
+            map.serialize_entry("enabled", enabled)?;
+        }
+        for (field, value) in other {
+            map.serialize_entry(field, value)?;
+        }
+        map.end()
+    }
+}
+
+/// The fields of a JSON object, in their order.
+struct Fields(Vec<(String, RawJson)>);
+
+impl Fields {
+    fn required<T: DeserializeOwned>(&mut self, field: &'static str) -> Result<T, InvalidInstance> {
+        let value = self.take(field)?;
+        value.ok_or_else(|| InvalidInstance::Field { field, reason: "is missing".to_owned() })
+    }
+
+    /// Of a field that is there more than once, the last, as for Java. `None` if it is missing or null.
+    fn take<T: DeserializeOwned>(&mut self, field: &'static str) -> Result<Option<T>, InvalidInstance> {
+        let mut value = None;
+        self.0.retain_mut(|(name, raw)| {
+            let is_field = name == field;
+            if is_field {
+                value = Some(raw.clone());
+            }
+            !is_field
+        });
+        let Some(value) = value else { return Ok(None) };
+        let parsed = serde_json::from_str(value.as_str());
+        parsed.map_err(|error| InvalidInstance::Field { field, reason: error.to_string() })
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields, M::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}

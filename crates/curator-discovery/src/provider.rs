@@ -1,0 +1,128 @@
+//! Chooses an instance for each request.
+
+mod rest;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use self::rest::{Node, Rests};
+use crate::cache::ServiceCache;
+use crate::debug::debug_line;
+use crate::found::FoundInstance;
+use crate::payload::{Payload, RawJson};
+
+/// How a [`ServiceProvider`] chooses.
+///
+/// Curator's `ProviderStrategy`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProviderStrategy {
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// Any of them.
+    Random,
+    /// The same one as long as it can be used; then any other.
+    Sticky,
+}
+
+/// Chooses an instance of a service for each request.
+///
+/// Curator's `ServiceProvider`. It never offers an instance that is not [enabled](crate::ServiceInstance::enabled), nor one that rests.
+///
+/// ```no_run
+/// # async fn send(_: &curator_discovery::FoundInstance) -> Result<(), std::io::Error> { Ok(()) }
+/// # async fn example(orders: curator_discovery::ServiceCache) -> Result<(), curator_discovery::DiscoveryError> {
+/// use curator_discovery::{ProviderStrategy, ServiceProvider};
+///
+/// let provider = ServiceProvider::new(&orders, ProviderStrategy::RoundRobin);
+/// orders.ready().await?;
+/// if let Some(instance) = provider.instance() {
+///     if send(&instance).await.is_err() {
+///         provider.note_error(&instance);
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct ServiceProvider<P = RawJson> {
+    cache: ServiceCache<P>,
+    strategy: ProviderStrategy,
+    /// Of round robin.
+    next: AtomicUsize,
+    /// The one that is kept to.
+    sticky: Mutex<Option<Node>>,
+    rests: Mutex<Rests>,
+}
+
+debug_line!(ServiceProvider, |provider| cache: provider.cache, strategy: provider.strategy);
+
+impl<P: Payload> ServiceProvider<P> {
+    /// Chooses from the instances of `cache`, as they are at each call.
+    #[must_use]
+    pub fn new(cache: &ServiceCache<P>, strategy: ProviderStrategy) -> Self {
+        let cache = cache.clone();
+        Self { cache, strategy, next: AtomicUsize::new(0), sticky: Mutex::default(), rests: Mutex::default() }
+    }
+
+    /// Sets when an instance rests: after so many [errors](Self::note_error) within `period`, and then for `period`. Defaults to 2 errors
+    /// within 30 s, as Curator's `DownInstancePolicy`. It never rests with 0 errors.
+    #[must_use]
+    pub fn rest_after(self, errors: u32, period: Duration) -> Self {
+        Self { rests: Mutex::new(Rests::new(errors, period)), ..self }
+    }
+
+    /// An instance for the next request; `None` if there is none now, or all rest. Sends nothing.
+    #[must_use]
+    pub fn instance(&self) -> Option<FoundInstance<P>> {
+        let offered = self.instances();
+        let any = || Some(offered.get(fastrand::usize(..offered.len().max(1)))?.clone());
+        match self.strategy {
+            ProviderStrategy::RoundRobin => Some(offered.get(in_turn(&self.next, offered.len())?)?.clone()),
+            ProviderStrategy::Random => any(),
+            ProviderStrategy::Sticky => {
+                let mut sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
+                let kept = offered.iter().find(|instance| sticky.as_ref().is_some_and(|node| node.is(instance)));
+                let chosen = kept.cloned().or_else(any);
+                *sticky = chosen.as_ref().map(Node::of);
+                chosen
+            }
+        }
+    }
+
+    /// All instances that are offered now, in the order of their nodes' names.
+    #[must_use]
+    pub fn instances(&self) -> Vec<FoundInstance<P>> {
+        let instances = self.cache.instances();
+        let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+        rests.forget(Instant::now());
+        let offered = instances.iter().filter(|instance| instance.enabled && !rests.is_resting(instance));
+        offered.cloned().collect()
+    }
+
+    /// A request to this instance has failed. It counts for this registration of the instance: one that is registered again starts
+    /// afresh.
+    pub fn note_error(&self, instance: &FoundInstance<P>) {
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner).note_error(Node::of(instance), Instant::now());
+    }
+}
+
+/// The next of so many.
+fn in_turn(next: &AtomicUsize, many: usize) -> Option<usize> {
+    // It wraps around at the end.
+    next.fetch_add(1, Ordering::Relaxed).checked_rem(many)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_robin_goes_on_behind_the_limit_of_its_counter() {
+        let next = AtomicUsize::new(usize::MAX - 1);
+        let turns: Vec<_> = (0..5).map(|_| in_turn(&next, 3)).collect();
+        assert_eq!(turns, [2, 0, 0, 1, 2].map(Some));
+        assert_eq!(in_turn(&next, 0), None);
+    }
+}

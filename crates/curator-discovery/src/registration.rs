@@ -1,0 +1,193 @@
+//! An instance that is registered as long as its handle lives.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, ZPath};
+use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+
+use crate::debug::debug_line;
+use crate::error::{DiscoveryError, InvalidInstance};
+use crate::instance::ServiceInstance;
+use crate::payload::{Payload, RawJson};
+
+type Result<T> = std::result::Result<T, DiscoveryError>;
+
+/// An instance that is registered until it is [deregistered](Self::deregister), or the last clone of the handle is dropped; made by
+/// [`ServiceDiscovery::register`](crate::ServiceDiscovery::register).
+///
+/// # Guarantees
+///
+/// Those of [`PersistentNode`], which keeps the node:
+///
+/// - A reconnect within the session writes nothing. Curator deletes and creates each node again.
+/// - After a lost session the node is replaced in one step if the servers still have the old one: no client sees the instance vanish.
+/// - An id that another session has is not touched: the registration waits until that session has ended, as after a restart of the
+///   process, and the [state](Self::state) names it. Curator deletes the other's node.
+/// - The instance comes back, with its latest contents, if another client deletes its node.
+///
+/// # Caveats
+///
+/// A dead process stays registered until its session ends on the servers: set the client's session timeout accordingly.
+///
+/// On shutdown: [drain](Self::drain), finish the requests, [deregister](Self::deregister), close the client. When the last clone is
+/// dropped, the node is deleted in the background.
+#[must_use = "the instance is registered as long as the handle lives"]
+pub struct Registration<P = RawJson> {
+    node: PersistentNode,
+    instance: Arc<Mutex<ServiceInstance<P>>>,
+}
+
+debug_line!(Registration, |registration| node: registration.node);
+
+impl<P> Clone for Registration<P> {
+    fn clone(&self) -> Self {
+        Self { node: self.node.clone(), instance: Arc::clone(&self.instance) }
+    }
+}
+
+impl<P: Payload> Registration<P> {
+    pub(crate) fn start(client: &CuratorClient, path: &ZPath, instance: ServiceInstance<P>) -> Result<Self> {
+        let node = PersistentNode::builder(client, path)?.data(instance.to_json()?).start();
+        Ok(Self { node, instance: Arc::new(Mutex::new(instance)) })
+    }
+
+    /// The node on the server.
+    #[must_use]
+    pub fn path(&self) -> &ZPath {
+        self.node.path()
+    }
+
+    /// The instance, as it was registered or last updated.
+    #[must_use]
+    pub fn instance(&self) -> ServiceInstance<P>
+    where
+        P: Clone,
+    {
+        self.instance.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the instance is registered, waits for another session with its id, or is refused; and its changes. See
+    /// [`PersistentNode::state`].
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
+        self.node.state()
+    }
+
+    /// Why the last attempt to register has failed; `None` while it is registered, or waits for another session.
+    #[must_use]
+    pub fn last_error(&self) -> Option<PersistentNodeError> {
+        self.node.last_error()
+    }
+
+    /// Waits until the instance is registered. Returns at once if it is.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PersistentNode::created`]: the wait goes on through outages, refusals, and while the id is taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped: the instance is registered all the same.
+    pub async fn registered(&self) -> Result<()> {
+        Ok(self.node.created().await.map(drop)?)
+    }
+
+    /// As [`registered`](Self::registered), but waits no longer than this. The instance is registered later in any case.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PersistentNode::created_timeout`]: [`ForeignOwner`](PersistentNodeError::ForeignOwner) if the id is taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `registered`.
+    pub async fn registered_timeout(&self, timeout: Duration) -> Result<()> {
+        Ok(self.node.created_timeout(timeout).await.map(drop)?)
+    }
+
+    /// Replaces the contents of the instance, also of its clones. Returns when the servers have them, or later ones. During an outage
+    /// it waits.
+    ///
+    /// Curator's `updateService`.
+    ///
+    /// # Errors
+    ///
+    /// When the payload cannot be written, or name, id or type differ; and those of [`PersistentNode::set_data`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It is carried out even if the future is dropped, once it was polled.
+    pub async fn update(&self, instance: ServiceInstance<P>) -> Result<()> {
+        self.set(|registered| {
+            let is_same = registered.name == instance.name
+                && registered.id == instance.id
+                && registered.service_type == instance.service_type;
+            if !is_same {
+                let text = |of: &ServiceInstance<P>| format!("{}/{} ({:?})", of.name, of.id, of.service_type);
+                return Err(InvalidInstance::OtherInstance { registered: text(registered), update: text(&instance) });
+            }
+            let json = instance.to_json()?;
+            *registered = instance;
+            Ok(json)
+        })
+        .await
+    }
+
+    /// Takes the instance out of service, without deregistering it: it is no longer [enabled](ServiceInstance::enabled), so that clients
+    /// send it no new requests. [`update`](Self::update) with an enabled one puts it back.
+    ///
+    /// Curator's providers, and those here, leave it out; a Java program that queries or caches instances has to look.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PersistentNode::set_data`].
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `update`.
+    pub async fn drain(&self) -> Result<()> {
+        self.set(|registered| {
+            registered.enabled = false;
+            registered.to_json()
+        })
+        .await
+    }
+
+    /// Deregisters the instance, for all clones. Returns when its node is gone, or goes with a session that has ended, or after the
+    /// client's close timeout. The call can be repeated.
+    ///
+    /// Curator's `unregisterService`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PersistentNode::close`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It is carried out even if the future is dropped, once it was polled.
+    pub async fn deregister(&self) -> Result<()> {
+        Ok(self.node.close().await?)
+    }
+
+    async fn set(
+        &self,
+        change: impl FnOnce(&mut ServiceInstance<P>) -> std::result::Result<Vec<u8>, InvalidInstance>,
+    ) -> Result<()> {
+        let (setting, done) = {
+            let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
+            let json = change(&mut instance)?;
+            let mut setting = Box::pin(async move { self.node.set_data(json).await });
+            // The first poll hands the data over. Under the lock, so that two calls cannot do that in the other order.
+            let done = setting.as_mut().now_or_never();
+            (setting, done)
+        };
+        let done = match done {
+            Some(done) => done,
+            None => setting.await,
+        };
+        Ok(done?)
+    }
+}

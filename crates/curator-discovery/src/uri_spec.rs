@@ -1,0 +1,46 @@
+//! The pattern of an instance's address.
+
+use serde::{Deserialize, Serialize};
+
+/// The pattern of the URI by which clients reach an instance: fixed parts, and variables.
+///
+/// Curator's `UriSpec`. [`ServiceInstance::uri`](crate::ServiceInstance::uri) fills it in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct UriSpec {
+    /// The parts, in their order.
+    pub parts: Vec<UriPart>,
+}
+
+/// A part of a [`UriSpec`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct UriPart {
+    /// The text, or the name of the variable.
+    pub value: String,
+    /// Whether it is a variable.
+    pub variable: bool,
+}
+
+impl UriSpec {
+    /// Reads a pattern such as `{scheme}://{address}:{port}/orders`. A brace that is not closed is text.
+    #[must_use]
+    pub fn parse(pattern: &str) -> Self {
+        let mut parts = Vec::new();
+        let mut add = |value: &str, variable| {
+            if variable || !value.is_empty() {
+                parts.push(UriPart { value: value.trim_matches(|c| variable && c == ' ').to_owned(), variable });
+            }
+        };
+        let mut rest = pattern;
+        while let Some((text, (variable, behind))) =
+            rest.split_once('{').and_then(|(text, open)| Some((text, open.split_once('}')?)))
+        {
+            add(text, false);
+            add(variable, true);
+            rest = behind;
+        }
+        add(rest, false);
+        Self { parts }
+    }
+}

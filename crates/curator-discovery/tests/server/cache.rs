@@ -1,0 +1,171 @@
+//! The instances of a service, followed; and the choice among them.
+
+use std::time::Duration;
+
+use curator_discovery::{
+    CacheState, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents, ServiceProvider, WhenStale,
+};
+
+use crate::support::{behind_proxy, connected, discovery, id, ids, instance, path, registered, soon, unplug, until};
+
+/// Waits until these are the instances.
+#[track_caller]
+fn are(cache: &ServiceCache, wanted: &[&str]) -> impl Future<Output = ()> {
+    until(async move || {
+        let instances = cache.instances();
+        ids(&instances) == wanted && instances.state() == CacheState::Current
+    })
+}
+
+/// What comes next, in a few words.
+async fn next(events: &mut ServiceEvents) -> String {
+    match soon(events.next()).await.unwrap() {
+        ServiceEvent::Inserted(instance) => format!("{} came", instance.id),
+        ServiceEvent::Changed { old, new } => format!("{}: {:?} to {:?}", new.id, old.port, new.port),
+        ServiceEvent::Removed(instance) => format!("{} went", instance.id),
+        ServiceEvent::Ready => "ready".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn instances_come_and_change_and_go() {
+    let (client, others, base) = (connected().await, connected().await, path("cache"));
+    let cache = discovery(&others, &base).start_cache("orders").unwrap();
+    assert_eq!((cache.name(), soon(cache.ready()).await.unwrap().len()), ("orders", 0));
+    let mut events = cache.events();
+    assert_eq!(next(&mut events).await, "ready");
+    let a = registered(&client, &base, "a").await;
+    assert_eq!(next(&mut events).await, "a came");
+    let b = registered(&client, &base, "b").await;
+    assert_eq!(next(&mut events).await, "b came");
+    soon(a.update(instance("a").port(9090))).await.unwrap();
+    assert_eq!(next(&mut events).await, "a: Some(8080) to Some(9090)");
+    let instances = soon(cache.caught_up()).await.unwrap();
+    assert_eq!((ids(&instances), instances.get("a").unwrap().port), (vec!["a".to_owned(), "b".to_owned()], Some(9090)));
+    assert_eq!(instances.get("b").unwrap().stat().ephemeral_owner, client.session().await.unwrap().id());
+    soon(a.deregister()).await.unwrap();
+    assert_eq!(next(&mut events).await, "a went");
+    are(&cache, &["b"]).await;
+    // As it was.
+    assert_eq!(instances.len(), 2);
+    soon(cache.close()).await.unwrap();
+    assert!(soon(events.next()).await.is_none());
+    assert_eq!((ids(&cache.instances()), cache.instances().state()), (vec!["b".to_owned()], CacheState::Ended));
+    assert!(soon(cache.ready()).await.unwrap_err().is_closed());
+    drop(b);
+}
+
+/// CURATOR-574, CURATOR-452: wrong JSON is only logged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_cannot_be_read_is_reported_and_the_others_show() {
+    let (client, base) = (connected().await, path("cache-garbage"));
+    let (_a, b) = (registered(&client, &base, "a").await, format!("{base}/orders/b"));
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut events = cache.events();
+    assert_eq!([next(&mut events).await, next(&mut events).await], ["a came", "ready"]);
+    client.create().for_path(&b, "{").await.unwrap();
+    let instances = soon(cache.caught_up()).await.unwrap();
+    assert_eq!((ids(&instances), instances.unreadable()[0].path.as_str()), (vec!["a".to_owned()], &*b));
+    client.set_data(&b, instance("b").to_json().unwrap(), None).await.unwrap();
+    assert_eq!(next(&mut events).await, "b came");
+    let instances = soon(cache.caught_up()).await.unwrap();
+    assert_eq!((instances.len(), instances.unreadable().len()), (2, 0));
+    client.set_data(&b, "[]", None).await.unwrap();
+    assert_eq!(next(&mut events).await, "b went");
+    client.delete().for_path(&b).await.unwrap();
+    let instances = soon(cache.caught_up()).await.unwrap();
+    assert_eq!((instances.len(), instances.unreadable().len()), (1, 0));
+}
+
+/// CURATOR-163: Curator's cache stays empty.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_is_deleted_has_no_instances_and_they_come_back() {
+    let (client, others, base) = (connected().await, connected().await, path("cache-deleted"));
+    let a = registered(&client, &base, "a").await;
+    let cache = discovery(&others, &base).start_cache("orders").unwrap();
+    are(&cache, &["a"]).await;
+    soon(a.deregister()).await.unwrap();
+    // Unless the server was first: it is a container.
+    let _ = others.delete().deleting_children_if_needed().for_path(format!("{base}/orders")).await;
+    are(&cache, &[]).await;
+    let _b = registered(&client, &base, "b").await;
+    are(&cache, &["b"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_that_is_cut_off_says_so_and_keeps_its_instances_or_has_none() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("cache-stale"));
+    let _a = registered(&others, &base, "a").await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let empty = cache.clone().when_stale(WhenStale::Empty);
+    assert!(empty.instances().is_empty());
+    are(&cache, &["a"]).await;
+    are(&empty, &["a"]).await;
+    let provider = ServiceProvider::new(&empty, ProviderStrategy::RoundRobin);
+    unplug(&proxy, &client).await;
+    let mut states = cache.state();
+    soon(states.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    let instances = cache.instances();
+    assert!(ids(&instances) == ["a"] && matches!(instances.state(), CacheState::Stale { .. }), "{instances:?}");
+    assert!(empty.instances().is_empty() && matches!(empty.instances().state(), CacheState::Stale { .. }));
+    assert!(provider.instance().is_none());
+    let _b = registered(&others, &base, "b").await;
+    proxy.refuse(false).unwrap();
+    are(&cache, &["a", "b"]).await;
+    are(&empty, &["a", "b"]).await;
+    assert!(provider.instance().is_some() && cache.last_error().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_chooses_by_its_strategy_and_offers_no_drained_instance() {
+    let (client, base) = (connected().await, path("provider"));
+    let a = registered(&client, &base, "a").await;
+    let _b = registered(&client, &base, "b").await;
+    let _c = registered(&client, &base, "c").await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    soon(cache.caught_up()).await.unwrap();
+    let chosen = |provider: &ServiceProvider| (0..60).map(|_| id(&provider.instance().unwrap())).collect::<Vec<_>>();
+    let round_robin = ServiceProvider::new(&cache, ProviderStrategy::RoundRobin);
+    assert_eq!(chosen(&round_robin)[..4], ["a", "b", "c", "a"]);
+    let random = ServiceProvider::new(&cache, ProviderStrategy::Random);
+    let mut all = chosen(&random);
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all, ["a", "b", "c"]);
+    let sticky = ServiceProvider::new(&cache, ProviderStrategy::Sticky);
+    let kept = sticky.instance().unwrap();
+    assert_eq!(chosen(&sticky), vec![id(&kept); 60]);
+    soon(a.drain()).await.unwrap();
+    assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 3);
+    for provider in [&round_robin, &random, &sticky] {
+        assert!(!chosen(provider).contains(&"a".to_owned()));
+    }
+    assert_eq!(chosen(&sticky), vec![id(&sticky.instance().unwrap()); 60]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_fails_rests_and_one_that_is_registered_again_does_not() {
+    let (client, base) = (connected().await, path("rest"));
+    let a = registered(&client, &base, "a").await;
+    let _b = registered(&client, &base, "b").await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    soon(cache.caught_up()).await.unwrap();
+    let sticky = ServiceProvider::new(&cache, ProviderStrategy::Sticky);
+    let offered = || sticky.instances().iter().map(id).collect::<Vec<_>>();
+    let failing = cache.instances().get("a").unwrap().clone();
+    sticky.note_error(&failing);
+    assert_eq!(offered(), ["a", "b"]);
+    sticky.note_error(&failing);
+    assert_eq!(offered(), ["b"]);
+    assert_eq!(id(&sticky.instance().unwrap()), "b");
+    soon(a.deregister()).await.unwrap();
+    let _a = registered(&client, &base, "a").await;
+    soon(cache.caught_up()).await.unwrap();
+    assert_eq!(offered(), ["a", "b"]);
+    // Its time is up at once.
+    let brief = ServiceProvider::new(&cache, ProviderStrategy::Random).rest_after(1, Duration::ZERO);
+    brief.note_error(&cache.instances().get("a").unwrap().clone());
+    assert_eq!(brief.instances().len(), 2);
+}

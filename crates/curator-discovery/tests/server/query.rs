@@ -1,0 +1,107 @@
+//! Questions that are asked once, and instances that stay.
+
+use curator_discovery::client::CreateMode;
+use curator_discovery::{DiscoveryError, InvalidInstance, ServiceInstance, ServiceType, ZookeeperInstance};
+
+use crate::support::{connected, discovery, ids, instance, path, registered, soon};
+
+#[tokio::test]
+async fn what_is_registered_is_found() {
+    let (client, base) = (connected().await, path("services"));
+    let services = discovery(&client, &base);
+    assert_eq!(soon(services.names()).await.unwrap(), [""; 0]);
+    assert!(soon(services.instances("orders")).await.unwrap().is_empty());
+    assert!(soon(services.instance("orders", "a")).await.unwrap().is_none());
+    let _a = registered(&client, &base, "a").await;
+    let _b = registered(&client, &base, "b").await;
+    assert_eq!(soon(services.names()).await.unwrap(), ["orders"]);
+    let found = soon(services.instances("orders")).await.unwrap();
+    assert_eq!(ids(&found), ["a", "b"]);
+    let a = soon(services.instance("orders", "a")).await.unwrap().unwrap();
+    assert_eq!(*a, **found.get("a").unwrap());
+    assert_eq!((a.address.as_deref(), a.port, a.enabled), (Some("10.0.0.7"), Some(8080), true));
+    assert_eq!(a.stat().ephemeral_owner, client.session().await.unwrap().id());
+    assert_eq!(a.path().as_str(), format!("{base}/orders/a"));
+    assert!(services.instances("a/b").await.is_err() && services.instance("orders", "").await.is_err());
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_read_hides_no_other() {
+    let (client, base) = (connected().await, path("garbage"));
+    let services = discovery(&client, &base);
+    let _a = registered(&client, &base, "a").await;
+    client.create().for_path(format!("{base}/orders/b"), "no JSON").await.unwrap();
+    let found = soon(services.instances("orders")).await.unwrap();
+    assert_eq!(ids(&found), ["a"]);
+    let unreadable = &found.unreadable()[0];
+    assert_eq!((unreadable.path.name(), unreadable.stat.data_length), ("b", 7));
+    let error = soon(services.instance("orders", "b")).await.unwrap_err();
+    assert!(
+        matches!(error, DiscoveryError::Unreadable { cause: InvalidInstance::NotAnObject { .. }, .. }),
+        "{error:?}"
+    );
+    assert!(!error.is_retryable() && !error.is_closed());
+}
+
+#[tokio::test]
+async fn an_instance_is_found_with_the_payload_that_is_asked_for() {
+    let (client, base) = (connected().await, path("payload"));
+    let services = discovery(&client, &base);
+    let spring = ZookeeperInstance::new("orders-1", "orders");
+    let registration = services.register(instance("a").payload(spring.clone())).unwrap();
+    soon(registration.registered()).await.unwrap();
+    let found = soon(services.with_payload::<ZookeeperInstance>().instances("orders")).await.unwrap();
+    assert_eq!(found.get("a").unwrap().payload.as_ref(), Some(&spring));
+    let raw = soon(services.instance("orders", "a")).await.unwrap().unwrap();
+    let class = "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance";
+    let json = format!(r#"{{"@class":"{class}","id":"orders-1","name":"orders","metadata":{{}}}}"#);
+    assert_eq!(raw.payload.as_ref().unwrap().as_str(), json);
+    assert_eq!(raw.payload.as_ref().unwrap().parse::<ZookeeperInstance>().unwrap(), spring);
+    let texts = soon(services.with_payload::<String>().instances("orders")).await.unwrap();
+    assert_eq!((texts.len(), texts.unreadable().len()), (0, 1));
+}
+
+/// CURATOR PR 2: Java removes permanent instances when it is closed, and creates them again at a reconnect.
+#[tokio::test]
+async fn a_permanent_instance_stays_until_it_is_removed() {
+    let (client, others, base) = (connected().await, connected().await, path("permanent"));
+    let services = discovery(&client, &base);
+    let permanent = instance("a").service_type(ServiceType::Permanent);
+    soon(services.publish(&permanent)).await.unwrap();
+    soon(services.publish(&permanent.clone().port(9090))).await.unwrap();
+    soon(client.close()).await.unwrap();
+    let services = discovery(&others, &base);
+    let found = soon(services.instance("orders", "a")).await.unwrap().unwrap();
+    assert_eq!((found.port, found.service_type, found.stat().ephemeral_owner), (Some(9090), ServiceType::Permanent, 0));
+    soon(services.remove("orders", "a")).await.unwrap();
+    soon(services.remove("orders", "a")).await.unwrap();
+    assert!(soon(services.instances("orders")).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_type_decides_between_registering_and_publishing() {
+    let (client, base) = (connected().await, path("types"));
+    let services = discovery(&client, &base);
+    let is_refused = |error: DiscoveryError, wanted: &str| matches!(&error, DiscoveryError::Invalid(InvalidInstance::ServiceType { operation, .. }) if *operation == wanted);
+    for service_type in [ServiceType::Static, ServiceType::Permanent, ServiceType::DynamicSequential] {
+        let error = services.register(instance("a").service_type(service_type)).unwrap_err();
+        assert!(is_refused(error, "registered"), "{service_type:?}");
+    }
+    for service_type in [ServiceType::Dynamic, ServiceType::DynamicSequential] {
+        let error = services.publish(&instance("a").service_type(service_type)).await.unwrap_err();
+        assert!(is_refused(error, "published"), "{service_type:?}");
+    }
+    assert!(services.register(instance("a/b")).is_err() && services.register(ServiceInstance::new("")).is_err());
+    assert_eq!(client.get_children("/").await.unwrap().iter().find(|name| format!("/{name}") == base), None);
+}
+
+/// Java writes such nodes: the number is behind the id.
+#[tokio::test]
+async fn a_sequential_instance_of_java_is_found() {
+    let (client, base) = (connected().await, path("sequential"));
+    let json = instance("a").service_type(ServiceType::DynamicSequential).to_json().unwrap();
+    let create = client.create().creating_parent_containers().with_mode(CreateMode::EphemeralSequential);
+    create.for_path(format!("{base}/orders/a"), json).await.unwrap();
+    let found = soon(discovery(&client, &base).instances("orders")).await.unwrap();
+    assert_eq!(found.get("a").unwrap().path().name(), "a0000000000");
+}

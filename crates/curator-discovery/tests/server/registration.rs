@@ -1,0 +1,97 @@
+//! An instance that is registered.
+
+use std::time::Duration;
+
+use curator_discovery::client::Error as ClientError;
+use curator_discovery::{DiscoveryError, InvalidInstance, PersistentNodeError, PersistentNodeState, ServiceInstance};
+
+use crate::support::{connected, discovery, instance, path, registered, soon, until};
+
+#[tokio::test]
+async fn an_instance_is_updated_and_drained_and_deregistered() {
+    let (client, base) = (connected().await, path("update"));
+    let services = discovery(&client, &base);
+    let registration = registered(&client, &base, "a").await;
+    let now = async || soon(services.instance("orders", "a")).await.unwrap().unwrap();
+    soon(registration.update(registration.instance().port(9090))).await.unwrap();
+    assert_eq!((now().await.port, now().await.stat().version), (Some(9090), 1));
+    soon(registration.drain()).await.unwrap();
+    assert_eq!((now().await.port, now().await.enabled), (Some(9090), false));
+    assert!(!registration.instance().enabled);
+    soon(registration.update(instance("a"))).await.unwrap();
+    assert!(now().await.enabled);
+    soon(registration.deregister()).await.unwrap();
+    assert!(soon(services.instance("orders", "a")).await.unwrap().is_none());
+    soon(registration.deregister()).await.unwrap();
+    assert!(matches!(*registration.state().borrow(), PersistentNodeState::Closed));
+    let error = soon(registration.drain()).await.unwrap_err();
+    assert!(error.is_closed(), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_update_is_of_the_same_instance() {
+    let (client, base) = (connected().await, path("other"));
+    let registration = registered(&client, &base, "a").await;
+    for update in [instance("b"), ServiceInstance::new("bills").id("a")] {
+        let error = registration.update(update).await.unwrap_err();
+        assert!(matches!(error, DiscoveryError::Invalid(InvalidInstance::OtherInstance { .. })), "{error:?}");
+    }
+    assert_eq!(registration.instance().port, Some(8080));
+    assert_eq!(soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap().stat().version, 0);
+}
+
+#[tokio::test]
+async fn an_id_that_is_taken_waits_and_is_an_error_at_the_deadline() {
+    let (one, other, base) = (connected().await, connected().await, path("taken"));
+    let first = registered(&one, &base, "a").await;
+    let second = discovery(&other, &base).register(instance("a").port(9090)).unwrap();
+    let error = soon(second.registered_timeout(Duration::from_millis(200))).await.unwrap_err();
+    let owner = one.session().await.unwrap().id();
+    let is_owner = |found: &i64| *found == owner;
+    assert!(
+        matches!(&error, DiscoveryError::Node(PersistentNodeError::ForeignOwner { owner, .. }) if is_owner(owner)),
+        "{error:?}"
+    );
+    assert!(error.is_retryable());
+    assert!(matches!(&*second.state().borrow(), PersistentNodeState::Foreign { owner, .. } if is_owner(owner)));
+    // A process that dies.
+    soon(one.close()).await.unwrap();
+    soon(second.registered()).await.unwrap();
+    assert_eq!(soon(discovery(&other, &base).instance("orders", "a")).await.unwrap().unwrap().port, Some(9090));
+    drop(first);
+}
+
+#[tokio::test]
+async fn a_handle_that_is_dropped_deregisters_its_instance() {
+    let (client, base) = (connected().await, path("dropped"));
+    let registration = registered(&client, &base, "a").await;
+    let clone = registration.clone();
+    drop(registration);
+    let services = discovery(&client, &base);
+    soon(clone.update(instance("a").port(1))).await.unwrap();
+    assert!(soon(services.instance("orders", "a")).await.unwrap().is_some());
+    drop(clone);
+    until(async || services.instance("orders", "a").await.unwrap().is_none()).await;
+}
+
+#[tokio::test]
+async fn an_update_that_is_begun_later_wins() {
+    let (client, base) = (connected().await, path("order"));
+    let registration = registered(&client, &base, "a").await;
+    let updates = (1..=50).map(|port| registration.update(instance("a").port(port)));
+    for done in soon(futures_util::future::join_all(updates)).await {
+        done.unwrap();
+    }
+    assert_eq!(soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap().port, Some(50));
+}
+
+#[tokio::test]
+async fn a_closed_client_ends_the_registration() {
+    let (client, base) = (connected().await, path("closed"));
+    let registration = registered(&client, &base, "a").await;
+    soon(client.close()).await.unwrap();
+    let error = soon(registration.registered()).await.unwrap_err();
+    assert!(error.is_closed(), "{error:?}");
+    let error = discovery(&client, &base).names().await.unwrap_err();
+    assert!(matches!(error, DiscoveryError::Client(ClientError::Closed)), "{error:?}");
+}

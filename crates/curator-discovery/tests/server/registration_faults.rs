@@ -1,0 +1,145 @@
+//! A registration under faults that Curator's has had: each test is about one of them.
+
+use curator_discovery::{CacheState, PersistentNodeState, ServiceEvent};
+use curator_test::OpCode;
+
+use crate::support::{
+    behind_proxy, connected, discovery, end_session, ids, instance, path, registered, soon, unplug, until, writes,
+};
+
+/// Curator deletes and creates every instance at each reconnect, and a sequential one once more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("reconnect"));
+    let registration = registered(&client, &base, "a").await;
+    let cache = discovery(&others, &base).start_cache("orders").unwrap();
+    let before = soon(cache.ready()).await.unwrap().get("a").unwrap().clone();
+    let mut events = cache.events();
+    assert!(matches!(soon(events.next()).await, Some(ServiceEvent::Inserted(_))));
+    assert!(matches!(soon(events.next()).await, Some(ServiceEvent::Ready)));
+    // The client's look at a new connection: a transaction that checks the root.
+    proxy.pass_over("/");
+    for _ in 0..3 {
+        unplug(&proxy, &client).await;
+        proxy.reset_counts();
+        proxy.refuse(false).unwrap();
+        until(async || registration.state().borrow().is_present()).await;
+        assert_eq!(writes(&proxy), 0, "{:?}", proxy.requests());
+    }
+    let after = soon(cache.caught_up()).await.unwrap();
+    assert_eq!((after.len(), after.get("a").unwrap().stat()), (1, before.stat()));
+    soon(registration.deregister()).await.unwrap();
+    // Nothing came before.
+    assert!(matches!(soon(events.next()).await, Some(ServiceEvent::Removed(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_session_replaces_the_node_once() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("lost"));
+    let registration = registered(&client, &base, "a").await;
+    let before = client.session().await.unwrap();
+    proxy.reset_counts();
+    end_session(&proxy).await;
+    soon(before.ended()).await;
+    let services = discovery(&others, &base);
+    let owner = async || Some(services.instance("orders", "a").await.unwrap()?.stat().ephemeral_owner);
+    until(async || owner().await.is_some_and(|owner| owner != before.id())).await;
+    soon(registration.registered()).await.unwrap();
+    assert_eq!(owner().await, Some(client.session().await.unwrap().id()));
+    let requests = proxy.requests();
+    let creates: u64 = [OpCode::Create, OpCode::Create2, OpCode::Multi].iter().filter_map(|op| requests.get(op)).sum();
+    assert_eq!((creates, requests.get(&OpCode::Delete)), (1, None), "{requests:?}");
+}
+
+/// Each of Curator's deletes the other's node, and on the second `NodeExists` it deletes and gives up without an error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_that_register_one_id_at_the_same_time_one_is_there_and_the_other_knows_it() {
+    let (one, other) = (connected().await, connected().await);
+    for _ in 0..20 {
+        let base = path("race");
+        let (a, b) = (discovery(&one, &base), discovery(&other, &base));
+        let (a, b) = (a.register(instance("a").port(1)).unwrap(), b.register(instance("a").port(2)).unwrap());
+        let is_settled = |registration: &curator_discovery::Registration| {
+            let state = registration.state().borrow().clone();
+            matches!(state, PersistentNodeState::Present { .. } | PersistentNodeState::Foreign { .. })
+        };
+        until(async || is_settled(&a) && is_settled(&b)).await;
+        let (there, waiting, port) = if a.state().borrow().is_present() { (&a, &b, 1) } else { (&b, &a, 2) };
+        assert!(matches!(&*waiting.state().borrow(), PersistentNodeState::Foreign { .. }));
+        let found = soon(discovery(&one, &base).instance("orders", "a")).await.unwrap().unwrap();
+        assert_eq!(found.port, Some(port));
+        soon(there.deregister()).await.unwrap();
+        soon(waiting.registered()).await.unwrap();
+        let found = soon(discovery(&one, &base).instance("orders", "a")).await.unwrap().unwrap();
+        assert_eq!(found.port, Some(3 - port));
+    }
+}
+
+/// Curator registers the old contents again: CURATOR-181, CURATOR-146.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_lost_session_the_latest_contents_are_registered() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("twice"));
+    let first = registered(&client, &base, "a").await;
+    // In the same session. It is not written over the first.
+    let second = discovery(&client, &base).register(instance("a").port(9090)).unwrap();
+    until(async || matches!(*second.state().borrow(), PersistentNodeState::Foreign { .. })).await;
+    unplug(&proxy, &client).await;
+    let updating = tokio::spawn({
+        let first = first.clone();
+        async move { first.update(instance("a").port(7070)).await }
+    });
+    proxy.refuse(false).unwrap();
+    soon(updating).await.unwrap().unwrap();
+    let port = async || discovery(&others, &base).instance("orders", "a").await.unwrap().and_then(|found| found.port);
+    assert_eq!(port().await, Some(7070));
+    let before = client.session().await.unwrap();
+    end_session(&proxy).await;
+    soon(before.ended()).await;
+    // Either may be first in the new session.
+    until(async || first.state().borrow().is_present() || second.state().borrow().is_present()).await;
+    let of_first = first.state().borrow().is_present();
+    assert_eq!(port().await, Some(if of_first { 7070 } else { 9090 }));
+    let (there, waiting) = if of_first { (first, second) } else { (second, first) };
+    soon(there.deregister()).await.unwrap();
+    soon(waiting.registered()).await.unwrap();
+    assert_eq!(port().await, Some(if of_first { 9090 } else { 7070 }));
+}
+
+/// CURATOR-617: a deregistration that has failed cannot be repeated. CURATOR-164: the instance comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_that_fails_is_repeated_and_the_instance_does_not_come_back() {
+    type Fault = fn(&curator_test::FaultProxy, OpCode);
+    let faults: [Fault; 2] = [curator_test::FaultProxy::cut_before_request, curator_test::FaultProxy::cut_before_reply];
+    for fault in faults {
+        let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("delete"));
+        let registration = registered(&client, &base, "a").await;
+        for op in [OpCode::Delete, OpCode::Multi] {
+            fault(&proxy, op);
+        }
+        soon(registration.deregister()).await.unwrap();
+        proxy.disarm();
+        soon(registration.deregister()).await.unwrap();
+        let services = discovery(&others, &base);
+        let cache = services.start_cache("orders").unwrap();
+        assert_eq!(ids(&soon(cache.ready()).await.unwrap()), [""; 0]);
+        unplug(&proxy, &client).await;
+        proxy.refuse(false).unwrap();
+        until(async || client.try_session().is_ok()).await;
+        soon(client.sync("/")).await.unwrap();
+        let instances = soon(cache.caught_up()).await.unwrap();
+        assert_eq!((ids(&instances), instances.state()), (Vec::new(), CacheState::Current));
+    }
+}
+
+#[tokio::test]
+async fn an_instance_that_is_deleted_comes_back() {
+    let (client, others, base) = (connected().await, connected().await, path("operator"));
+    let registration = registered(&client, &base, "a").await;
+    let services = discovery(&others, &base);
+    soon(registration.drain()).await.unwrap();
+    let before = soon(services.instance("orders", "a")).await.unwrap().unwrap();
+    soon(services.remove("orders", "a")).await.unwrap();
+    let is_new = |stat: &curator_discovery::client::Stat| stat.czxid != before.stat().czxid;
+    until(async || services.instance("orders", "a").await.unwrap().is_some_and(|found| is_new(found.stat()))).await;
+    assert!(!soon(services.instance("orders", "a")).await.unwrap().unwrap().enabled);
+}

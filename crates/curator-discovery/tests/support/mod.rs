@@ -1,0 +1,75 @@
+//! What the tests share.
+
+use std::time::Duration;
+
+use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};
+use curator_discovery::{FoundInstance, Instances, Registration, ServiceDiscovery, ServiceInstance};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+pub(crate) use curator_test::{soon, unique_path as path, until};
+
+/// A session that no test means to lose.
+const LONG_SESSION: Duration = Duration::from_secs(30);
+
+pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
+    CuratorClient::builder(connect_string)
+        .session_timeout(session_timeout)
+        .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
+}
+
+/// A client of the shared server.
+pub(crate) async fn connected() -> CuratorClient {
+    builder(&TestingServer::shared().await.connect_string(), LONG_SESSION).connect().await.unwrap()
+}
+
+/// A client of the shared server, behind a proxy.
+pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
+    (proxy, client)
+}
+
+/// From now on there is no connection, and the client knows it.
+pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    until(async || client.try_session().is_err()).await;
+}
+
+/// Ends the first session of the client behind `proxy` on the shared server, without its client.
+pub(crate) async fn end_session(proxy: &FaultProxy) {
+    let address = TestingServer::shared().await.address();
+    curator_test::close_session(address, &proxy.sessions().remove(0)).await.unwrap();
+}
+
+/// How many requests have come through `proxy` that write.
+pub(crate) fn writes(proxy: &FaultProxy) -> u64 {
+    let requests = proxy.requests();
+    [OpCode::Create, OpCode::Create2, OpCode::CreateContainer, OpCode::Delete, OpCode::SetData, OpCode::Multi]
+        .iter()
+        .filter_map(|op| requests.get(op))
+        .sum()
+}
+
+pub(crate) fn discovery(client: &CuratorClient, base: &str) -> ServiceDiscovery {
+    ServiceDiscovery::new(client, base).unwrap()
+}
+
+/// An instance of the service `orders`.
+pub(crate) fn instance(id: &str) -> ServiceInstance {
+    ServiceInstance::new("orders").id(id).address("10.0.0.7").port(8080)
+}
+
+pub(crate) async fn registered(client: &CuratorClient, base: &str, id: &str) -> Registration {
+    let registration = discovery(client, base).register(instance(id)).unwrap();
+    soon(registration.registered()).await.unwrap();
+    registration
+}
+
+pub(crate) fn ids<P>(instances: &Instances<P>) -> Vec<String> {
+    instances.iter().map(id).collect()
+}
+
+pub(crate) fn id<P>(instance: &FoundInstance<P>) -> String {
+    instance.id.clone()
+}
