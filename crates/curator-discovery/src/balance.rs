@@ -32,10 +32,13 @@ use crate::payload::Payload;
 /// It ends with the cache, and removes none then.
 #[must_use = "nothing is yielded before the stream is polled"]
 pub struct ServiceDiscover<S> {
-    changes: Pin<Box<dyn Stream<Item = Result<Change<String, S>, Infallible>> + Send>>,
+    changes: Pin<Box<dyn Stream<Item = Item<S>> + Send>>,
 }
 
-impl<P: Payload + Clone + PartialEq> ServiceCache<P> {
+/// It never fails.
+type Item<S> = Result<Change<String, S>, Infallible>;
+
+impl<P: Payload + PartialEq> ServiceCache<P> {
     /// The services that `make` makes of the instances, for a load balancer. `make` may return `None`, for an instance without an
     /// address, for example: it is then left out.
     ///
@@ -61,9 +64,9 @@ impl<P: Payload + Clone + PartialEq> ServiceCache<P> {
 }
 
 impl<S> Stream for ServiceDiscover<S> {
-    type Item = Result<Change<String, S>, Infallible>;
+    type Item = Item<S>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item<S>>> {
         self.changes.as_mut().poll_next(cx)
     }
 }
@@ -86,7 +89,7 @@ struct Feed<P, S, F> {
 
 impl<P, S, F> Feed<P, S, F>
 where
-    P: Payload + Clone + PartialEq,
+    P: Payload + PartialEq,
     F: FnMut(&FoundInstance<P>) -> Option<S>,
 {
     async fn next(mut self) -> Option<(Change<String, S>, Self)> {

@@ -309,3 +309,6 @@ impl<'de> Deserialize<'de> for Fields {
         deserializer.deserialize_map(Object)
     }
 }
+
+#[cfg(test)]
+mod tests;

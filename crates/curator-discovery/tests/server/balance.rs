@@ -1,0 +1,85 @@
+//! The instances for a load balancer.
+
+use std::convert::Infallible;
+
+use curator_discovery::client::CreateMode;
+use curator_discovery::{ServiceDiscover, ServiceInstance, ServiceType, WhenStale};
+use futures_util::StreamExt as _;
+use tower::discover::{Change, Discover};
+
+use crate::support::{behind_proxy, connected, discovery, instance, path, registered, soon, unplug, until};
+
+/// What comes next, in a few words.
+async fn next(changes: &mut ServiceDiscover<String>) -> String {
+    match soon(changes.next()).await.unwrap().unwrap() {
+        Change::Insert(key, service) => format!("{key} at {service}"),
+        Change::Remove(key) => format!("{key} removed"),
+    }
+}
+
+fn is_discover(_: &impl Discover<Key = String, Service = String, Error = Infallible>) {}
+
+fn services(cache: &curator_discovery::ServiceCache) -> ServiceDiscover<String> {
+    let changes = cache.discover(|instance| Some(format!("{}:{}", instance.address.as_ref()?, instance.port?)));
+    is_discover(&changes);
+    changes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_and_a_removed_instance_are_removed() {
+    let (client, base) = (connected().await, path("balance"));
+    let a = registered(&client, &base, "a").await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let mut changes = services(&cache);
+    assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
+    let b = registered(&client, &base, "b").await;
+    assert_eq!(next(&mut changes).await, "b at 10.0.0.7:8080");
+    soon(a.update(instance("a").port(1))).await.unwrap();
+    assert_eq!(next(&mut changes).await, "a at 10.0.0.7:1");
+    soon(a.drain()).await.unwrap();
+    assert_eq!(next(&mut changes).await, "a removed");
+    soon(a.deregister()).await.unwrap();
+    // There is nothing to connect to.
+    soon(b.update(ServiceInstance::new("orders").id("b"))).await.unwrap();
+    assert_eq!(next(&mut changes).await, "b removed");
+    soon(b.update(instance("b"))).await.unwrap();
+    assert_eq!(next(&mut changes).await, "b at 10.0.0.7:8080");
+    client.set_data(b.path(), "garbage", None).await.unwrap();
+    assert_eq!(next(&mut changes).await, "b removed");
+    soon(cache.close()).await.unwrap();
+    assert!(soon(changes.next()).await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_its_connection() {
+    let (client, base) = (connected().await, path("balance-same"));
+    let services_of_all = discovery(&client, &base);
+    soon(services_of_all.publish(&instance("a").service_type(ServiceType::Static))).await.unwrap();
+    let cache = services_of_all.start_cache("orders").unwrap();
+    let found = soon(cache.caught_up()).await.unwrap().get("a").unwrap().clone();
+    let mut changes = services(&cache);
+    assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
+    let replace = client.transaction().delete(found.path(), None).unwrap();
+    let replace = replace.create(found.path(), found.to_json().unwrap(), CreateMode::Persistent).unwrap();
+    soon(replace.commit()).await.unwrap();
+    assert_ne!(soon(cache.caught_up()).await.unwrap().get("a").unwrap().stat().czxid, found.stat().czxid);
+    soon(services_of_all.publish(&ServiceInstance::clone(&found).port(1))).await.unwrap();
+    // Nothing came before.
+    assert_eq!(next(&mut changes).await, "a at 10.0.0.7:1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_that_is_cut_off_removes_all_only_if_it_is_to_be_empty_then() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("balance-stale"));
+    let a = registered(&others, &base, "a").await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let (mut kept, mut emptied) = (services(&cache), services(&cache.clone().when_stale(WhenStale::Empty)));
+    assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a at 10.0.0.7:8080"; 2]);
+    unplug(&proxy, &client).await;
+    assert_eq!(next(&mut emptied).await, "a removed");
+    proxy.refuse(false).unwrap();
+    assert_eq!(next(&mut emptied).await, "a at 10.0.0.7:8080");
+    soon(a.drain()).await.unwrap();
+    // Nothing came before.
+    assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a removed"; 2]);
+}
