@@ -24,7 +24,14 @@ fn main() -> Result<(), Failure> {
 }
 
 fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let packages = ["", "crates/curator-client", "crates/curator-recipes", "crates/curator-test", "examples"];
+    let packages = [
+        "",
+        "crates/curator-client",
+        "crates/curator-discovery",
+        "crates/curator-recipes",
+        "crates/curator-test",
+        "examples",
+    ];
     let mut pages: Vec<_> = packages.iter().map(|package| workspace.join(package).join("README.md")).collect();
     for folder in ["docs", "docs/locks"] {
         // New pages are found when the folder changes.

@@ -11,7 +11,7 @@ use futures_core::Stream;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::sync::watch;
-use tower::discover::Change;
+pub use tower::discover::Change;
 
 use crate::cache::{ServiceCache, ServiceEvents};
 use crate::found::FoundInstance;

@@ -20,7 +20,7 @@ mod uri_spec;
 pub use curator_recipes::{CacheState, PersistentNodeError, PersistentNodeState, client};
 
 #[cfg(feature = "tower")]
-pub use crate::balance::ServiceDiscover;
+pub use crate::balance::{Change, ServiceDiscover};
 pub use crate::cache::{ServiceCache, ServiceEvent, ServiceEvents, WhenStale};
 pub use crate::discovery::ServiceDiscovery;
 pub use crate::error::{DiscoveryError, InvalidInstance};

@@ -72,6 +72,17 @@ const CRATES: &[(&str, Layers<'static>)] = &[
         ],
     ),
     (
+        "curator-discovery",
+        &[
+            &["balance", "discovery", "provider"],
+            &["cache", "registration"],
+            &["found"],
+            &["instance", "payload"],
+            &["error", "uri_spec"],
+            &["debug"],
+        ],
+    ),
+    (
         "curator-jepsen",
         &[
             &["main"],

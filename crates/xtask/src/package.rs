@@ -11,13 +11,14 @@ use std::{
 use crate::{command, contents, say, target_dir, workspace};
 
 /// The packages that are published, in an order in which they can be: each needs only those before it.
-pub(crate) const PUBLISHED: [&str; 4] = ["curator-protocol", "curator-test", "curator-client", "curator-recipes"];
+pub(crate) const PUBLISHED: [&str; 5] =
+    ["curator-protocol", "curator-test", "curator-client", "curator-recipes", "curator-discovery"];
 
 /// All packages have one version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The optional features, each of one package at least. `sasl-gssapi` is not among them: it needs a library of the system.
-const OPTIONAL: [&str; 4] = ["sasl-digest-md5", "serde", "tls", "tokio-util"];
+const OPTIONAL: [&str; 5] = ["sasl-digest-md5", "serde", "tls", "tokio-util", "tower"];
 
 /// What must not come with a build without default features.
 const LEFT_OUT: [&str; 2] = ["backoff", "instant"];
@@ -186,7 +187,8 @@ mod tests {
 
     #[test]
     fn what_is_not_published_says_so() {
-        let examples = ["examples", "examples/service", "examples/tls"].map(|place| workspace().join(place));
+        let examples =
+            ["examples", "examples/discovery", "examples/service", "examples/tls"].map(|place| workspace().join(place));
         for package in crates().chain(examples) {
             let is_published = PUBLISHED.iter().any(|name| package.ends_with(name));
             let says_no = manifest_of(&package).lines().any(|line| line == "publish = false");

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::{fs, path::Path};
 
 /// The pages outside `docs`.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
     "crates/curator-client/README.md",
+    "crates/curator-discovery/README.md",
     "crates/curator-protocol/README.md",
     "crates/curator-recipes/README.md",
     "crates/curator-test/README.md",

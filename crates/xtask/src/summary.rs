@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    const REPORT: &str = "curator-client\ncurator-recipes\ncurator-test";
+    const REPORT: &str = "curator-client\ncurator-discovery\ncurator-recipes\ncurator-test";
 
     fn run(kind: ServerKind, title: &str) -> Run {
         let tally = Tally { passed: 400, time: Duration::from_millis(20_000), ..Tally::default() };

@@ -7,7 +7,7 @@ use curator_discovery::{ServiceDiscover, ServiceInstance, ServiceType, WhenStale
 use futures_util::StreamExt as _;
 use tower::discover::{Change, Discover};
 
-use crate::support::{behind_proxy, connected, discovery, instance, path, registered, soon, unplug, until};
+use crate::support::{behind_proxy, connected, discovery, instance, path, registered, soon, unplug};
 
 /// What comes next, in a few words.
 async fn next(changes: &mut ServiceDiscover<String>) -> String {

@@ -1,0 +1,22 @@
+//! The example runs by itself, and says how the requests were answered.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
+
+use std::process::Command;
+
+#[test]
+fn no_request_fails_after_a_drain_and_none_when_the_killed_server_is_gone() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_discovery"));
+    let output = program.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_NAMESPACE").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    let of = |title: &str| printed.lines().find_map(|line| line.strip_prefix(title)).expect(&printed).to_owned();
+    for two in ["Two servers: ", "a is there again: "] {
+        let answers = of(two);
+        assert!(answers.contains(" by a and ") && answers.ends_with(" by b."), "{printed}");
+    }
+    for title in ["a is drained: ", "a has ended: "] {
+        assert_eq!(of(title), "100 requests, answered 100 by b.", "{printed}");
+    }
+    assert!(of("b was killed: ").starts_with("it was gone after "), "{printed}");
+    assert_eq!(of("b is gone: "), "100 requests, answered 100 by a.", "{printed}");
+}
