@@ -213,8 +213,8 @@ impl PersistentNode {
         }
     }
 
-    /// Deletes the node if it is ours, for all clones, and keeps it no longer. Returns when it is gone, or goes with a session that has ended, or after the client's close
-    /// timeout. Closing again is harmless.
+    /// Deletes the node if it is ours, for all clones, and keeps it no longer. Returns when it is gone, or goes with a session that has
+    /// ended, or after the client's close timeout. Closing again is harmless.
     ///
     /// # Errors
     ///

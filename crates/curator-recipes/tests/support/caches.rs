@@ -70,7 +70,7 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
         locks.iter().flat_map(move |path| (0..CONTENDERS).map(move |_| (client.clone(), path.clone())))
     });
     let contenders = join_all(contenders.map(async |(client, path)| {
-        // Each contends by itself, in a task of its own.
+        // Each contends in a separate task.
         let contend = async move {
             let lock = mutex(&client, &path);
             for _ in 0..HOLDS {

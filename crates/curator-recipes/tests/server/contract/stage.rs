@@ -57,7 +57,7 @@ impl Stage {
         self.kind.blocker().lock(&self.admin, &self.path)
     }
 
-    /// Acquires the lock in a task of its own.
+    /// Acquires the lock in a separate task.
     pub(super) fn acquiring(&self, client: &CuratorClient) -> JoinHandle<Held> {
         let lock = self.lock(client);
         tokio::spawn(async move { lock.acquire().await.unwrap() })

@@ -39,7 +39,7 @@ async fn stands(client: &CuratorClient, path: &str, leases: usize, queued: usize
     until(async || self::leases(client, path).await.len() == leases && queue(client, path).await.len() == queued).await;
 }
 
-/// Acquires in a task of its own.
+/// Acquires in a separate task.
 fn acquiring(semaphore: &InterProcessSemaphoreV2, quantity: usize) -> JoinHandle<Vec<SemaphoreLease>> {
     let semaphore = semaphore.clone();
     tokio::spawn(async move { soon(semaphore.acquire_many(quantity)).await.unwrap() })

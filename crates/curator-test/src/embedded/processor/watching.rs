@@ -10,7 +10,7 @@ use crate::embedded::{
     watches::{Mode, WatcherKind},
 };
 
-/// The zxid of an event that tells a reconnected client what it has missed, as it belongs to no transaction; before 3.9 that of all
+/// The zxid of an event for a client that has reconnected and missed it, as it belongs to no transaction; before 3.9 that of all
 /// events.
 const NO_ZXID: i64 = -1;
 
