@@ -56,6 +56,14 @@ pub enum AtomicValueError {
         /// The node.
         path: ZPath,
     },
+    /// The node was written 2^32 - 1 times, and its version is one that servers take for any version: no change can be made on condition of
+    /// it. [`force_set`](crate::DistributedAtomicValue::force_set) helps the value; a receipt may be deleted while its process does not
+    /// run.
+    #[error("the version of {path} is -1, which servers take for any version: it has to be set or deleted first")]
+    VersionExhausted {
+        /// The node: the value or the receipt.
+        path: ZPath,
+    },
     /// The node's data is not a value. [`force_set`](crate::DistributedAtomicValue::force_set) repairs that.
     #[error("{path} has no such value: {cause}")]
     Invalid {
@@ -64,8 +72,9 @@ pub enum AtomicValueError {
         /// Why not.
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// Another process has used the receipt: each must have a different one. The next call takes the receipt over.
-    #[error("the receipt {receipt} is in use by another process; it is {}known whether {path} was changed", if *is_in_doubt { "not " } else { "" })]
+    /// Another handle has used the receipt: another process, or another value in this one. Each must have a different receipt. The next
+    /// call takes it over.
+    #[error("the receipt {receipt} is in use by another handle; it is {}known whether {path} was changed", if *is_in_doubt { "not " } else { "" })]
     ReceiptInUse {
         /// The node of the value.
         path: ZPath,
@@ -103,7 +112,6 @@ impl AtomicValueError {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::OutcomeUnknown { .. } | Self::ReceiptInUse { is_in_doubt: true, .. } => Outcome::Unknown,
-            Self::Client(error) => error.outcome(),
             _ => Outcome::NotApplied,
         }
     }

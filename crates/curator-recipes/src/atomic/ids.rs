@@ -3,16 +3,17 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use curator_client::{CuratorClient, NodePath, ZPath};
+use curator_client::{CuratorClient, NodePath, RecipeSupport as _, ZPath};
 use tokio::sync::Semaphore;
 
-use super::{DistributedAtomicLong, Result};
+use super::{AtomicValueError, DistributedAtomicLong, Result};
 use crate::debug::debug_line;
 
 /// Generates ids that no other generator on the same path has given, from 0 on. They are taken from the servers in blocks: one change
 /// of a [`DistributedAtomicLong`], two requests, is enough for a whole block.
 ///
-/// Curator's `CachedAtomicLong`, with the same node.
+/// Curator's `CachedAtomicLong`, with the same node. A Java program that shares it must use `preValue()` as the id: its `postValue()` is the
+/// first id of the next block.
 ///
 /// ```no_run
 /// use curator_recipes::IdGenerator;
@@ -77,8 +78,8 @@ impl IdGenerator {
     ///
     /// # Errors
     ///
-    /// Those of [`DistributedAtomicLong::add`], except [`OutcomeUnknown`](crate::AtomicValueError::OutcomeUnknown) for a cause that can
-    /// be retried: the next block is taken instead.
+    /// Those of [`DistributedAtomicLong::add`], except [`OutcomeUnknown`](crate::AtomicValueError::OutcomeUnknown): the next block is taken
+    /// instead, as often as the client's retry policy permits. Up to a block of the last ids below `i64::MAX` cannot be given.
     ///
     /// # Cancel safety
     ///
@@ -101,10 +102,11 @@ impl IdGenerator {
 
     /// Takes a block; returns its end.
     async fn take(&self) -> Result<i64> {
+        let mut failures = self.counter.node.client.retrier();
         loop {
             match self.counter.add(i64::from(self.block)).await {
                 Ok(taken) => return Ok(taken.post_value),
-                Err(super::AtomicValueError::OutcomeUnknown { cause, .. }) if cause.is_retryable() => {}
+                Err(AtomicValueError::OutcomeUnknown { cause, .. }) => failures.pause(cause).await?,
                 Err(error) => return Err(error),
             }
         }

@@ -119,7 +119,8 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     /// When the retry policy gives up, the change waits for a mutex at `lock_path`, and is then tried as often again. That helps if many
     /// clients change the value all the time; clients in their first attempts do not ask for the mutex, and can still be first.
     ///
-    /// Curator's `PromotedToLock`, and compatible with it. The path must not be that of the value.
+    /// Curator's `PromotedToLock`, and compatible with it. The path must not be that of the value. The mutex is waited for without a
+    /// deadline.
     ///
     /// # Errors
     ///
@@ -131,19 +132,24 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     }
 
     /// Applies each change exactly once, though its answer may be lost: the transaction of the change also sets the node at
-    /// `receipt_path`, which says what was applied last. Each process needs a path of its own, the same in each run: nothing
-    /// accumulates. Missing parents become containers.
+    /// `receipt_path`, which says what was applied last. Each handle needs a different path: one for each value in each process, the
+    /// same in each run, so that nothing accumulates. Missing parents become containers.
     ///
     /// Other clients, Curator's among them, need not know of it. The changes of one handle, its clones included, are made one after the
-    /// other. The first one reads the receipt, with one request more.
+    /// other. The first one reads the receipt, with two requests more.
     ///
     /// [`force_set`](Self::force_set) and [`initialize`](Self::initialize) do not use it.
     ///
     /// # Errors
     ///
-    /// When the path is invalid.
+    /// When the path is invalid, or that of the value.
     pub fn exactly_once(mut self, receipt_path: impl NodePath) -> Result<Self> {
-        self.node.receipt = Some(Arc::new(Receipt::new(self.node.client.resolve(receipt_path)?)));
+        let path = self.node.client.resolve(receipt_path)?;
+        if path == self.node.path {
+            let reason = "the receipt must be another node than the value".to_owned();
+            return Err(ClientError::InvalidRequest { operation: "keep a receipt at", path, reason }.into());
+        }
+        self.node.receipt = Some(Arc::new(Receipt::new(path)));
         Ok(self)
     }
 
@@ -197,10 +203,15 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         match created.await {
             Ok(_) => Ok(true),
             Err(ClientError::NodeExists { .. }) => Ok(false),
-            Err(cause) if cause.outcome() == Outcome::Unknown => {
-                Err(AtomicValueError::OutcomeUnknown { path: self.node.path.clone(), cause })
-            }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.unsure(error)),
+        }
+    }
+
+    /// The error of a write without a condition.
+    fn unsure(&self, cause: ClientError) -> AtomicValueError {
+        match cause.outcome() {
+            Outcome::Unknown => AtomicValueError::OutcomeUnknown { path: self.node.path.clone(), cause },
+            Outcome::NotApplied => cause.into(),
         }
     }
 
@@ -210,7 +221,8 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// Those of the client. A call whose answer is lost is tried again, and can overwrite what another client has written since.
+    /// [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown), and those of the client. A call whose answer is lost is tried again, and can
+    /// overwrite what another client has written since.
     ///
     /// # Cancel safety
     ///
@@ -228,7 +240,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
                 created => created.map(drop),
             }
         });
-        Ok(set.await?)
+        set.await.map_err(|error| self.unsure(error))
     }
 
     /// Sets the value if it is `expected`; returns whether it was. A node that does not exist has the value that the handle was made with.
@@ -281,7 +293,11 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         T: Clone,
     {
         let value_of = |data: Option<&[u8]>| data.map_or_else(|| Ok(T::clone(&self.absent)), |data| self.decode(data));
-        let change = |data: Option<&[u8]>| Ok(self.codec.encode(&change(&value_of(data)?)?));
+        let change = |data: Option<&[u8]>| {
+            let encoded = self.codec.encode(&change(&value_of(data)?)?);
+            // Before it is written: a codec may refuse what it has made.
+            self.decode(&encoded).map(|_| encoded)
+        };
         let Changed { before, after } = Box::pin(self.node.change(&change)).await?;
         Ok(AtomicValue { pre_value: value_of(before.as_deref())?, post_value: self.decode(&after)? })
     }

@@ -8,7 +8,7 @@ use curator_client::{
 };
 
 use super::error::AtomicValueError;
-use super::receipt::{Receipt, Said};
+use super::receipt::{Receipt, Settled};
 use crate::lock::InterProcessMutex;
 
 type Result<T> = std::result::Result<T, AtomicValueError>;
@@ -41,6 +41,12 @@ enum Tried {
     Conflict,
 }
 
+/// An attempt with a receipt, whose answer may be lost.
+struct Sent {
+    attempt: u64,
+    changed: Changed,
+}
+
 /// What is known of a node that was read.
 type Read = Option<(Vec<u8>, i32)>;
 
@@ -60,7 +66,7 @@ impl AtomicNode {
         let guard = mutex.acquire().await.map_err(lock)?;
         // Those that are in their first attempts do not ask for the mutex.
         let changed = self.contend(change, &mut attempts).await;
-        // What was changed is changed, whatever becomes of the mutex: it is given up in the background.
+        // The change does not depend on the mutex: it is released in the background.
         drop(guard);
         changed?.ok_or_else(|| self.contended(attempts))
     }
@@ -73,8 +79,8 @@ impl AtomicNode {
     async fn contend(&self, change: &Change<'_>, attempts: &mut u32) -> Result<Option<Changed>> {
         let mut contention = self.client.retrier_with(Arc::clone(&self.contention));
         let mut failures = self.client.retrier();
-        // What each attempt of a receipt's number does.
-        let mut sent = Vec::new();
+        // What the attempt does that is in doubt.
+        let mut sent = None;
         loop {
             match self.attempt(change, *attempts > 0, &mut sent).await {
                 Ok(Tried::Applied(changed)) => return Ok(Some(changed)),
@@ -86,34 +92,44 @@ impl AtomicNode {
                     }
                 }
                 Err(AtomicValueError::Client(error)) => {
-                    failures.pause(error).await.map_err(|error| self.failed(error))?;
+                    failures.pause(error).await.map_err(|error| self.failed(error, sent.is_some()))?;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// The error of a request that is not repeated. Of a change with a receipt, all attempts were looked after.
-    fn failed(&self, cause: ClientError) -> AtomicValueError {
-        let is_in_doubt = self.receipt.as_ref().is_some_and(|receipt| receipt.is_in_doubt());
-        if is_in_doubt || cause.outcome() == Outcome::Unknown {
+    /// The error of a request that is not repeated.
+    fn failed(&self, cause: ClientError, was_sent: bool) -> AtomicValueError {
+        if was_sent && self.receipt.as_ref().is_some_and(|receipt| receipt.is_in_doubt()) {
             return AtomicValueError::OutcomeUnknown { path: self.path.clone(), cause };
         }
         cause.into()
     }
 
-    async fn attempt(&self, change: &Change<'_>, is_behind: bool, sent: &mut Vec<(u64, Changed)>) -> Result<Tried> {
+    async fn attempt(&self, change: &Change<'_>, is_behind: bool, sent: &mut Option<Sent>) -> Result<Tried> {
         let session = self.client.session().await?;
         if let Some(receipt) = &self.receipt
-            && receipt.is_to_be_read()
-            && let Some(changed) = self.settled(receipt, receipt.read(&session).await?, sent)?
+            && !receipt.is_settled()
+            && let Some(changed) = self.settle(receipt, &session, sent).await?
         {
             return Ok(Tried::Applied(changed));
         }
-        let read = self.read(&session, is_behind).await?;
-        let before = read.as_ref().map(|(data, _)| data.clone());
-        let changed = Changed { after: change(before.as_deref())?, before };
+        let mut read = self.read(&session, is_behind).await?;
+        let make = |read: &Read| change(read.as_ref().map(|(data, _)| &data[..]));
+        let after = match make(&read) {
+            Err(_) if !is_behind => {
+                // Not because the server is behind.
+                read = self.read(&session, true).await?;
+                make(&read)
+            }
+            after => after,
+        };
+        let changed = Changed { after: after?, before: read.as_ref().map(|(data, _)| data.clone()) };
         let version = read.map(|(_, version)| version);
+        if version == Some(ANY_VERSION) {
+            return Err(AtomicValueError::VersionExhausted { path: self.path.clone() });
+        }
         match &self.receipt {
             None => self.write(&session, version, changed).await,
             Some(receipt) => self.write_with(receipt, &session, version, changed, sent).await,
@@ -155,8 +171,11 @@ impl AtomicNode {
         session: &Session,
         version: Option<i32>,
         changed: Changed,
-        sent: &mut Vec<(u64, Changed)>,
+        sent: &mut Option<Sent>,
     ) -> Result<Tried> {
+        if receipt.is_exhausted() {
+            return Err(AtomicValueError::VersionExhausted { path: receipt.path.clone() });
+        }
         let operation = match version {
             Some(_) => TransactionOperation::SetData {
                 path: self.path.clone(),
@@ -165,45 +184,51 @@ impl AtomicNode {
             },
             None => TransactionOperation::Create(self.new_node(&changed.after)),
         };
-        let (attempt, of_receipt) = receipt.attempt(&self.client);
-        sent.push((attempt, changed.clone()));
-        match session.transact(vec![operation, of_receipt]).await {
-            Ok(_) => {
-                receipt.applied();
-                Ok(Tried::Applied(changed))
-            }
-            Err(ClientError::TransactionFailed { index, cause }) if is_conflict(&cause) => {
-                receipt.refused();
-                if matches!(*cause, ClientError::NoNode { .. }) {
-                    self.ensure_parent(session, &self.path).await?;
-                    self.ensure_parent(session, &receipt.path).await?;
+        let mut are_there = false;
+        loop {
+            let Some((attempt, of_receipt)) = receipt.attempt(&self.client) else { return Ok(Tried::Conflict) };
+            *sent = Some(Sent { attempt, changed: changed.clone() });
+            match session.transact(vec![operation.clone(), of_receipt]).await {
+                Ok(results) => {
+                    receipt.answered(results.get(OF_RECEIPT));
+                    return Ok(Tried::Applied(changed));
                 }
-                if !receipt.explains(index == OF_RECEIPT) {
-                    return Ok(Tried::Conflict);
+                Err(ClientError::TransactionFailed { index, cause }) if is_conflict(&cause) => {
+                    receipt.answered(None);
+                    if matches!(*cause, ClientError::NoNode { .. }) && !are_there {
+                        self.ensure_parent(session, &self.path).await?;
+                        self.ensure_parent(session, &receipt.path).await?;
+                        are_there = true;
+                    } else if index == OF_RECEIPT {
+                        // Another process uses it.
+                        let changed = self.settle(receipt, session, sent).await?;
+                        return Ok(changed.map_or(Tried::Conflict, Tried::Applied));
+                    } else {
+                        return Ok(Tried::Conflict);
+                    }
                 }
-                let said = receipt.read(session).await?;
-                Ok(self.settled(receipt, said, sent)?.map_or(Tried::Conflict, Tried::Applied))
-            }
-            Err(error) => {
-                if error.outcome() != Outcome::Unknown {
-                    receipt.refused();
+                Err(error) => {
+                    if error.outcome() != Outcome::Unknown {
+                        receipt.answered(None);
+                    }
+                    return Err(error.into());
                 }
-                Err(error.into())
             }
         }
     }
 
-    /// What the receipt says of this change: that it was applied by one of the attempts that were sent, or not.
-    fn settled(&self, receipt: &Receipt, said: Said, sent: &[(u64, Changed)]) -> Result<Option<Changed>> {
-        match said {
-            Said::Applied(attempt) => {
-                Ok(sent.iter().find(|(number, _)| *number == attempt).map(|(_, changed)| changed.clone()))
+    /// Finds out whether this change was applied by the attempt that is in doubt.
+    async fn settle(&self, receipt: &Receipt, session: &Session, sent: &Option<Sent>) -> Result<Option<Changed>> {
+        match receipt.settle(&self.client, session).await? {
+            Settled::Applied(attempt) => {
+                // That of a change whose future was dropped is no concern of this one.
+                let sent = sent.as_ref().filter(|sent| sent.attempt == attempt);
+                Ok(sent.map(|sent| sent.changed.clone()))
             }
-            Said::Unchanged => Ok(None),
-            Said::InUse { is_in_doubt } => {
+            Settled::NotApplied => Ok(None),
+            Settled::InUse { is_in_doubt } => {
                 let (path, receipt) = (self.path.clone(), receipt.path.clone());
-                // A change that was dropped before is not this one.
-                Err(AtomicValueError::ReceiptInUse { path, receipt, is_in_doubt: is_in_doubt && !sent.is_empty() })
+                Err(AtomicValueError::ReceiptInUse { path, receipt, is_in_doubt: is_in_doubt && sent.is_some() })
             }
         }
     }
@@ -224,7 +249,10 @@ impl AtomicNode {
 /// The place of the receipt's operation in the transaction.
 const OF_RECEIPT: usize = 1;
 
+/// The version by which servers mean any version: the one after 2^32 - 1 writes.
+pub(super) const ANY_VERSION: i32 = -1;
+
 /// Whether another client has changed, created or deleted the node since it was read.
-fn is_conflict(error: &ClientError) -> bool {
+pub(super) fn is_conflict(error: &ClientError) -> bool {
     matches!(error, ClientError::BadVersion { .. } | ClientError::NodeExists { .. } | ClientError::NoNode { .. })
 }

@@ -1,16 +1,20 @@
 //! The receipt of a writer: a node that says which of its changes was applied last.
 //!
-//! It is set in the transaction of the change, on condition of its version: of all changes that expect the same version, at most one
-//! is applied, however late. Its data is the number of changes that were applied, the name of the handle that has made the last one,
-//! and the number of that attempt: `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
+//! It is set in the transaction of the change, on condition of its version. Its data is the number of changes that were applied, the
+//! name of the handle that wrote it, and the number of the attempt: `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
+//!
+//! If the answer to a change is lost, the receipt says whether it was applied. If not, it is written again without a change: then its
+//! version is another one, and the change cannot be applied later.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use curator_client::{
-    CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, RecipeSupport as _, Result, Session,
-    TransactionOperation, ZPath,
+    CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, RecipeSupport as _, Result, Session, Stat,
+    TransactionOperation, TransactionResult, ZPath,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::node::{ANY_VERSION, is_conflict};
 
 /// See the module.
 #[derive(Debug)]
@@ -19,37 +23,43 @@ pub(super) struct Receipt {
     /// The name of this handle.
     handle: String,
     turns: Semaphore,
-    state: Mutex<State>,
+    known: Mutex<Known>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    /// What was read or written last; `None` before that.
-    last: Option<Last>,
+#[derive(Debug)]
+struct Known {
+    state: State,
+    /// How many attempts there were.
     attempts: u64,
-    /// Whether the answer to an attempt has not arrived.
-    is_in_doubt: bool,
-    /// Whether an attempt without an answer was not applied when the receipt was read, and may be applied yet.
-    may_be_late: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// It was not read yet.
+    Unread,
+    /// It was this, and no attempt is without an answer.
+    Settled(Content),
+    /// It was this, and the answer to this attempt has not arrived.
+    InDoubt(Content, u64),
 }
 
 /// What the receipt was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Last {
-    /// `None` if it did not exist.
-    version: Option<i32>,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Content {
+    /// Its `czxid` and version; `None` if it did not exist.
+    node: Option<(i64, i32)>,
     /// How many changes were applied.
     number: u64,
 }
 
-/// What the receipt says.
+/// What came of the attempt that was in doubt, if one was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
-    /// This attempt of ours was applied, and nothing since.
+pub(super) enum Settled {
+    /// This attempt was applied.
     Applied(u64),
-    /// Nothing was applied since it was read last. Should an attempt be applied later, the next one is refused.
-    Unchanged,
-    /// Another handle has changed it since.
+    /// Nothing was applied that is not known, and nothing can be later.
+    NotApplied,
+    /// Another handle has written to the receipt since it was read last.
     InUse {
         /// Whether an attempt of ours may have been applied before.
         is_in_doubt: bool,
@@ -58,8 +68,8 @@ pub(super) enum Said {
 
 impl Receipt {
     pub(super) fn new(path: ZPath) -> Self {
-        let handle = ProtectionId::new().to_string();
-        Self { path, handle, turns: Semaphore::new(1), state: Mutex::default() }
+        let known = Mutex::new(Known { state: State::Unread, attempts: 0 });
+        Self { path, handle: ProtectionId::new().to_string(), turns: Semaphore::new(1), known }
     }
 
     /// Waits until no other change of this handle is under way.
@@ -68,92 +78,123 @@ impl Receipt {
         self.turns.acquire().await.ok()
     }
 
-    /// Whether the receipt must be read before the next attempt.
-    pub(super) fn is_to_be_read(&self) -> bool {
-        let state = self.state();
-        state.is_in_doubt || state.last.is_none()
+    /// Whether a change may begin. Otherwise [`settle`](Self::settle) it.
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self.known().state, State::Settled(_))
     }
 
     /// Whether the answer to an attempt has not arrived.
     pub(super) fn is_in_doubt(&self) -> bool {
-        self.state().is_in_doubt
+        matches!(self.known().state, State::InDoubt(..))
     }
 
-    /// Whether it must be read after an attempt that was refused: because this receipt was another one, or if an earlier attempt may
-    /// have been applied since.
-    pub(super) fn explains(&self, is_about_receipt: bool) -> bool {
-        is_about_receipt || self.state().may_be_late
+    /// Begins an attempt: its number, and the operation that goes into its transaction. `None` if it is not settled.
+    pub(super) fn attempt(&self, client: &CuratorClient) -> Option<(u64, TransactionOperation)> {
+        let mut known = self.known();
+        let State::Settled(content) = known.state else { return None };
+        known.attempts += 1;
+        let attempt = known.attempts;
+        known.state = State::InDoubt(content, attempt);
+        Some((attempt, self.write(client, content, content.number.saturating_add(1), attempt)))
     }
 
-    /// Begins an attempt: its number, and the operation that goes into its transaction.
-    pub(super) fn attempt(&self, client: &CuratorClient) -> (u64, TransactionOperation) {
-        let mut state = self.state();
-        let last = state.last.unwrap_or(Last { version: None, number: 0 });
-        state.attempts += 1;
-        state.is_in_doubt = true;
-        let data = format!("{} {} {}", last.number + 1, self.handle, state.attempts).into_bytes().into();
-        let path = self.path.clone();
-        let operation = match last.version {
-            Some(version) => TransactionOperation::SetData { path, data, version: Some(version) },
-            None => {
-                let acl = client.acl_for(&path);
-                TransactionOperation::Create(NodeSpec { path, data, mode: CreateMode::Persistent, acl })
+    /// The attempt was answered: by the result of its operation, or by an error that says that it was not applied.
+    pub(super) fn answered(&self, result: Option<&TransactionResult>) {
+        let mut known = self.known();
+        let State::InDoubt(content, _) = known.state else { return };
+        let written = |stat: &Stat| {
+            State::Settled(Content { node: Some((stat.czxid, stat.version)), number: content.number.saturating_add(1) })
+        };
+        known.state = match result {
+            Some(TransactionResult::DataSet(stat)) => written(stat),
+            Some(TransactionResult::Created(created)) => written(&created.stat),
+            // It is not known as what: it is read.
+            Some(_) => State::Unread,
+            None => State::Settled(content),
+        };
+    }
+
+    /// Whether servers would take the version that a change expects for any version.
+    pub(super) fn is_exhausted(&self) -> bool {
+        let (State::Settled(content) | State::InDoubt(content, _)) = self.known().state else { return false };
+        content.node.is_some_and(|(_, version)| version == ANY_VERSION)
+    }
+
+    /// Reads it, behind all that was written before. If an attempt was not applied, sees to it that it cannot be applied later.
+    pub(super) async fn settle(&self, client: &CuratorClient, session: &Session) -> Result<Settled> {
+        loop {
+            let (synced, read) = session.pipelined(|| (session.sync(&self.path), session.get_data(&self.path)));
+            synced.await?;
+            let found = match read.await {
+                Ok(read) => Some(read),
+                Err(Error::NoNode { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            let found = found.as_ref().map(|(data, stat)| (&data[..], stat));
+            if let Some(settled) = self.take(found) {
+                return Ok(settled);
             }
-        };
-        (state.attempts, operation)
+            let Some(fence) = self.fence(client) else { continue };
+            match session.transact(vec![fence]).await {
+                Ok(_) => {}
+                Err(Error::TransactionFailed { cause, .. }) if matches!(*cause, Error::NoNode { .. }) => {
+                    if let Some(parent) = self.path.parent() {
+                        client.ensure_containers(session, &parent).await?;
+                    }
+                }
+                Err(Error::TransactionFailed { cause, .. }) if is_conflict(&cause) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
-    /// The attempt was applied.
-    pub(super) fn applied(&self) {
-        let mut state = self.state();
-        let last = state.last.unwrap_or(Last { version: None, number: 0 });
-        // The server's counter wraps around.
-        let version = last.version.map_or(0, |version| version.wrapping_add(1));
-        state.last = Some(Last { version: Some(version), number: last.number + 1 });
-        (state.is_in_doubt, state.may_be_late) = (false, false);
-    }
-
-    /// The attempt was certainly not applied.
-    pub(super) fn refused(&self) {
-        self.state().is_in_doubt = false;
-    }
-
-    /// Reads it, behind all that was written before.
-    pub(super) async fn read(&self, session: &Session) -> Result<Said> {
-        let (synced, read) = session.pipelined(|| (session.sync(&self.path), session.get_data(&self.path)));
-        synced.await?;
-        let found = match read.await {
-            Ok((data, stat)) => Some((data, stat.version)),
-            Err(Error::NoNode { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        Ok(self.take(found.as_ref().map(|(data, version)| (&data[..], *version))))
-    }
-
-    /// Compares what was read with what was there last.
-    fn take(&self, found: Option<(&[u8], i32)>) -> Said {
+    /// What a read says. `None` if an attempt is in doubt and was not applied: it may be later.
+    fn take(&self, found: Option<(&[u8], &Stat)>) -> Option<Settled> {
         let text = found.map(|(data, _)| String::from_utf8_lossy(data)).unwrap_or_default();
         let mut words = text.split(' ');
         let number = words.next().and_then(|number| number.parse().ok()).unwrap_or_default();
         let is_ours = words.next() == Some(self.handle.as_str());
-        let attempt = words.next().and_then(|attempt| attempt.parse().ok()).filter(|_| is_ours);
-        let now = Last { version: found.map(|(_, version)| version), number };
-        let mut state = self.state();
-        let is_in_doubt = std::mem::take(&mut state.is_in_doubt);
-        let before = state.last.replace(now);
-        // Once the version is another one, no earlier attempt can be applied.
-        state.may_be_late = before == Some(now) && (is_in_doubt || state.may_be_late);
-        match (before, attempt) {
-            (before, _) if before == Some(now) => Said::Unchanged,
-            (_, Some(attempt)) => Said::Applied(attempt),
-            // Whoever has used it before this handle does not matter.
-            (None, None) => Said::Unchanged,
-            (Some(_), None) => Said::InUse { is_in_doubt },
+        let attempt: Option<u64> = words.next().and_then(|attempt| attempt.parse().ok());
+        let now = Content { node: found.map(|(_, stat)| (stat.czxid, stat.version)), number };
+        let mut known = self.known();
+        let before = known.state;
+        let settled = match before {
+            State::InDoubt(content, _) if content == now => return None,
+            State::InDoubt(_, ours) if is_ours && attempt == Some(ours) => Settled::Applied(ours),
+            // Written to end the doubt, though its answer may have been lost.
+            State::InDoubt(..) if is_ours => Settled::NotApplied,
+            State::InDoubt(..) => Settled::InUse { is_in_doubt: true },
+            // Other handles that have used it before this one do not matter.
+            State::Unread => Settled::NotApplied,
+            State::Settled(content) if content == now => Settled::NotApplied,
+            State::Settled(_) => Settled::InUse { is_in_doubt: false },
+        };
+        known.state = State::Settled(now);
+        Some(settled)
+    }
+
+    /// Writes the receipt without a change.
+    fn fence(&self, client: &CuratorClient) -> Option<TransactionOperation> {
+        let mut known = self.known();
+        let State::InDoubt(content, _) = known.state else { return None };
+        known.attempts += 1;
+        Some(self.write(client, content, content.number, known.attempts))
+    }
+
+    fn write(&self, client: &CuratorClient, content: Content, number: u64, attempt: u64) -> TransactionOperation {
+        let data = format!("{number} {} {attempt}", self.handle).into_bytes().into();
+        let path = self.path.clone();
+        match content.node {
+            Some((_, version)) => TransactionOperation::SetData { path, data, version: Some(version) },
+            None => {
+                let acl = client.acl_for(&path);
+                TransactionOperation::Create(NodeSpec { path, data, mode: CreateMode::Persistent, acl })
+            }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -166,61 +207,78 @@ mod tests {
         (client, Receipt::new(ZPath::on_server("/receipts/w1").unwrap()))
     }
 
-    /// What an attempt writes.
-    fn data(operation: TransactionOperation) -> (Vec<u8>, Option<i32>) {
-        match operation {
-            TransactionOperation::SetData { data, version, .. } => (data.to_vec(), version),
-            TransactionOperation::Create(node) => (node.data.to_vec(), None),
+    /// A node that was created once.
+    fn stat(version: i32) -> Stat {
+        let mut stat = Stat::default();
+        (stat.czxid, stat.version) = (5, version);
+        stat
+    }
+
+    /// What an operation writes, on which condition.
+    fn data(operation: TransactionOperation) -> (String, Option<i32>) {
+        let (data, version) = match operation {
+            TransactionOperation::SetData { data, version, .. } => (data, version),
+            TransactionOperation::Create(node) => (node.data, None),
             other => panic!("{other:?}"),
-        }
+        };
+        (String::from_utf8(data.to_vec()).unwrap(), version)
     }
 
     #[tokio::test]
     async fn a_lost_answer_is_found_by_the_number_of_the_attempt() {
         let (client, receipt) = receipt();
-        assert!(receipt.is_to_be_read());
-        assert_eq!(receipt.take(None), Said::Unchanged);
-        assert!(!receipt.is_to_be_read());
-        let (first, operation) = receipt.attempt(&client);
+        assert!(!receipt.is_settled() && receipt.attempt(&client).is_none());
+        assert_eq!(receipt.take(None), Some(Settled::NotApplied));
+        let (attempt, operation) = receipt.attempt(&client).unwrap();
         let (written, version) = data(operation);
-        assert!(version.is_none() && written.starts_with(b"1 ") && written.ends_with(b" 1"));
-        assert!(receipt.is_to_be_read());
-        assert_eq!(receipt.take(Some((&written, 0))), Said::Applied(first));
-        let (_, operation) = receipt.attempt(&client);
+        assert!(version.is_none() && written.starts_with("1 ") && written.ends_with(" 1"), "{written}");
+        assert!(receipt.is_in_doubt() && !receipt.is_settled());
+        assert_eq!(receipt.take(Some((written.as_bytes(), &stat(0)))), Some(Settled::Applied(attempt)));
+        let (_, operation) = receipt.attempt(&client).unwrap();
         let (written, version) = data(operation);
-        assert!(version == Some(0) && written.starts_with(b"2 ") && written.ends_with(b" 2"));
-        receipt.applied();
+        assert!(version == Some(0) && written.starts_with("2 ") && written.ends_with(" 2"), "{written}");
+        receipt.answered(Some(&TransactionResult::DataSet(stat(1))));
         // The same state again says nothing.
-        assert_eq!(receipt.take(Some((&written, 1))), Said::Unchanged);
+        assert_eq!(receipt.take(Some((written.as_bytes(), &stat(1)))), Some(Settled::NotApplied));
     }
 
     #[tokio::test]
-    async fn an_attempt_that_is_applied_late_is_known_by_its_number() {
+    async fn an_attempt_that_was_not_applied_is_made_impossible() {
         let (client, receipt) = receipt();
         receipt.take(None);
-        let (late, operation) = receipt.attempt(&client);
-        let (written, _) = data(operation);
-        assert_eq!(receipt.take(None), Said::Unchanged);
-        let (next, operation) = receipt.attempt(&client);
-        assert_eq!(data(operation).1, None, "both expect the same");
-        receipt.refused();
-        assert!(receipt.explains(false), "it may be the earlier one");
-        assert_eq!(receipt.take(Some((&written, 0))), Said::Applied(late));
-        assert!(receipt.explains(true) && !receipt.explains(false));
-        assert!(late < next);
+        let (late, operation) = receipt.attempt(&client).unwrap();
+        let (applied_late, _) = data(operation);
+        assert_eq!(receipt.take(None), None, "it may be applied yet");
+        let (fence, version) = data(receipt.fence(&client).unwrap());
+        assert!(version.is_none() && fence.starts_with("0 ") && fence.ends_with(" 2"), "both expect the same: {fence}");
+        // Whichever was first is there.
+        assert_eq!(receipt.take(Some((applied_late.as_bytes(), &stat(0)))), Some(Settled::Applied(late)));
+        let (_, operation) = receipt.attempt(&client).unwrap();
+        drop(operation);
+        let (fence, _) = data(receipt.fence(&client).unwrap());
+        assert_eq!(receipt.take(Some((fence.as_bytes(), &stat(1)))), Some(Settled::NotApplied));
+        assert!(data(receipt.attempt(&client).unwrap().1).0.starts_with("2 "), "one was applied");
     }
 
     #[tokio::test]
     async fn a_receipt_of_the_last_run_is_taken_over_and_one_in_use_is_reported() {
         let (client, receipt) = receipt();
-        assert_eq!(receipt.take(Some((b"7 another 3", 9))), Said::Unchanged);
-        let (written, version) = data(receipt.attempt(&client).1);
-        assert!(version == Some(9) && written.starts_with(b"8 "));
-        assert_eq!(receipt.take(Some((b"8 another 4", 10))), Said::InUse { is_in_doubt: true });
-        assert_eq!(receipt.take(Some((b"9 another 5", 11))), Said::InUse { is_in_doubt: false });
-        let (written, version) = data(receipt.attempt(&client).1);
-        assert!(version == Some(11) && written.starts_with(b"10 "));
-        // Whatever is in it.
-        assert_eq!(receipt.take(Some((b"\xff", 12))), Said::InUse { is_in_doubt: true });
+        assert_eq!(receipt.take(Some((b"7 another 3", &stat(9)))), Some(Settled::NotApplied));
+        let (written, version) = data(receipt.attempt(&client).unwrap().1);
+        assert!(version == Some(9) && written.starts_with("8 "));
+        let in_use = |is_in_doubt| Some(Settled::InUse { is_in_doubt });
+        assert_eq!(receipt.take(Some((b"8 another 4", &stat(10)))), in_use(true));
+        assert_eq!(receipt.take(Some((b"9 another 5", &stat(11)))), in_use(false));
+        let (written, version) = data(receipt.attempt(&client).unwrap().1);
+        assert!(version == Some(11) && written.starts_with("10 "));
+        // Whatever is in it, and another node with the same version.
+        assert_eq!(receipt.take(Some((b"\xff", &stat(12)))), in_use(true));
+        let mut other = stat(12);
+        other.czxid = 6;
+        assert_eq!(receipt.take(Some((b"\xff", &other))), in_use(false));
+        assert!(!receipt.is_exhausted());
+        receipt.take(Some((b"18446744073709551615 another 5", &stat(-1))));
+        assert!(receipt.is_exhausted());
+        drop(receipt.attempt(&client));
     }
 }

@@ -14,6 +14,9 @@ pub use self::changes::ValueChanges;
 pub use self::error::SharedValueError;
 use crate::codec::{CodecError, ValueCodec};
 
+/// The version by which servers mean any version: the one after 2^32 - 1 writes.
+const ANY_VERSION: i32 = -1;
+
 pub(super) type Result<T> = std::result::Result<T, SharedValueError>;
 
 /// A value that all processes share, in the data of one persistent node.
@@ -188,13 +191,18 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// # Errors
     ///
     /// Those of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and is not retried, as the
-    /// second try could not tell our own change from someone else's: read the value.
+    /// second try could not tell our own change from someone else's: read the value. [`Invalid`](SharedValueError::Invalid) when the version
+    /// is -1, after 2^32 - 1 writes: servers take that for any version.
     ///
     /// # Cancel safety
     ///
     /// A dropped change may still be applied.
     pub async fn compare_and_set(&self, previous: &VersionedValue<T>, value: T) -> Result<bool> {
         let Inner { client, path, codec, .. } = &*self.inner;
+        if previous.version == ANY_VERSION {
+            let cause = "its version is -1, which servers take for any version; it has to be set first";
+            return Err(SharedValueError::Invalid { path: path.clone(), cause: CodecError::from(cause).into() });
+        }
         match client.set_data(path, codec.encode(&value), Some(previous.version)).await {
             Ok(_) => Ok(true),
             Err(curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. }) => Ok(false),

@@ -195,6 +195,8 @@ async fn the_paths_are_checked() {
     assert!(DistributedAtomicLong::new(&client, "atomic").is_err());
     assert!(number.clone().promoted_to_lock("lock/").is_err());
     assert!(number.clone().exactly_once("//").is_err());
+    let same = number.clone().exactly_once("/atomic").unwrap_err();
+    assert!(same.to_string().contains("the receipt must be another node than the value"), "{same}");
     let printed = format!("{:?}", number.exactly_once("/receipts/w1").unwrap());
     assert_eq!(printed, r#"DistributedAtomicValue { path: "/atomic", receipt: Some("/receipts/w1"), .. }"#);
 }
@@ -215,7 +217,7 @@ async fn a_codec_is_used_in_each_attempt() {
     let codec = Counting(Arc::clone(&decoded));
     let number = DistributedAtomicValue::with_codec(&client, path("atomic/codec"), codec, 7).unwrap();
     assert_eq!(number.increment().await.unwrap().post_value, 8);
-    assert_eq!(decoded.load(Ordering::Relaxed), 1, "what was written is decoded");
+    assert_eq!(decoded.load(Ordering::Relaxed), 2, "before it is written, and for the result");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
