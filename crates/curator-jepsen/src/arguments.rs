@@ -82,6 +82,9 @@ pub(crate) struct RunArguments {
     /// Each client also increments counters that all clients share, of each kind; their sums are compared at the end.
     #[arg(long)]
     counter: bool,
+    /// Each client also registers an instance of a service, and watches those of all clients.
+    #[arg(long)]
+    service: bool,
     /// Repeats the decisions of another run. By default a random one, which is printed.
     #[arg(long)]
     seed: Option<u64>,
@@ -148,6 +151,7 @@ impl RunArguments {
             variants: self.variant.0.clone(),
             caches: self.cache,
             counters: self.counter,
+            services: self.service,
             clients: self.clients,
             peers: self.peers.clone(),
             // Short enough to be typed again.

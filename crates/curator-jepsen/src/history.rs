@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 mod cache;
 mod counter;
 mod files;
+mod service;
 
 pub use cache::{CACHE, CACHE_SLOW, CACHED, CacheSeen, Node};
 pub use counter::{COUNTERS, CounterKind, CounterSeen, RECEIPTS};
 pub use files::{Histories, HistoryError};
+pub use service::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen};
 
 /// One line of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -236,6 +238,14 @@ pub enum What {
         #[serde(flatten)]
         seen: CounterSeen,
     },
+    /// Of service discovery.
+    Service {
+        /// Which service.
+        part: String,
+        /// What happened.
+        #[serde(flatten)]
+        seen: ServiceSeen,
+    },
     /// Of a cache, or of what it copies.
     Cache {
         /// Which cache: the key of a part.
@@ -268,6 +278,7 @@ impl What {
             | Self::Closed { .. }
             | Self::NotAcquired { .. }
             | Self::Counter { .. }
+            | Self::Service { .. }
             | Self::Cache { .. } => None,
         }
     }

@@ -42,6 +42,9 @@ pub struct Work {
     /// Whether the process increments the counters of all [kinds](crate::history::CounterKind).
     #[serde(default)]
     pub counters: bool,
+    /// Whether the process registers an instance of a service, and watches those of all processes.
+    #[serde(default)]
+    pub services: bool,
 }
 
 /// A line of a worker's standard input: it is to end its loops, give back what it holds, and say

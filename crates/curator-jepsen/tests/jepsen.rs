@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use curator_jepsen::history::{CACHE, CACHE_SLOW, Event, Histories, What};
+use curator_jepsen::history::{CACHE, CACHE_SLOW, Event, Histories, SERVICE, What};
 use curator_jepsen::peer::Peer;
 use curator_jepsen::report::{Report, check_directory};
 use curator_test::until;
@@ -80,7 +80,7 @@ fn no_lock_breaks_its_promise_and_all_clients_come_back() {
     // Those that `cargo xtask` has prepared. Their caches take longer: `tests/peers.rs`.
     let peers: Vec<_> = [Peer::Curator, Peer::Kazoo].into_iter().filter(|peer| peer.command().is_ok()).collect();
     let names: Vec<_> = peers.iter().map(|peer| format!("--peers={peer}")).collect();
-    let mut arguments = vec!["--seconds", "40", "--cache", "--counter", "--nemesis", nemeses];
+    let mut arguments = vec!["--seconds", "40", "--cache", "--counter", "--service", "--nemesis", nemeses];
     arguments.extend(names.iter().map(String::as_str));
     let Conducted { status, again, text, report, events } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(0)), "{text}");
@@ -101,6 +101,8 @@ fn no_lock_breaks_its_promise_and_all_clients_come_back() {
     let looks =
         |part: &str| report.findings.caches.iter().filter(|it| it.part == part).map(|it| it.looks).sum::<usize>();
     assert!(looks(CACHE) >= 10 && looks(CACHE) == looks(CACHE_SLOW), "{text}");
+    let service = report.findings.services[SERVICE];
+    assert!(service.inserted >= 25 && service.looks > 100, "{text}");
     let counts = report.findings.counters.values();
     assert!(counts.len() == 3 && counts.clone().all(|tally| tally.value > 50), "{text}");
     for peer in peers {

@@ -98,6 +98,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "report::around",
                 "report::caches",
                 "report::counters",
+                "report::services",
                 "report::leaders",
                 "report::line",
                 "report::parts",
@@ -119,7 +120,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["checker::claims", "checker::operator", "checker::sets"],
             &["checker::write"],
             &["checker::seen"],
-            &["checker::caches", "checker::counters"],
+            &["checker::caches", "checker::counters", "checker::services"],
             &[
                 "checker::caches::backwards",
                 "checker::caches::caught_up",

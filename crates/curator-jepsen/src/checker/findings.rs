@@ -68,6 +68,10 @@ pub enum Kind {
     CountedTwice,
     /// Two increments have the same value after them.
     SameValue,
+    /// An instance was seen to go, though its session lived on.
+    Flicker,
+    /// An instance was seen long after its session had ended.
+    DeadInstance,
     /// The history contradicts itself.
     Malformed,
 }
@@ -94,6 +98,8 @@ impl fmt::Display for Kind {
             Self::CountLost => "count lost",
             Self::CountedTwice => "counted twice",
             Self::SameValue => "same value",
+            Self::Flicker => "flicker",
+            Self::DeadInstance => "dead instance",
             Self::Malformed => "malformed",
         })
     }
@@ -127,6 +133,7 @@ impl Violation {
             Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,
             Kind::Replay | Kind::Backwards | Kind::Differs | Kind::StreamDiffers | Kind::Stale => false,
             Kind::NotCaughtUp | Kind::CountLost | Kind::CountedTwice | Kind::SameValue => false,
+            Kind::Flicker | Kind::DeadInstance => false,
         }
     }
 }
@@ -175,6 +182,18 @@ impl Tally {
     pub fn lost_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "there are fewer writes than 2 to the 52nd")]
         (self.acknowledged > 0).then(|| self.lost as f64 * 100.0 / self.acknowledged as f64)
+    }
+}
+
+impl AddAssign for ServiceTally {
+    fn add_assign(&mut self, other: Self) {
+        let Self { inserted, removed, flickers, looks, dead, longest } = other;
+        self.inserted += inserted;
+        self.removed += removed;
+        self.flickers += flickers;
+        self.looks += looks;
+        self.dead += dead;
+        self.longest = self.longest.max(longest);
     }
 }
 
@@ -248,6 +267,25 @@ pub struct Findings {
     pub caches: Vec<CacheAftermath>,
     /// The numbers of each counter, by its key.
     pub counters: BTreeMap<String, CounterTally>,
+    /// The numbers of each service.
+    pub services: BTreeMap<String, ServiceTally>,
+}
+
+/// The numbers of one service, as all of our clients have seen it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServiceTally {
+    /// Instances that have come, once for each client that has seen it.
+    pub inserted: u64,
+    /// Instances that have gone.
+    pub removed: u64,
+    /// Of these, those whose session lived on.
+    pub flickers: u64,
+    /// How often a cache that was current was asked for its instances.
+    pub looks: u64,
+    /// How often it had one whose session had certainly ended too long ago.
+    pub dead: u64,
+    /// For how long an instance was seen after the certain end of its session, in nanoseconds, at most.
+    pub longest: u64,
 }
 
 /// The numbers of one counter.
@@ -325,6 +363,7 @@ impl Findings {
         leaders: Vec<Aftermath>,
         caches: Vec<CacheAftermath>,
         counters: BTreeMap<String, CounterTally>,
+        services: BTreeMap<String, ServiceTally>,
     ) -> Self {
         found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
         for violation in &found {
@@ -337,6 +376,6 @@ impl Findings {
         }
         let is_ours = |violation: &Violation| violation.kind == Kind::Malformed || parts::is_ours(&violation.part);
         let (violations, of_peers) = found.into_iter().partition(is_ours);
-        Self { began, parts, violations, of_peers, leaders, caches, counters }
+        Self { began, parts, violations, of_peers, leaders, caches, counters, services }
     }
 }

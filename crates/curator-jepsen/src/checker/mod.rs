@@ -80,6 +80,10 @@
 //!
 //! The rules for counters are in `counters.rs`. They do not relate to holds either.
 //!
+//! # Services
+//!
+//! The rules for registered instances are in `services.rs`.
+//!
 //! # Cost
 //!
 //! Only the holds and writes are kept, not the samples; everything is sorted once and swept. Streams of caches are replayed as they
@@ -97,6 +101,7 @@ mod parts;
 mod readers;
 mod reentry;
 mod seen;
+mod services;
 mod sets;
 mod strikes;
 mod terms;
@@ -106,7 +111,7 @@ mod tokens;
 mod validity;
 mod write;
 
-pub use findings::{Aftermath, CacheAftermath, CounterTally, Findings, HoldKey, Kind, Tally, Violation};
+pub use findings::{Aftermath, CacheAftermath, CounterTally, Findings, HoldKey, Kind, ServiceTally, Tally, Violation};
 pub(crate) use parts::{leaders, part};
 
 use crate::history::Event;
@@ -155,7 +160,8 @@ impl Checker {
         let strikes: Vec<_> = run.strikes.finish(u64::MAX).collect();
         let caches = std::mem::take(&mut run.caches).finish(&strikes, &mut found);
         let counters = std::mem::take(&mut run.counters).finish(&mut found);
-        Findings::new(run.began, parts, found, &apart, leaders, caches, counters)
+        let services = std::mem::take(&mut run.services).finish(&mut found);
+        Findings::new(run.began, parts, found, &apart, leaders, caches, counters, services)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::history::{CACHE, CACHE_SLOW, CounterKind};
+use crate::history::{CACHE, CACHE_SLOW, CounterKind, SERVICE};
 use crate::peer::Peer;
 use crate::work::{LockKind, Part, Variant};
 
@@ -12,9 +12,9 @@ pub(crate) fn part(key: &str) -> Option<Part> {
     Some(Part { lock: LockKind::from_str(lock, false).ok()?, variant: Variant::from_str(variant, false).ok()? })
 }
 
-/// Whether what breaks in the part with this key is a failure of ours: in a lock, our cache or one of our counters.
+/// Whether what breaks in the part with this key is a failure of ours: in a lock, our cache, one of our counters or our service.
 pub(crate) fn is_ours(key: &str) -> bool {
-    part(key).is_some() || [CACHE, CACHE_SLOW].contains(&key) || CounterKind::of(key).is_some()
+    part(key).is_some() || [CACHE, CACHE_SLOW, SERVICE].contains(&key) || CounterKind::of(key).is_some()
 }
 
 /// Which leaders a part is about, whatever its variant; `None` if it is about a lock.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::caches::Caches;
 use super::counters::Counters;
 use super::findings::{HoldKey, Kind, Tally, Violation};
+use super::services::Services;
 use super::strikes::Strikes;
 use crate::history::{DELETE_NODES, Event, HoldId, Outcome, Phase, What};
 
@@ -36,6 +37,7 @@ pub(crate) struct Run {
     pub(crate) strikes: Strikes,
     pub(crate) caches: Caches,
     pub(crate) counters: Counters,
+    pub(crate) services: Services,
     /// The session timeouts that our clients were granted, in nanoseconds.
     pub(crate) timeouts: HashMap<i64, u64>,
     /// What an operator has deleted, by the session that it belonged to.
@@ -140,6 +142,7 @@ impl Seen {
                 self.run.disturbances.extend(from.map(|from| Stop { from, to: at }));
             }
             What::Session { session, timeout_ms, .. } => {
+                self.run.services.session(at, event.worker, *session, *timeout_ms);
                 let timeout = timeout_ms.map(|timeout| timeout.saturating_mul(1_000_000));
                 self.run.timeouts.extend(timeout.map(|timeout| (*session, timeout)));
             }
@@ -195,6 +198,7 @@ impl Seen {
                 hold.releasing = Some(hold.releasing.map_or(at, |releasing| releasing.min(at)));
             }
             What::Cache { part, seen } => self.run.caches.see(at, (event.worker, event.life), part, seen),
+            What::Service { part, seen } => self.run.services.see(at, (event.worker, event.life), part, seen),
             What::Counter { part, seen } => self.run.counters.see(at, (event.worker, event.life), part, seen),
             What::NotAcquired { part, .. } => self.run.tallies.entry(part.clone()).or_default().not_acquired += 1,
             What::Read { hold, set, before, elements, digest, .. } => {

@@ -101,7 +101,8 @@ pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
     let has_looked = |part: &String| findings.caches.iter().any(|caches| caches.part == *part && caches.looks > 0);
     let has_written = |part: &String| findings.parts.get(part).is_some_and(|tally| tally.acknowledged > 0);
     let has_counted = |part: &String| findings.counters.get(part).is_some_and(|tally| tally.acknowledged > 0);
-    let is_idle = |part: &String| !has_written(part) && !has_looked(part) && !has_counted(part);
+    let has_seen = |part: &String| findings.services.get(part).is_some_and(|tally| tally.looks > 0);
+    let is_idle = |part: &String| !has_written(part) && !has_looked(part) && !has_counted(part) && !has_seen(part);
     let idle = parts.into_iter().filter(is_idle).collect();
     Ok(Report { findings, about, idle, recovery, left, shown: around.finish() })
 }

@@ -3,7 +3,7 @@
 use super::around::Shown;
 use super::recovery::{self, Left, Recovery};
 use super::table::Table;
-use super::{caches, counters, leaders, line, parts, verdict};
+use super::{caches, counters, leaders, line, parts, services, verdict};
 use crate::checker::{Findings, Violation};
 use crate::history;
 
@@ -74,6 +74,7 @@ impl Report {
         sections.extend(leaders::tables(aftermaths).into_iter().flatten().map(|table| table.text()));
         let aftermaths = self.findings.caches.iter().map(|one| (one.nemesis.as_str(), one));
         sections.extend(caches::table(aftermaths).map(|table| table.text()));
+        sections.extend(services::table(&self.findings.services).map(|table| table.text()));
         sections.extend(counters::table(&self.findings.counters).map(|table| table.text()));
         if let Some(left) = &self.left {
             sections.push(recovery::lines(left));

@@ -19,6 +19,7 @@ pub(crate) fn line(began: u64, event: &Event) -> String {
         }
         // They are too many; what is found in them says which nodes it is about.
         What::Cache { part, .. } => format!("has an event of {part}"),
+        What::Service { part, .. } => format!("sees or registers an instance of {part}"),
         What::Counter { part, .. } => format!("increments {part}"),
         What::Finishing => "tells clients to finish".to_owned(),
         What::Session { session, client, timeout_ms } => {

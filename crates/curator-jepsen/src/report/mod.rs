@@ -9,6 +9,7 @@ mod leaders;
 mod line;
 mod parts;
 mod recovery;
+mod services;
 mod summary;
 mod table;
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::Report;
 use super::recovery::{self, Counted, Left, Recovery};
 use super::table::Table;
-use super::{caches, counters, leaders, parts};
-use crate::checker::{CounterTally, Tally, part};
+use super::{caches, counters, leaders, parts, services};
+use crate::checker::{CounterTally, ServiceTally, Tally, part};
 use crate::work::Variant;
 
 /// Tables of several runs, in Markdown: what is the same for all of them, what each has found, the sums of each part of the
@@ -35,7 +35,12 @@ pub fn summary(reports: &[Report]) -> String {
         *counted.entry(part.clone()).or_default() += *tally;
     }
     let counters = counters::table(&counted);
-    let tables = tables.into_iter().chain(leaders.into_iter().flatten()).chain(caches).chain(counters);
+    let mut served = BTreeMap::<String, ServiceTally>::new();
+    for (part, tally) in reports.iter().flat_map(|report| &report.findings.services) {
+        *served.entry(part.clone()).or_default() += *tally;
+    }
+    let services = services::table(&served);
+    let tables = tables.into_iter().chain(leaders.into_iter().flatten()).chain(caches).chain(counters).chain(services);
     tables.map(|table| table.markdown()).collect::<Vec<_>>().join("\n")
 }
 

@@ -22,6 +22,7 @@ pub(super) fn about(options: &Options, versions: Vec<(&str, String)>, scene: &Sc
         ("clients", list(clients)),
         ("caches", if options.caches { "one in each client" } else { "none" }.to_owned()),
         ("counters", if options.counters { "of each kind, in each client" } else { "none" }.to_owned()),
+        ("services", if options.services { "an instance of each client" } else { "none" }.to_owned()),
         ("locks", list(options.locks.iter().map(ToString::to_string).collect())),
         ("variants", list(options.variants.iter().map(ToString::to_string).collect())),
         ("session timeout", format!("{SESSION_TIMEOUT:?}")),

@@ -18,7 +18,7 @@ pub use self::about::today;
 pub use self::schedule::Choice;
 pub use self::versions::{curator_version, kazoo_version, locked_version, versions};
 use self::{directory::Directory, schedule::Schedule};
-use crate::history::{CACHE, CounterKind};
+use crate::history::{CACHE, CounterKind, SERVICE};
 use crate::nemesis::Strike;
 use crate::peer::Peer;
 use crate::recovery;
@@ -44,6 +44,8 @@ pub struct Options {
     pub caches: bool,
     /// Whether each client also increments counters that all of them share.
     pub counters: bool,
+    /// Whether each client also registers an instance of a service, and watches those of all.
+    pub services: bool,
     /// How many clients of ours.
     pub clients: u32,
     /// Which other clients of ZooKeeper do the same work beside them.
@@ -90,6 +92,7 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
         parts: &parts,
         caches: options.caches,
         counters: options.counters,
+        services: options.services,
         seed: options.seed,
     };
     let versions = versions(&options.peers);
@@ -105,7 +108,8 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
     let counted = |remains: Remains| Counted { nodes: remains.nodes.len(), watches: remains.watches };
     let left = Left { clients, unclosed, at_rest: counted(at_rest), at_end: counted(at_end) };
     let counters = CounterKind::value_variants().iter().filter(|_| options.counters).map(|kind| kind.key().to_owned());
-    let parts = parts.iter().map(Part::key).chain(options.caches.then(|| CACHE.to_owned())).chain(counters).collect();
+    let others = [options.caches.then(|| CACHE.to_owned()), options.services.then(|| SERVICE.to_owned())];
+    let parts = parts.iter().map(Part::key).chain(others.into_iter().flatten()).chain(counters).collect();
     let end = Final { sets: scene.sets().await?, about, parts, recovery, left: Some(left) };
     end.write(directory).map_err(RunError::io("write what the run has ended with"))?;
     scene.journal.say("checking");

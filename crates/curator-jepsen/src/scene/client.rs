@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::process::Process;
 use super::{Journal, RunError, millis};
-use crate::history::{CACHE, CounterKind, What};
+use crate::history::{CACHE, CounterKind, SERVICE, What};
 use crate::peer::Peer;
 use crate::work::{Part, Work};
 
@@ -168,12 +168,15 @@ impl Client {
 
     /// The keys of all in which it must make progress after a nemesis.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = String> + use<> {
-        let [caches, counters] = {
+        let [caches, counters, services] = {
             let state = self.state();
-            [state.work.cached.is_some(), state.work.counters].map(|does| does && self.peer.is_none())
+            [state.work.cached.is_some(), state.work.counters, state.work.services]
+                .map(|does| does && self.peer.is_none())
         };
         let counters = CounterKind::value_variants().iter().filter(move |_| counters);
-        self.parts().chain(caches.then(|| CACHE.to_owned())).chain(counters.map(|kind| kind.key().to_owned()))
+        let counters = counters.map(|kind| kind.key().to_owned());
+        let others = [caches.then(|| CACHE.to_owned()), services.then(|| SERVICE.to_owned())];
+        self.parts().chain(others.into_iter().flatten()).chain(counters)
     }
 
     /// One proxy for each server.

@@ -83,6 +83,8 @@ pub(crate) struct Cast<'a> {
     pub(crate) caches: bool,
     /// Whether clients of ours increment counters.
     pub(crate) counters: bool,
+    /// Whether clients of ours register instances of a service.
+    pub(crate) services: bool,
     pub(crate) seed: u64,
 }
 
@@ -161,6 +163,7 @@ impl Scene {
             parts: if peer.is_none() { cast.parts.to_vec() } else { Vec::new() },
             cached: cast.caches.then(|| CACHED.to_owned()),
             counters: cast.counters,
+            services: cast.services,
         }
     }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use crate::history::{CacheSeen, CounterSeen, Event, Outcome, What};
+use crate::history::{CacheSeen, CounterSeen, Event, Outcome, ServiceSeen, What};
 
 /// Follows the histories of all clients, each in its present life.
 #[derive(Debug, Default)]
@@ -96,6 +96,9 @@ impl Progress {
                 {
                     self.since.entry((client, part)).or_insert(at);
                 }
+                What::Service { part, seen: ServiceSeen::Registered { before, .. } } if before > self.mark => {
+                    self.since.entry((client, part)).or_insert(at);
+                }
                 What::Cache { seen: CacheSeen::Quiet { look }, .. } => {
                     if let Some(followed) = followed {
                         followed.quiet = Some(look);
@@ -173,9 +176,18 @@ impl Followed {
 
 /// Most lines are about something else: they need not be parsed.
 fn may_tell(line: &str) -> bool {
-    ["\"acquired\"", "\"session\"", "\"resting\"", "\"closed\"", "\"snapshot\"", "\"quiet\"", "\"counted\""]
-        .iter()
-        .any(|what| line.contains(what))
+    [
+        "\"acquired\"",
+        "\"session\"",
+        "\"resting\"",
+        "\"closed\"",
+        "\"snapshot\"",
+        "\"quiet\"",
+        "\"counted\"",
+        "\"registered\"",
+    ]
+    .iter()
+    .any(|what| line.contains(what))
 }
 
 #[cfg(test)]

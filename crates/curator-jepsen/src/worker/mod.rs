@@ -20,6 +20,7 @@ mod node_sets;
 mod part;
 mod part_history;
 mod sampler;
+mod service;
 
 use std::future::pending;
 use std::io::{self, BufRead};
@@ -41,6 +42,7 @@ use self::counter::CounterTask;
 use self::history_file::HistoryFile;
 pub use self::node_sets::{NodeSetError, node_sets};
 use self::part::PartTask;
+use self::service::ServiceTask;
 use crate::history::{CounterKind, What};
 use crate::work::{CacheOrder, REST, Work};
 
@@ -72,6 +74,9 @@ pub enum WorkerError {
     /// The counter refuses its options.
     #[error(transparent)]
     Counter(#[from] curator_recipes::AtomicValueError),
+    /// Service discovery refuses its options.
+    #[error(transparent)]
+    Service(#[from] curator_discovery::DiscoveryError),
 }
 
 impl From<client::Error> for WorkerError {
@@ -158,6 +163,9 @@ impl Working {
         }
         for kind in CounterKind::value_variants().iter().filter(|_| work.counters) {
             parts.spawn(CounterTask::new(&work, *kind, &client, &history, stopped.clone())?.run());
+        }
+        if work.services {
+            parts.spawn(ServiceTask::new(&work, &client, &history, stopped.clone())?.run());
         }
         Ok(Self { client, history, parts })
     }

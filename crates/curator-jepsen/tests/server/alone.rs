@@ -2,7 +2,9 @@
 
 use clap::ValueEnum;
 use curator_jepsen::checker::check;
-use curator_jepsen::history::{CACHE, CACHE_SLOW, CacheSeen, CounterKind, CounterSeen, Event, What};
+use curator_jepsen::history::{
+    CACHE, CACHE_SLOW, CacheSeen, CounterKind, CounterSeen, Event, SERVICE, ServiceSeen, What,
+};
 use curator_jepsen::work::{LockKind, Part, REST, Variant, Work};
 use curator_recipes::client::CuratorClient;
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session, until};
@@ -94,6 +96,33 @@ async fn a_worker_counts_on_in_its_next_session() {
     // Each was in doubt for at most one increment when the session was lost, and one when it was told to finish.
     let doubts = findings.counters.values().map(|tally| tally.unknown + tally.cut_off);
     assert!(doubts.max().unwrap() <= 2, "{findings:?}");
+}
+
+#[tokio::test]
+async fn workers_see_each_other_and_the_next_session_of_one_of_them() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let run = Run::start().await;
+    let work = |number, connect_string| Work { services: true, ..run.work(number, connect_string, &[]) };
+    let mut first = run.start_worker(&work(0, proxy.connect_string()));
+    let mut second = run.start_worker(&work(1, server.connect_string()));
+    let inserted = |history: &[Event]| {
+        let is_one = |event: &&Event| matches!(&event.what, What::Service { part, seen: ServiceSeen::Inserted { .. } } if part == SERVICE);
+        history.iter().filter(is_one).count()
+    };
+    second.until(|history| inserted(history) == 2).await;
+    // That of the client: its caches have another one.
+    first.until(|history| sessions(history).len() == 1).await;
+    let session = sessions(&first.history())[0];
+    let credentials = proxy.sessions().into_iter().find(|credentials| credentials.session_id == session).unwrap();
+    close_session(server.address(), &credentials).await.unwrap();
+    second.until(|history| inserted(history) == 3).await;
+    first.until(|history| sessions(history).len() == 2).await;
+    let history = [first.finish().await, second.finish().await].concat();
+    let findings = check(&history, &run.store.stop().await);
+    assert_eq!(findings.violations, []);
+    let tally = findings.services[SERVICE];
+    assert!(tally.inserted >= 5 && tally.removed >= 1 && tally.looks > 0, "{tally:?}");
 }
 
 #[tokio::test]

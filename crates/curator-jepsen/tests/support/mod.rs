@@ -67,6 +67,7 @@ impl Run {
             parts: parts.to_vec(),
             cached: None,
             counters: false,
+            services: false,
         }
     }
 

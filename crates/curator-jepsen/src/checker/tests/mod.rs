@@ -8,5 +8,6 @@ mod malformed;
 mod notice;
 mod order;
 mod reentry;
+mod services;
 mod sets;
 pub(crate) mod story;

@@ -1,7 +1,7 @@
 //! Histories that read like a story.
 
 use crate::checker::{FinalSets, Findings, Kind, check};
-use crate::history::{CONDUCTOR, CacheSeen, Claim, CounterSeen, Event, HoldId, Outcome, READERS, What};
+use crate::history::{CONDUCTOR, CacheSeen, Claim, CounterSeen, Event, HoldId, Outcome, READERS, ServiceSeen, What};
 
 /// A history of one part of the work, told hold by hold. Times are small numbers.
 ///
@@ -178,6 +178,16 @@ impl Story {
     pub(crate) fn counter(self, at: u64, seen: CounterSeen) -> Self {
         let part = self.part.to_owned();
         self.says(at, What::Counter { part, seen })
+    }
+
+    pub(crate) fn service(self, at: u64, seen: ServiceSeen) -> Self {
+        let part = self.part.to_owned();
+        self.says(at, What::Service { part, seen })
+    }
+
+    /// The client has another session.
+    pub(crate) fn next_session_of(self, at: u64, session: i64, timeout_ms: u64) -> Self {
+        self.says(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
     }
 
     pub(crate) fn conductor(mut self, at: u64, what: What) -> Self {

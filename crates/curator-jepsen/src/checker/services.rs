@@ -1,0 +1,122 @@
+//! Compares which instances clients have seen with the sessions that these belonged to.
+//!
+//! | [`Kind`] | What is found |
+//! |---|---|
+//! | `Flicker` | a cache has reported that an instance has gone, though its session lived on, and its process did not deregister it |
+//! | `DeadInstance` | a cache that says that it is current has an instance whose session certainly ended more than [`BOUND`] ago |
+//!
+//! A session lived at each time before a server answered a request in it that was sent later. It has certainly ended a session timeout after
+//! its process has said that it has another one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::findings::{Kind, ServiceTally, Violation};
+use crate::history::ServiceSeen;
+
+/// How long a cache may have an instance after its session has ended: it has to notice that it is cut off, by then.
+const BOUND: u64 = 4_000_000_000;
+/// The session timeout of processes that do not say which one they have.
+const TIMEOUT: u64 = 4_000_000_000;
+
+/// What was seen of all services.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    instances: HashMap<i64, Instance>,
+    /// The latest session of each process.
+    sessions: HashMap<u32, i64>,
+    /// In which session a process was registered last.
+    registered: HashMap<(u32, u32), i64>,
+    seen: BTreeMap<String, Vec<Seen>>,
+}
+
+/// An instance, by the session of its node.
+#[derive(Debug, Default)]
+struct Instance {
+    /// Its session lived then.
+    lived: u64,
+    /// Its process was about to deregister it.
+    leaving: Option<u64>,
+    /// Its session had certainly ended.
+    ended: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Seen {
+    Inserted,
+    Removed { at: u64, session: i64, by: (u32, u32) },
+    Has { asked: u64, sessions: Vec<i64>, by: (u32, u32) },
+}
+
+impl Services {
+    /// A process has a session from now on. The one before will be over.
+    pub(super) fn session(&mut self, at: u64, worker: u32, session: i64, timeout_ms: Option<u64>) {
+        let timeout = timeout_ms.map_or(TIMEOUT, |timeout| timeout.saturating_mul(1_000_000));
+        if let Some(before) = self.sessions.insert(worker, session).filter(|before| *before != session) {
+            self.instances.entry(before).or_default().ended.get_or_insert(at + timeout);
+        }
+    }
+
+    /// Takes note of an event. Those of one process come in their order.
+    pub(super) fn see(&mut self, at: u64, by: (u32, u32), part: &str, seen: &ServiceSeen) {
+        let known = self.seen.entry(part.to_owned()).or_default();
+        match seen {
+            ServiceSeen::Registered { session, before } => {
+                self.registered.insert(by, *session);
+                let instance = self.instances.entry(*session).or_default();
+                instance.lived = instance.lived.max(*before);
+            }
+            ServiceSeen::Leaving => {
+                if let Some(session) = self.registered.get(&by) {
+                    self.instances.entry(*session).or_default().leaving.get_or_insert(at);
+                }
+            }
+            ServiceSeen::Inserted { .. } => known.push(Seen::Inserted),
+            ServiceSeen::Removed { session } => known.push(Seen::Removed { at, session: *session, by }),
+            ServiceSeen::Has { asked, sessions } => {
+                known.push(Seen::Has { asked: *asked, sessions: sessions.clone(), by });
+            }
+        }
+    }
+
+    /// Adds what is broken to `found`, and returns the numbers of each service.
+    pub(super) fn finish(self, found: &mut Vec<Violation>) -> BTreeMap<String, ServiceTally> {
+        let Self { instances, seen, .. } = self;
+        let mut tallies = BTreeMap::new();
+        for (part, seen) in seen {
+            let mut tally = ServiceTally::default();
+            let mut find = |kind, at, (worker, life), session: i64, what: &str| {
+                let detail = format!("{part} as seen by w{worker}.{life}: the instance of session {session:#x} {what}");
+                found.push(Violation { kind, part: part.clone(), at, holds: Vec::new(), detail });
+            };
+            for one in seen {
+                match one {
+                    Seen::Inserted => tally.inserted += 1,
+                    Seen::Removed { at, session, by } => {
+                        tally.removed += 1;
+                        let lived_on = instances.get(&session).is_some_and(|instance| {
+                            instance.lived > at && instance.leaving.is_none_or(|leaving| leaving > at)
+                        });
+                        if lived_on {
+                            tally.flickers += 1;
+                            find(Kind::Flicker, at, by, session, "has gone, and its session lived on");
+                        }
+                    }
+                    Seen::Has { asked, sessions, by } => {
+                        tally.looks += 1;
+                        for session in sessions {
+                            let ended = instances.get(&session).and_then(|instance| instance.ended);
+                            let late = ended.map_or(0, |ended| asked.saturating_sub(ended));
+                            tally.longest = tally.longest.max(late);
+                            if late > BOUND {
+                                tally.dead += 1;
+                                find(Kind::DeadInstance, asked, by, session, "is there, and its session has ended");
+                            }
+                        }
+                    }
+                }
+            }
+            tallies.insert(part, tally);
+        }
+        tallies
+    }
+}

@@ -1,0 +1,112 @@
+//! Registers an instance of a service, and watches those of all processes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_discovery::{
+    CacheState, DiscoveryError, PersistentNodeState, RawJson, Registration, ServiceCache, ServiceDiscovery,
+    ServiceEvent, ServiceEvents, ServiceInstance,
+};
+use curator_recipes::client::CuratorClient;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::history_file::{HistoryFile, now};
+use crate::history::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen, What};
+use crate::work::Work;
+
+/// How often the registration and the caches are looked at.
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// An instance, and what is seen of all of them.
+#[derive(Debug)]
+pub(super) struct ServiceTask {
+    client: CuratorClient,
+    history: Arc<HistoryFile>,
+    stopped: watch::Receiver<bool>,
+    registration: Registration<RawJson>,
+    caches: [(ServiceCache, ServiceEvents); ALL_SERVICES.len()],
+}
+
+impl ServiceTask {
+    pub(super) fn new(
+        work: &Work,
+        client: &CuratorClient,
+        history: &Arc<HistoryFile>,
+        stopped: watch::Receiver<bool>,
+    ) -> Result<Self, DiscoveryError> {
+        let services = ServiceDiscovery::new(client, SERVICES)?;
+        // The same in each life, so that a process waits for the end of its last session.
+        let registration = services.register(ServiceInstance::new(SERVICE).id(format!("w{}", work.worker)))?;
+        let watched = |service: &str| {
+            let cache: ServiceCache = services.start_cache(service)?;
+            let events = cache.events();
+            Ok::<_, DiscoveryError>((cache, events))
+        };
+        let [ours, others] = ALL_SERVICES;
+        let caches = [watched(ours)?, watched(others)?];
+        Ok(Self { client: client.clone(), history: Arc::clone(history), stopped, registration, caches })
+    }
+
+    /// Until the conductor asks for rest. Then the instance is deregistered, and the caches are closed.
+    pub(super) async fn run(self) {
+        let Self { client, history, mut stopped, registration, caches: [mut ours, mut others] } = self;
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let say = |part: &str, seen| history.write(What::Service { part: part.to_owned(), seen });
+        let registered = async {
+            let mut ticks = interval(PERIOD);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                if let Some((session, before)) = lives(&client, &registration).await {
+                    say(SERVICE, ServiceSeen::Registered { session, before });
+                }
+            }
+        };
+        let watching = async {
+            loop {
+                tokio::select! {
+                    _ = ticks.tick() => {
+                        for (cache, service) in [&ours.0, &others.0].into_iter().zip(ALL_SERVICES) {
+                            let asked = now();
+                            let instances = cache.instances();
+                            if instances.state() == CacheState::Current {
+                                let sessions = instances.iter().map(|found| found.stat().ephemeral_owner).collect();
+                                say(service, ServiceSeen::Has { asked, sessions });
+                            }
+                        }
+                    }
+                    Some(event) = ours.1.next() => seen(event).into_iter().for_each(|seen| say(ALL_SERVICES[0], seen)),
+                    Some(event) = others.1.next() => seen(event).into_iter().for_each(|seen| say(ALL_SERVICES[1], seen)),
+                }
+            }
+        };
+        tokio::select! {
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+            () = registered => {}
+            () = watching => {}
+        }
+        say(SERVICE, ServiceSeen::Leaving);
+        // What is left is counted.
+        drop(registration.deregister().await);
+        drop(ours.0.close().await);
+        drop(others.0.close().await);
+    }
+}
+
+/// The session of the instance's node, if a server says that it is there; and a time before it was asked.
+async fn lives(client: &CuratorClient, registration: &Registration<RawJson>) -> Option<(i64, u64)> {
+    let PersistentNodeState::Present { path } = registration.state().borrow().clone() else { return None };
+    let (session, before) = (client.try_session().ok()?, now());
+    let stat = session.exists(&path).await.ok()??;
+    (stat.ephemeral_owner == session.id()).then_some((session.id(), before))
+}
+
+fn seen(event: ServiceEvent) -> Option<ServiceSeen> {
+    match event {
+        ServiceEvent::Inserted(found) => Some(ServiceSeen::Inserted { session: found.stat().ephemeral_owner }),
+        ServiceEvent::Removed(found) => Some(ServiceSeen::Removed { session: found.stat().ephemeral_owner }),
+        _ => None,
+    }
+}
